@@ -1,0 +1,122 @@
+//! What the kernel side reports, in the order in which the ring buffer holds
+//! it. `bpf/spanwise.h` is the same in C; [`crate::decode`] reads that form.
+
+use std::net::IpAddr;
+
+/// One report of the kernel side. Times are nanoseconds of `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A connection was opened, or seen for the first time.
+    Opened(Opened),
+    /// Bytes went through a socket.
+    Data(Data<'a>),
+    /// A connection was closed.
+    Closed(Closed),
+    /// A process replaced its program (or was seen for the first time).
+    Exec(ProcessEvent),
+    /// A process ended (its last thread did).
+    Exit(ProcessEvent),
+}
+
+/// The side of a connection that a socket is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// It connected.
+    Client,
+    /// It was accepted.
+    Server,
+    /// The connection is older than the agent.
+    Unknown,
+}
+
+/// Which way bytes went, seen from the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// The process wrote them.
+    Sent,
+    /// The process read them.
+    Received,
+}
+
+/// An address and a port. IPv4-mapped IPv6 addresses arrive here as IPv4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct Endpoint {
+    /// The address.
+    pub address: IpAddr,
+    /// The port.
+    pub port: u16,
+}
+
+/// A connection and what is known of it from the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Opened {
+    /// When the connection was established; when it was first seen where it is
+    /// older than the agent.
+    pub time_nano: u64,
+    /// Names the socket while this boot lasts; never reused.
+    pub connection: u64,
+    /// Process (thread group) that caused the event.
+    pub process: u32,
+    /// Its thread.
+    pub thread: u32,
+    /// Which side of the connection this socket is.
+    pub role: Role,
+    /// The socket's own end.
+    pub local: Endpoint,
+    /// The other end.
+    pub remote: Endpoint,
+    /// Inode number of the socket's network namespace.
+    pub network_namespace: u32,
+    /// From SYN to established, on a client's socket that the agent saw open.
+    pub connect_nano: Option<u64>,
+}
+
+/// One system call's worth of bytes on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Data<'a> {
+    /// When: for sent bytes when they were handed to the network, for received
+    /// ones when the process got them.
+    pub time_nano: u64,
+    /// See [`Opened::connection`].
+    pub connection: u64,
+    /// Process that made the call.
+    pub process: u32,
+    /// Its thread.
+    pub thread: u32,
+    /// Which way.
+    pub direction: Direction,
+    /// TCP sequence number of the first byte.
+    pub seq: u32,
+    /// How many bytes went through.
+    pub length: u32,
+    /// The first of them, as many as were captured.
+    pub bytes: &'a [u8],
+    /// Smoothed round-trip time; 0 where TCP has none yet.
+    pub srtt_micros: u32,
+    /// Segments that this socket has sent again since it was opened.
+    pub retransmits: u32,
+}
+
+/// The end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Closed {
+    /// When.
+    pub time_nano: u64,
+    /// See [`Opened::connection`].
+    pub connection: u64,
+    /// The peer reset it.
+    pub reset: bool,
+    /// Segments that this socket sent again during its life.
+    pub retransmits: u32,
+}
+
+/// A process's beginning or end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ProcessEvent {
+    /// When.
+    pub time_nano: u64,
+    /// The process.
+    pub process: u32,
+}

@@ -1,0 +1,4 @@
+//! The zero-code agent: sees what processes say to each other from the kernel,
+//! and turns it into spans.
+
+pub mod event;

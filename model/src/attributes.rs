@@ -1,0 +1,195 @@
+//! Typed attributes and resources.
+
+use std::fmt;
+
+/// One attribute's value, typed as OpenTelemetry types it.
+///
+/// In the `attributes` column a value is its type's number (see
+/// [`AttributeValue::type_number`]) and its canonical text.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AttributeValue {
+    /// UTF-8 text.
+    String(String),
+    /// Signed 64-bit integer.
+    Int(i64),
+    /// IEEE 754 double.
+    Double(f64),
+    /// Boolean.
+    Bool(bool),
+    /// Bytes, as base64 text.
+    Bytes(String),
+    /// An array or a map, as JSON text.
+    Json(String),
+}
+
+/// A span's attributes in the order in which they came. Keys are not made
+/// unique: what was sent is kept.
+pub type Attributes = Vec<(String, AttributeValue)>;
+
+impl AttributeValue {
+    /// The number of the value's type in the `type` field of the column.
+    pub const fn type_number(&self) -> u8 {
+        match self {
+            Self::String(_) => 0,
+            Self::Int(_) => 1,
+            Self::Double(_) => 2,
+            Self::Bool(_) => 3,
+            Self::Bytes(_) => 4,
+            Self::Json(_) => 5,
+        }
+    }
+
+    /// The value with this type number and canonical text. A number that does
+    /// not parse, or a type that is not known, is kept as a string: what was
+    /// stored is shown, never lost.
+    pub fn from_parts(type_number: u8, text: &str) -> Self {
+        let parsed = match type_number {
+            1 => text.parse().ok().map(Self::Int),
+            2 => text.parse().ok().map(Self::Double),
+            3 => text.parse().ok().map(Self::Bool),
+            4 => Some(Self::Bytes(text.to_owned())),
+            5 => Some(Self::Json(text.to_owned())),
+            _ => None,
+        };
+        parsed.unwrap_or_else(|| Self::String(text.to_owned()))
+    }
+
+    /// The text, where the value is a string.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number, where the value is an integer.
+    pub const fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The value as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Self::String(text) | Self::Bytes(text) => text.as_str().into(),
+            Self::Int(number) => (*number).into(),
+            Self::Double(number) => serde_json::Number::from_f64(*number)
+                .map_or_else(|| number.to_string().into(), Into::into),
+            Self::Bool(flag) => (*flag).into(),
+            Self::Json(text) => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
+        }
+    }
+}
+
+/// The canonical text: what the column holds.
+impl fmt::Display for AttributeValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::String(text) | Self::Bytes(text) | Self::Json(text) => f.write_str(text),
+            Self::Int(number) => number.fmt(f),
+            Self::Double(number) => write!(f, "{number:?}"),
+            Self::Bool(flag) => flag.fmt(f),
+        }
+    }
+}
+
+impl From<&str> for AttributeValue {
+    fn from(text: &str) -> Self {
+        Self::String(text.to_owned())
+    }
+}
+
+impl From<String> for AttributeValue {
+    fn from(text: String) -> Self {
+        Self::String(text)
+    }
+}
+
+impl From<i64> for AttributeValue {
+    fn from(number: i64) -> Self {
+        Self::Int(number)
+    }
+}
+
+impl From<bool> for AttributeValue {
+    fn from(flag: bool) -> Self {
+        Self::Bool(flag)
+    }
+}
+
+/// A resource (who emitted the span) as one JSON object with sorted keys, so
+/// that equal resources are equal texts and the column's dictionary holds each
+/// once.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ResourceJson(String);
+
+impl ResourceJson {
+    /// The resource with these attributes; of equal keys the last one counts.
+    pub fn from_attributes<'a>(
+        attributes: impl IntoIterator<Item = (&'a str, &'a AttributeValue)>,
+    ) -> Self {
+        let map: serde_json::Map<String, serde_json::Value> =
+            attributes.into_iter().map(|(key, value)| (key.to_owned(), value.to_json())).collect();
+        // serde_json's map is ordered by key unless `preserve_order` is on.
+        let mut entries: Vec<_> = map.into_iter().collect();
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut text = String::from("{");
+        for (index, (key, value)) in entries.iter().enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            text.push_str(&serde_json::Value::from(key.as_str()).to_string());
+            text.push(':');
+            text.push_str(&value.to_string());
+        }
+        text.push('}');
+        Self(text)
+    }
+
+    /// The text as it stands in a column.
+    pub fn from_column(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// The JSON text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for ResourceJson {
+    fn default() -> Self {
+        Self("{}".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_survive_their_text() {
+        for value in [
+            AttributeValue::from("a"),
+            AttributeValue::Int(-7),
+            AttributeValue::Double(0.1),
+            AttributeValue::Double(3.0),
+            AttributeValue::Bool(true),
+            AttributeValue::Bytes("AQI=".into()),
+            AttributeValue::Json("[1,2]".into()),
+        ] {
+            assert_eq!(AttributeValue::from_parts(value.type_number(), &value.to_string()), value);
+        }
+    }
+
+    #[test]
+    fn equal_resources_are_equal_texts() {
+        let (a, b) = (AttributeValue::from("x"), AttributeValue::Int(1));
+        let one = ResourceJson::from_attributes([("host.name", &a), ("process.pid", &b)]);
+        let two = ResourceJson::from_attributes([("process.pid", &b), ("host.name", &a)]);
+        assert_eq!(one, two);
+        assert_eq!(one.as_str(), r#"{"host.name":"x","process.pid":1}"#);
+    }
+}

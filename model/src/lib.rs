@@ -1,0 +1,50 @@
+//! The span: what every stage of Spanwise passes to the next.
+//!
+//! One flat Arrow schema ([`schema::span_schema`]) is the same in memory, on
+//! the wire, in Parquet and in ClickHouse. [`Span`] is one row of it as a
+//! struct, for code that works row by row; [`SpanBatchBuilder`] and
+//! [`SpanBatch`] convert between the two. This crate does no IO.
+
+mod assembled;
+mod attributes;
+mod batch;
+mod builder;
+mod ids;
+pub mod schema;
+mod span;
+mod vocabulary;
+
+pub use assembled::{Assembled, RowRef};
+pub use attributes::{AttributeValue, Attributes, ResourceJson};
+pub use batch::SpanBatch;
+pub use builder::SpanBatchBuilder;
+pub use ids::{IdError, SpanId, TraceId};
+pub use span::{Event, Flow, Link, Network, Span};
+pub use vocabulary::{Capture, Evidence, Kind, Status, UnknownName, protocol};
+
+/// An error met while reading a record batch as spans.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// A column of the span schema is absent or of another type.
+    #[error(
+        "column `{column}` is missing or has another type than the span schema's; \
+         the sender speaks another version of it"
+    )]
+    Column {
+        /// Name of the offending column.
+        column: &'static str,
+    },
+    /// A cell holds a value outside its column's vocabulary.
+    #[error("column `{column}`, row {row}: {reason}")]
+    Cell {
+        /// Name of the offending column.
+        column: &'static str,
+        /// Row in the batch.
+        row: usize,
+        /// What is wrong with the value.
+        reason: String,
+    },
+    /// Arrow refused to build the batch.
+    #[error(transparent)]
+    Arrow(#[from] arrow::error::ArrowError),
+}

@@ -1,0 +1,206 @@
+//! The span row's Arrow schema. Times are nanoseconds since 1970-01-01 UTC or
+//! nanosecond durations; ids are big-endian bytes; texts of few distinct
+//! values are dictionaries (an integer per row).
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+
+macro_rules! columns {
+    ($($(#[$doc:meta])* $const:ident = $name:literal,)+) => {
+        /// Names of the columns, in schema order.
+        pub mod column {
+            $($(#[$doc])* pub const $const: &str = $name;)+
+        }
+    };
+}
+
+columns! {
+    /// Trace id that a header or an SDK carried; null when none did.
+    TRACE_ID = "trace_id",
+    /// The span's own id; the agent makes one where no header carried it.
+    SPAN_ID = "span_id",
+    /// Parent as a header or an SDK named it.
+    PARENT_SPAN_ID = "parent_span_id",
+    /// W3C `tracestate`.
+    TRACE_STATE = "trace_state",
+    /// Start.
+    START_UNIX_NANO = "start_unix_nano",
+    /// Length; as sent, so it may be negative where a clock jumped.
+    DURATION_NANO = "duration_nano",
+    /// `service.name`.
+    SERVICE = "service",
+    /// `service.instance.id`; for zero-code spans `HOST/PID`.
+    INSTANCE = "instance",
+    /// Span name, for example `GET /cart` or `SELECT`.
+    OPERATION = "operation",
+    /// See [`crate::Kind`].
+    KIND = "kind",
+    /// See [`crate::protocol`].
+    PROTOCOL = "protocol",
+    /// See [`crate::Status`].
+    STATUS = "status",
+    /// The protocol's own number: HTTP status, gRPC status.
+    STATUS_CODE = "status_code",
+    /// What failed, for people: `error.type`, an SQLSTATE with its message.
+    ERROR = "error",
+    /// See [`crate::Capture`].
+    CAPTURE = "capture",
+    /// Names what one process did for one request: the request that it served
+    /// and those that it made meanwhile. Null where the agent could not tell.
+    FRAGMENT_ID = "fragment_id",
+    /// TCP sequence number of the request's first byte.
+    REQUEST_TCP_SEQ = "request_tcp_seq",
+    /// TCP sequence number of the response's first byte.
+    RESPONSE_TCP_SEQ = "response_tcp_seq",
+    /// Address of the side that opened the connection, as the capture point saw it.
+    CLIENT_ADDRESS = "client_address",
+    /// Its port.
+    CLIENT_PORT = "client_port",
+    /// Address of the side that accepted the connection.
+    SERVER_ADDRESS = "server_address",
+    /// Its port.
+    SERVER_PORT = "server_port",
+    /// Inode number of the network namespace in which the flow was seen.
+    NETWORK_NAMESPACE = "network_namespace",
+    /// X-Request-ID header of the request, or of its response.
+    X_REQUEST_ID = "x_request_id",
+    /// Business key that chains requests, such as an order number.
+    LOGICAL_KEY = "logical_key",
+    /// The trace into which assembly put the span; null until it has run.
+    ASSEMBLED_TRACE_ID = "assembled_trace_id",
+    /// Parent that assembly found; null for a root.
+    ASSEMBLED_PARENT = "assembled_parent",
+    /// Why that parent. From the agent, before assembly: why that fragment.
+    EVIDENCE = "evidence",
+    /// How sure the link is, 0 to 1; see [`crate::Evidence::CERTAIN`].
+    CONFIDENCE = "confidence",
+    /// `host.name`.
+    HOST = "host",
+    /// `process.pid`.
+    PROCESS_ID = "process_id",
+    /// All resource attributes, as a JSON object with sorted keys.
+    RESOURCE = "resource",
+    /// Time that the connection took to open, on the span that opened it.
+    CONNECT_NANO = "connect_nano",
+    /// Smoothed round-trip time when the response came.
+    RTT_NANO = "rtt_nano",
+    /// Segments sent again during the span.
+    RETRANSMITS = "retransmits",
+    /// Times that the peer's window closed during the span.
+    ZERO_WINDOWS = "zero_windows",
+    /// Resets during the span.
+    RESETS = "resets",
+    /// Bytes of the request on the connection.
+    REQUEST_BYTES = "request_bytes",
+    /// Bytes of the response on the connection.
+    RESPONSE_BYTES = "response_bytes",
+    /// Typed attributes: key to {type, value}; see [`crate::AttributeValue`].
+    ATTRIBUTES = "attributes",
+    /// Events: time, name, attributes.
+    EVENTS = "events",
+    /// Links to other spans.
+    LINKS = "links",
+}
+
+/// A dictionary of texts with 32-bit keys.
+pub fn dictionary_type() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}
+
+/// Fields of an attribute's value.
+pub fn value_fields() -> Fields {
+    Fields::from(vec![
+        Field::new("type", DataType::UInt8, false),
+        Field::new("value", DataType::Utf8, false),
+    ])
+}
+
+/// Name, key and value field names of the attribute map: Parquet's own.
+pub const MAP_NAMES: [&str; 3] = ["key_value", "key", "value"];
+
+fn map_type() -> DataType {
+    let entry = Fields::from(vec![
+        Field::new(MAP_NAMES[1], DataType::Utf8, false),
+        Field::new(MAP_NAMES[2], DataType::Struct(value_fields()), false),
+    ]);
+    DataType::Map(Arc::new(Field::new(MAP_NAMES[0], DataType::Struct(entry), false)), false)
+}
+
+/// Fields of an event.
+pub fn event_fields() -> Fields {
+    Fields::from(vec![
+        Field::new("time_unix_nano", DataType::Int64, false),
+        Field::new("name", DataType::Utf8, false),
+        Field::new("attributes", map_type(), false),
+    ])
+}
+
+/// Fields of a link.
+pub fn link_fields() -> Fields {
+    Fields::from(vec![
+        Field::new("trace_id", DataType::FixedSizeBinary(16), false),
+        Field::new("span_id", DataType::FixedSizeBinary(8), false),
+        Field::new("trace_state", DataType::Utf8, true),
+        Field::new("attributes", map_type(), false),
+    ])
+}
+
+/// The list item field of `events` and `links`.
+pub fn list_item(fields: Fields) -> FieldRef {
+    Arc::new(Field::new("item", DataType::Struct(fields), false))
+}
+
+/// The one schema of spans.
+pub fn span_schema() -> SchemaRef {
+    static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+        use DataType::{FixedSizeBinary, Float32, Int32, Int64, UInt16, UInt32, UInt64, Utf8};
+        let required = |name, data_type| Field::new(name, data_type, false);
+        let optional = |name, data_type| Field::new(name, data_type, true);
+        Arc::new(Schema::new(vec![
+            optional(column::TRACE_ID, FixedSizeBinary(16)),
+            required(column::SPAN_ID, FixedSizeBinary(8)),
+            optional(column::PARENT_SPAN_ID, FixedSizeBinary(8)),
+            optional(column::TRACE_STATE, Utf8),
+            required(column::START_UNIX_NANO, Int64),
+            required(column::DURATION_NANO, Int64),
+            required(column::SERVICE, dictionary_type()),
+            optional(column::INSTANCE, dictionary_type()),
+            required(column::OPERATION, dictionary_type()),
+            required(column::KIND, dictionary_type()),
+            optional(column::PROTOCOL, dictionary_type()),
+            required(column::STATUS, dictionary_type()),
+            optional(column::STATUS_CODE, Int32),
+            optional(column::ERROR, dictionary_type()),
+            required(column::CAPTURE, dictionary_type()),
+            optional(column::FRAGMENT_ID, UInt64),
+            optional(column::REQUEST_TCP_SEQ, UInt32),
+            optional(column::RESPONSE_TCP_SEQ, UInt32),
+            optional(column::CLIENT_ADDRESS, dictionary_type()),
+            optional(column::CLIENT_PORT, UInt16),
+            optional(column::SERVER_ADDRESS, dictionary_type()),
+            optional(column::SERVER_PORT, UInt16),
+            optional(column::NETWORK_NAMESPACE, UInt32),
+            optional(column::X_REQUEST_ID, Utf8),
+            optional(column::LOGICAL_KEY, Utf8),
+            optional(column::ASSEMBLED_TRACE_ID, FixedSizeBinary(16)),
+            optional(column::ASSEMBLED_PARENT, FixedSizeBinary(8)),
+            optional(column::EVIDENCE, dictionary_type()),
+            optional(column::CONFIDENCE, Float32),
+            optional(column::HOST, dictionary_type()),
+            optional(column::PROCESS_ID, UInt32),
+            required(column::RESOURCE, dictionary_type()),
+            optional(column::CONNECT_NANO, Int64),
+            optional(column::RTT_NANO, Int64),
+            optional(column::RETRANSMITS, UInt32),
+            optional(column::ZERO_WINDOWS, UInt32),
+            optional(column::RESETS, UInt32),
+            optional(column::REQUEST_BYTES, UInt64),
+            optional(column::RESPONSE_BYTES, UInt64),
+            required(column::ATTRIBUTES, map_type()),
+            required(column::EVENTS, DataType::List(list_item(event_fields()))),
+            required(column::LINKS, DataType::List(list_item(link_fields()))),
+        ]))
+    });
+    Arc::clone(&SCHEMA)
+}

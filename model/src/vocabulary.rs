@@ -1,0 +1,137 @@
+//! The closed vocabularies of the span row, each with the text it has in its
+//! column.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A text outside a column's vocabulary.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no {what}; known: {known}")]
+pub struct UnknownName {
+    text: String,
+    what: &'static str,
+    known: String,
+}
+
+macro_rules! vocabulary {
+    ($(#[$doc:meta])* $name:ident, $what:literal, { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name { $($(#[$vdoc])* $variant,)+ }
+
+        impl $name {
+            /// Every value, in declared order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The text in the column.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownName;
+
+            fn from_str(text: &str) -> Result<Self, UnknownName> {
+                match text {
+                    $($text => Ok(Self::$variant),)+
+                    _ => Err(UnknownName {
+                        text: text.chars().take(64).collect(),
+                        what: $what,
+                        known: Self::ALL.iter().map(|v| v.as_str()).collect::<Vec<_>>().join(", "),
+                    }),
+                }
+            }
+        }
+    };
+}
+
+vocabulary!(
+    /// OpenTelemetry's span kind: which side of which exchange the span is.
+    Kind, "span kind", {
+    /// Work inside a process.
+    Internal = "internal",
+    /// A request that the service answered.
+    Server = "server",
+    /// A request that the service made.
+    Client = "client",
+    /// A message that the service sent.
+    Producer = "producer",
+    /// A message that the service took.
+    Consumer = "consumer",
+});
+
+vocabulary!(
+    /// OpenTelemetry's span status.
+    Status, "span status", {
+    /// Nobody said.
+    Unset = "unset",
+    /// Said to be right.
+    Ok = "ok",
+    /// Failed.
+    Error = "error",
+});
+
+vocabulary!(
+    /// Where the span was seen. In the order of the way that a request takes.
+    Capture, "capture point", {
+    /// Reported by the application itself (an SDK).
+    App = "app",
+    /// System calls of the calling process.
+    ClientProcess = "client-process",
+    /// Network interface of the calling host.
+    ClientNic = "client-nic",
+    /// Network interface of the called host.
+    ServerNic = "server-nic",
+    /// System calls of the called process.
+    ServerProcess = "server-process",
+});
+
+vocabulary!(
+    /// Why a span hangs under its parent.
+    Evidence, "kind of evidence", {
+    /// Both sides of the hop carry the same TCP sequence numbers.
+    TcpSequence = "tcp_sequence",
+    /// The thread had exactly one open request, in a process whose threads
+    /// each serve one request at a time.
+    Thread = "thread",
+    /// The whole process had exactly one open request.
+    SoleRequest = "sole_request",
+    /// Both carry the same X-Request-ID.
+    RequestId = "request_id",
+    /// A header (W3C, B3) on the wire names the parent.
+    TraceHeader = "trace_header",
+    /// The sender named the parent itself (an SDK's parent span id).
+    SpanContext = "span_context",
+    /// An application's span lies inside the request that its own process
+    /// served on the same connection, or at the same time.
+    Enclosing = "enclosing",
+    /// Time alone.
+    Timing = "timing",
+    /// Several requests could be the parent: none was chosen.
+    Ambiguous = "ambiguous",
+});
+
+impl Evidence {
+    /// Confidence, from 0 to 1, from which a link counts as certain.
+    pub const CERTAIN: f32 = 0.999;
+}
+
+/// Values of the `protocol` column: OpenTelemetry's names where it has one
+/// (`network.protocol.name`, `db.system.name`).
+pub mod protocol {
+    /// HTTP/1.0 and HTTP/1.1.
+    pub const HTTP: &str = "http";
+    /// PostgreSQL frontend/backend protocol, version 3.
+    pub const POSTGRESQL: &str = "postgresql";
+    /// Redis serialization protocol.
+    pub const REDIS: &str = "redis";
+    /// gRPC over HTTP/2.
+    pub const GRPC: &str = "grpc";
+}

@@ -1,0 +1,235 @@
+//! The contract that every store fulfils.
+
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use async_trait::async_trait;
+use serde::Serialize;
+use spanwise_model::{Assembled, SpanId, Status, TraceId};
+
+/// Takes span rows durably and finds them again.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Makes a batch of the span schema durable and findable. When this
+    /// returns, the rows survive `kill -9`. A batch whose `origin` was taken
+    /// before is not stored again.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] where memory or disk has no room: the sender shall
+    /// come again later. Nothing of a refused batch is kept.
+    async fn append(
+        &self,
+        batch: RecordBatch,
+        origin: Option<Origin>,
+    ) -> Result<Appended, StoreError>;
+
+    /// Sets the assembled columns of rows appended before. Rows that have
+    /// already moved to immutable files are left as they are (a reader joins
+    /// them by their keys).
+    async fn annotate(&self, rows: &[Assembled]) -> Result<(), StoreError>;
+
+    /// Batches that were appended before the store was last closed or killed
+    /// and are not yet annotated.
+    fn unsettled(&self) -> Vec<Unsettled>;
+
+    /// All rows that have any of the keys, whole, in no order.
+    async fn find_by_keys(
+        &self,
+        keys: &[Key],
+        time: TimeRange,
+    ) -> Result<Vec<RecordBatch>, StoreError>;
+
+    /// Rows that fulfil the query's predicate, newest start first.
+    async fn find(&self, query: &Query) -> Result<Vec<RecordBatch>, StoreError>;
+
+    /// Runs one read-only SQL statement over the table `spans`.
+    async fn sql(&self, statement: &str, limits: SqlLimits)
+    -> Result<Vec<RecordBatch>, StoreError>;
+
+    /// Forgets every row that started before this time, as far as whole files
+    /// hold only such rows.
+    async fn drop_before(&self, unix_nano: i64) -> Result<(), StoreError>;
+
+    /// Writes what is in memory to its final form where it can, and closes
+    /// files; the store takes no more rows.
+    async fn close(&self) -> Result<(), StoreError>;
+
+    /// Figures about the store now.
+    fn status(&self) -> StoreStatus;
+}
+
+/// Where a batch came from, to recognise one that is sent twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// The sender: one run of one agent.
+    pub source: [u8; 16],
+    /// The sender's number for the batch; grows by one per batch.
+    pub sequence: u64,
+}
+
+/// What became of an appended batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    /// Stored under this number, which [`spanwise_model::RowRef`] refers to.
+    Stored {
+        /// The batch's number.
+        batch: u64,
+    },
+    /// Its origin was stored before; there is nothing to do.
+    Duplicate,
+}
+
+/// A batch that waits for assembly.
+#[derive(Debug, Clone)]
+pub struct Unsettled {
+    /// The batch's number.
+    pub batch: u64,
+    /// Its rows.
+    pub rows: RecordBatch,
+}
+
+/// A value by which rows are found at once.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// `assembled_trace_id`.
+    AssembledTrace(TraceId),
+    /// `trace_id`.
+    Trace(TraceId),
+    /// `span_id`.
+    Span(SpanId),
+    /// `fragment_id`.
+    Fragment(u64),
+    /// `request_tcp_seq` and `response_tcp_seq` together.
+    TcpSequences(u32, u32),
+    /// `x_request_id`.
+    XRequestId(String),
+}
+
+/// Start times from `from_unix_nano` up to, not including, `to_unix_nano`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeRange {
+    /// First start time.
+    pub from_unix_nano: i64,
+    /// First start time past the range.
+    pub to_unix_nano: i64,
+}
+
+impl TimeRange {
+    /// Everything.
+    pub const ALL: Self = Self { from_unix_nano: i64::MIN, to_unix_nano: i64::MAX };
+}
+
+/// What rows shall be like; every given field must hold.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Predicate {
+    /// `service` is this.
+    pub service: Option<String>,
+    /// `operation` is this.
+    pub operation: Option<String>,
+    /// `duration_nano` at least.
+    pub min_duration_nano: Option<i64>,
+    /// `duration_nano` at most.
+    pub max_duration_nano: Option<i64>,
+    /// `status` is this.
+    pub status: Option<Status>,
+    /// The attributes hold all of these.
+    pub attributes: Vec<AttributeMatch>,
+    /// `assembled_trace_id` is known.
+    pub assembled: bool,
+    /// `assembled_parent` is null: the row is the root of its trace.
+    pub root: bool,
+}
+
+/// An attribute with this key and this canonical text as its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttributeMatch {
+    /// The attribute's key.
+    pub key: String,
+    /// Its value's text.
+    pub value: String,
+}
+
+/// Which rows, how many, and what of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// What rows shall be like.
+    pub predicate: Predicate,
+    /// When they shall have started.
+    pub time: TimeRange,
+    /// Columns wanted, by name; all where empty.
+    pub columns: Vec<&'static str>,
+    /// The most rows to return.
+    pub limit: usize,
+}
+
+/// Bounds for a statement that a person typed.
+#[derive(Debug, Clone, Copy)]
+pub struct SqlLimits {
+    /// The statement is given up after this time.
+    pub timeout: Duration,
+    /// The most rows to return.
+    pub rows: usize,
+    /// The most memory that the statement may take.
+    pub memory_bytes: usize,
+}
+
+/// Figures about a store.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct StoreStatus {
+    /// Name of the implementation.
+    pub kind: &'static str,
+    /// Rows not yet in files.
+    pub recent_rows: u64,
+    /// Memory that they take.
+    pub recent_bytes: u64,
+    /// Bytes of write-ahead log.
+    pub wal_bytes: u64,
+    /// Immutable files.
+    pub files: u64,
+    /// Rows in them.
+    pub file_rows: u64,
+    /// Bytes of them.
+    pub file_bytes: u64,
+    /// Start of the oldest row held; 0 where there is none.
+    pub oldest_unix_nano: i64,
+    /// Named counters of everything that was refused, dropped, repaired or
+    /// found broken since the start.
+    pub counters: Vec<(String, u64)>,
+    /// What an operator should know now, each a sentence that says what to do.
+    pub warnings: Vec<String>,
+}
+
+/// Why a store did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No room now.
+    #[error("the store has no room: {reason}; retry in {retry_after:?}")]
+    Full {
+        /// What is full, and what would help.
+        reason: String,
+        /// When it may be worth trying again.
+        retry_after: Duration,
+    },
+    /// The asker's mistake.
+    #[error("{0}")]
+    Invalid(String),
+    /// A statement ran into one of its limits.
+    #[error("the query was stopped: {0}")]
+    Limit(String),
+    /// The store's files or the system failed.
+    #[error("{context}: {source}")]
+    Io {
+        /// What was being done, to which file.
+        context: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Anything that Arrow, Parquet or DataFusion reported.
+    #[error("{context}: {source}")]
+    Engine {
+        /// What was being done.
+        context: String,
+        /// What the engine said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}

@@ -1,0 +1,11 @@
+//! Storage of span rows: the [`Store`] contract and its implementations.
+//!
+//! A store knows rows, not traces: it takes record batches of the span schema,
+//! keeps them, and finds them by key or by predicate.
+
+mod contract;
+
+pub use contract::{
+    Appended, AttributeMatch, Key, Origin, Predicate, Query, SqlLimits, Store, StoreError,
+    StoreStatus, TimeRange, Unsettled,
+};
