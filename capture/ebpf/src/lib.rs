@@ -2,3 +2,4 @@
 //! and turns it into spans.
 
 pub mod event;
+pub mod kernel;

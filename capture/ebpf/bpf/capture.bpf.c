@@ -1,0 +1,641 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/* Reports what TCP sockets carry. Three sets of hooks do the same; user space
+ * attaches the first that the kernel takes:
+ *
+ *   sock_length   tp_btf/sock_{send,recv}_length: fires for socket calls only
+ *   sys_exit_btf  tp_btf/sys_exit, filtered by system call number
+ *   sys_exit_raw  raw_tp/sys_exit, for kernels whose BTF lacks the above
+ *
+ * Nothing here changes what a program sends or receives. */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_tracing.h>
+#include "spanwise.h"
+#include "syscalls.h"
+#include "socket.h"
+
+/* The kernel allows some of the helpers used here only to programs that say so. */
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+#define MSG_PEEK 2
+#define MSG_TRUNC 0x20
+#define S_IFMT 0170000
+#define S_IFSOCK 0140000
+
+#define MAX_PAYLOAD 1024
+/* Within one direction, past this many bytes only TAIL_PAYLOAD are captured of
+ * each call: a body is passing by. */
+#define TURN_BYTES 16384
+#define TAIL_PAYLOAD 64
+#define MAX_VECTORS 8
+#define MAX_MESSAGES 16
+
+const volatile __u32 max_payload = MAX_PAYLOAD;
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 16 << 20);
+} events SEC(".maps");
+
+/* Processes that are never traced: the agent's own, and its server's. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 256);
+    __type(key, __u32);
+    __type(value, __u8);
+} ignored_processes SEC(".maps");
+
+/* Read by user space through the .bss map. */
+__u64 last_connection = 0;
+__u64 lost_data = 0;
+__u64 lost_lifecycle = 0;
+
+struct call {
+    __u64 array; /* argument 2 */
+    __u64 count; /* argument 3 */
+    int shape;
+};
+
+static __always_inline void fill(struct spanwise_event *event, __u8 kind,
+                                 const struct socket_state *state, __u64 task, __u64 time_nano)
+{
+    event->kind = kind;
+    event->direction = 0;
+    event->captured = 0;
+    event->process = task >> 32;
+    event->thread = (__u32)task;
+    event->seq = 0;
+    event->time_nano = time_nano;
+    event->connection = state ? state->connection : 0;
+    event->length = 0;
+    event->srtt_eighth_micros = 0;
+    event->retransmits = 0;
+    event->reset = 0;
+}
+
+static __always_inline void map_ipv4(__u8 *address, __be32 ipv4)
+{
+    __u32 *words = (__u32 *)address;
+    words[0] = 0;
+    words[1] = 0;
+    words[2] = bpf_htonl(0xffff);
+    words[3] = ipv4;
+}
+
+/* Tells user space of a connection before its first bytes. Once per socket. */
+static __always_inline bool announce(const struct sock *sk, struct socket_state *state, __u64 task,
+                                     const bool trusted)
+{
+    __u32 process = task >> 32;
+    if (bpf_map_lookup_elem(&ignored_processes, &process)) {
+        state->ignored = 1;
+        return false;
+    }
+    struct spanwise_opened *opened = bpf_ringbuf_reserve(&events, sizeof *opened, 0);
+    if (!opened) {
+        __sync_fetch_and_add(&lost_lifecycle, 1);
+        return false; /* tried again with the next bytes */
+    }
+    state->connection = __sync_fetch_and_add(&last_connection, 1) + 1;
+    __u64 now = bpf_ktime_get_ns();
+    fill(&opened->event, SPANWISE_OPENED, state, task,
+         state->established_nano ? state->established_nano : now);
+    opened->role = state->role;
+    opened->reserved = 0;
+    opened->connect_nano = 0;
+    if (state->role == SPANWISE_CLIENT && state->established_nano > state->connect_start_nano)
+        opened->connect_nano = state->established_nano - state->connect_start_nano;
+    opened->local_port = READ(trusted, sk, __sk_common.skc_num);
+    opened->remote_port = bpf_ntohs(READ(trusted, sk, __sk_common.skc_dport));
+    struct net *net = READ(trusted, sk, __sk_common.skc_net.net);
+    opened->network_namespace = BPF_CORE_READ(net, ns.inum);
+    if (READ(trusted, sk, __sk_common.skc_family) == AF_INET) {
+        map_ipv4(opened->local_address, READ(trusted, sk, __sk_common.skc_rcv_saddr));
+        map_ipv4(opened->remote_address, READ(trusted, sk, __sk_common.skc_daddr));
+    } else {
+        BPF_CORE_READ_INTO(&opened->local_address, sk, __sk_common.skc_v6_rcv_saddr);
+        BPF_CORE_READ_INTO(&opened->remote_address, sk, __sk_common.skc_v6_daddr);
+    }
+    bpf_ringbuf_submit(opened, BPF_RB_NO_WAKEUP);
+    return true;
+}
+
+/* Facts of one transfer, gathered by the hook. */
+struct transfer {
+    __u64 time_nano;
+    __u64 task;
+    __u32 seq;
+    __u32 length;
+    __u32 srtt_eighth_micros;
+    __u32 retransmits;
+    __u8 sent;
+};
+
+static __always_inline void fill_data(struct spanwise_event *event, const struct socket_state *state,
+                                      const struct transfer *transfer, __u32 captured)
+{
+    event->kind = SPANWISE_DATA;
+    event->direction = transfer->sent;
+    event->captured = captured;
+    event->process = transfer->task >> 32;
+    event->thread = (__u32)transfer->task;
+    event->seq = transfer->seq;
+    event->time_nano = transfer->time_nano;
+    event->connection = state->connection;
+    event->length = transfer->length;
+    event->srtt_eighth_micros = transfer->srtt_eighth_micros;
+    event->retransmits = transfer->retransmits;
+    event->reset = 0;
+}
+
+/* The compiler would drop a bound that it can prove and the verifier cannot:
+ * hide the value from it. */
+#define BOUND(value, mask) asm volatile("%0 &= " #mask : "+r"(value))
+
+/* Writes an event with up to `room` bytes from one buffer. */
+#define EMIT_PLAIN(room, mask)                                                          \
+    do {                                                                                \
+        struct {                                                                        \
+            struct spanwise_event event;                                                \
+            __u8 payload[room];                                                         \
+        } *record = bpf_ringbuf_reserve(&events, sizeof *record, 0);                    \
+        if (!record)                                                                    \
+            goto lost;                                                                  \
+        __u64 bytes = wanted;                                                           \
+        BOUND(bytes, mask);                                                             \
+        if (bytes > (room))                                                             \
+            bytes = (room);                                                             \
+        if (bytes && bpf_probe_read_user(record->payload, bytes, (void *)buffer))       \
+            bytes = 0;                                                                  \
+        fill_data(&record->event, state, transfer, bytes);                              \
+        bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);                                   \
+        return;                                                                         \
+    } while (0)
+
+static __always_inline void emit_plain(const struct socket_state *state,
+                                       const struct transfer *transfer, __u64 buffer, __u64 wanted)
+{
+    if (wanted <= 64)
+        EMIT_PLAIN(64, 127);
+    if (wanted <= 256)
+        EMIT_PLAIN(256, 511);
+    EMIT_PLAIN(1024, 2047);
+lost:
+    __sync_fetch_and_add(&lost_data, 1);
+}
+
+/* Writes an event whose bytes stand in several buffers. The record has twice
+ * the room, so that an offset and a length below 1024 each need no sum. */
+static __always_inline void emit_vector(const struct socket_state *state,
+                                        const struct transfer *transfer,
+                                        const struct iovec *vectors, __u64 count, __u64 wanted)
+{
+    struct {
+        struct spanwise_event event;
+        __u8 payload[2 * MAX_PAYLOAD];
+    } *record = bpf_ringbuf_reserve(&events, sizeof *record, 0);
+    if (!record) {
+        __sync_fetch_and_add(&lost_data, 1);
+        return;
+    }
+    __u64 offset = 0;
+    for (int i = 0; i < MAX_VECTORS; i++) {
+        struct iovec vector;
+        if (i >= count || offset >= wanted || offset >= MAX_PAYLOAD
+            || bpf_probe_read_user(&vector, sizeof vector, vectors + i))
+            break;
+        __u64 bytes = wanted - offset;
+        if (bytes > vector.iov_len)
+            bytes = vector.iov_len;
+        if (bytes > MAX_PAYLOAD - 1)
+            bytes = MAX_PAYLOAD - 1;
+        BOUND(bytes, 1023);
+        __u64 at = offset;
+        BOUND(at, 1023);
+        if (bytes && bpf_probe_read_user(record->payload + at, bytes, vector.iov_base))
+            break;
+        offset += bytes;
+    }
+    if (offset > MAX_PAYLOAD)
+        offset = MAX_PAYLOAD;
+    fill_data(&record->event, state, transfer, offset);
+    bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+struct message_header { /* struct msghdr, as user space has it */
+    void *name;
+    __u32 name_length;
+    struct iovec *vectors;
+    __u64 vector_count;
+    void *control;
+    __u64 control_length;
+    __u32 flags;
+};
+struct message_entry { /* struct mmsghdr */
+    struct message_header header;
+    __u32 length;
+};
+
+static __always_inline void emit_message(const struct socket_state *state,
+                                         const struct transfer *transfer, __u64 header,
+                                         __u64 wanted)
+{
+    struct {
+        struct iovec *vectors;
+        __u64 count;
+    } list;
+    struct iovec first;
+    if (bpf_probe_read_user(&list, sizeof list,
+                            (void *)(header + __builtin_offsetof(struct message_header, vectors)))
+        || bpf_probe_read_user(&first, sizeof first, list.vectors)) {
+        emit_plain(state, transfer, 0, 0);
+        return;
+    }
+    if (list.count == 1 || first.iov_len >= wanted)
+        emit_plain(state, transfer, (__u64)first.iov_base, wanted);
+    else
+        emit_vector(state, transfer, list.vectors, list.count, wanted);
+}
+
+/* Which entry of a mmsghdr array is on its way: the call passes here once for
+ * each, in order, and the registers show only the array. */
+static __always_inline __u64 message_header_of(struct socket_state *state, const struct call *call)
+{
+    if (state->message_array != call->array || state->message_index >= call->count
+        || state->message_index >= MAX_MESSAGES)
+        state->message_index = 0;
+    state->message_array = call->array;
+    return call->array + state->message_index++ * sizeof(struct message_entry);
+}
+
+static __always_inline void emit(struct socket_state *state, const struct transfer *transfer,
+                                 const struct call *call)
+{
+    if (state->direction != transfer->sent) {
+        state->direction = transfer->sent;
+        state->turn_bytes = 0;
+        state->message_index = 0;
+    }
+    __u64 wanted = state->turn_bytes > TURN_BYTES ? TAIL_PAYLOAD : max_payload;
+    if (wanted > transfer->length)
+        wanted = transfer->length;
+    if (state->turn_bytes <= TURN_BYTES)
+        state->turn_bytes += transfer->length > TURN_BYTES ? TURN_BYTES + 1 : transfer->length;
+
+    switch (call->shape) {
+    case BUFFER_PLAIN:
+        emit_plain(state, transfer, call->array, wanted);
+        break;
+    case BUFFER_VECTOR: {
+        struct iovec first;
+        if (bpf_probe_read_user(&first, sizeof first, (void *)call->array))
+            emit_plain(state, transfer, 0, 0);
+        else if (call->count == 1 || first.iov_len >= wanted)
+            emit_plain(state, transfer, (__u64)first.iov_base, wanted);
+        else
+            emit_vector(state, transfer, (void *)call->array, call->count, wanted);
+        break;
+    }
+    case BUFFER_MESSAGE:
+        emit_message(state, transfer, call->array, wanted);
+        break;
+    case BUFFER_MESSAGES:
+        emit_message(state, transfer, message_header_of(state, call), wanted);
+        break;
+    default:
+        emit_plain(state, transfer, 0, 0);
+    }
+}
+
+/* ---- sock_length ------------------------------------------------------- */
+
+static __always_inline int on_length(struct sock *sk, int result, int flags, const bool sent)
+{
+    if (result <= 0)
+        return 0;
+    struct socket_state *state = bpf_sk_storage_get(&sockets, sk, 0, 0);
+    if (!state) {
+        if (!is_tcp(sk, true))
+            return 0;
+        state = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+        if (!state)
+            return 0;
+    }
+    if (state->ignored)
+        return 0;
+    __u64 task = bpf_get_current_pid_tgid();
+    if (!state->connection && !announce(sk, state, task, true))
+        return 0;
+    struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+    if (!tcp)
+        return 0;
+    struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+    struct call call = {
+        .array = REGS_ARG2(regs),
+        .count = REGS_ARG3(regs),
+        .shape = flags & MSG_TRUNC ? BUFFER_NONE : shape_of(REGS_NR(regs)),
+    };
+    struct transfer transfer = {
+        .task = task,
+        .length = result,
+        .sent = sent,
+        .srtt_eighth_micros = tcp->srtt_us,
+        .retransmits = tcp->total_retrans,
+    };
+    if (sent) {
+        transfer.seq = tcp->write_seq - result;
+        /* Where all of it has left, TCP noted when: that is before the receiver
+         * could read it, which the time now is not. */
+        transfer.time_nano = tcp->snd_nxt == tcp->write_seq && tcp->tcp_clock_cache
+            ? tcp->tcp_clock_cache
+            : bpf_ktime_get_ns();
+    } else {
+        transfer.seq = tcp->copied_seq - result;
+        transfer.time_nano = bpf_ktime_get_ns();
+    }
+    emit(state, &transfer, &call);
+    return 0;
+}
+
+SEC("?tp_btf/sock_send_length")
+int BPF_PROG(sock_length_send, struct sock *sk, int result, int flags)
+{
+    return on_length(sk, result, 0, true);
+}
+
+SEC("?tp_btf/sock_recv_length")
+int BPF_PROG(sock_length_receive, struct sock *sk, int result, int flags)
+{
+    return flags & MSG_PEEK ? 0 : on_length(sk, result, flags, false);
+}
+
+/* ---- sys_exit, both forms ---------------------------------------------- */
+
+static __always_inline struct sock *socket_of(__u32 fd)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+    if (fd >= BPF_CORE_READ(table, max_fds))
+        return 0;
+    struct file **files = BPF_CORE_READ(table, fd);
+    struct file *file = 0;
+    bpf_probe_read_kernel(&file, sizeof file, files + fd);
+    if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+        return 0;
+    struct socket *socket = BPF_CORE_READ(file, private_data);
+    return BPF_CORE_READ(socket, sk);
+}
+
+/* A function of its own to the verifier, which would else follow a copy of it
+ * for every message. */
+__noinline int emit_one(struct socket_state *state, struct transfer *transfer, struct call *call)
+{
+    if (!state || !transfer || !call)
+        return 0;
+    emit(state, transfer, call);
+    return 0;
+}
+
+struct exit_call {
+    struct call call;
+    __u64 fd;
+    __u64 flags;
+    long nr;
+};
+
+/* The bytes of each message of a sendmmsg or recvmmsg, which the kernel has by
+ * now written beside it. */
+static __always_inline void on_messages(struct socket_state *state, struct transfer *transfer,
+                                        __u64 array, __u32 end_seq, long messages)
+{
+    __u32 lengths[MAX_MESSAGES];
+    __u32 total = 0;
+    for (int i = 0; i < MAX_MESSAGES; i++) {
+        lengths[i] = 0;
+        if (i < messages)
+            bpf_probe_read_user(&lengths[i], 4,
+                                (void *)(array + i * sizeof(struct message_entry)
+                                         + __builtin_offsetof(struct message_entry, length)));
+        total += lengths[i];
+    }
+    transfer->seq = end_seq - total;
+    for (int i = 0; i < MAX_MESSAGES; i++) {
+        if (i >= messages)
+            break;
+        struct call one = { .shape = BUFFER_MESSAGE,
+                            .array = array + i * sizeof(struct message_entry) };
+        transfer->length = lengths[i];
+        if (lengths[i])
+            emit_one(state, transfer, &one);
+        transfer->seq += lengths[i];
+    }
+}
+
+static __always_inline int on_exit(const struct exit_call *exit, long result)
+{
+    const bool sent = sends(exit->nr);
+    struct sock *sk = socket_of(exit->fd);
+    if (!sk)
+        return 0;
+    struct socket_state *state = table_state(sk, false);
+    if (!state) {
+        if (!is_tcp(sk, false))
+            return 0;
+        state = table_state(sk, true);
+        if (!state)
+            return 0;
+    }
+    if (state->ignored)
+        return 0;
+    __u64 task = bpf_get_current_pid_tgid();
+    if (!state->connection && !announce(sk, state, task, false))
+        return 0;
+    struct tcp_sock *tcp = (struct tcp_sock *)sk;
+    __u32 end_seq = sent ? BPF_CORE_READ(tcp, write_seq) : BPF_CORE_READ(tcp, copied_seq);
+    __u64 left_nano = 0;
+    if (sent && BPF_CORE_READ(tcp, snd_nxt) == end_seq)
+        left_nano = BPF_CORE_READ(tcp, tcp_clock_cache);
+    struct transfer transfer = {
+        .task = task,
+        .time_nano = left_nano ? left_nano : bpf_ktime_get_ns(),
+        .seq = end_seq - (__u32)result,
+        .length = result,
+        .sent = sent,
+        .srtt_eighth_micros = BPF_CORE_READ(tcp, srtt_us),
+        .retransmits = BPF_CORE_READ(tcp, total_retrans),
+    };
+    if (exit->call.shape == BUFFER_MESSAGES)
+        on_messages(state, &transfer, exit->call.array, end_seq, result);
+    else
+        emit(state, &transfer, &exit->call);
+    return 0;
+}
+
+/* The flags of a receive that took nothing from the stream. */
+static __always_inline bool peeked(long nr, __u64 argument3, __u64 argument4)
+{
+    if (nr == NR_RECVFROM || nr == NR_RECVMMSG)
+        return argument4 & MSG_PEEK;
+    return nr == NR_RECVMSG && (argument3 & MSG_PEEK);
+}
+
+static __always_inline bool wanted_call(long nr)
+{
+    return shape_of(nr) != BUFFER_NONE || nr == NR_SENDFILE;
+}
+
+SEC("?tp_btf/sys_exit")
+int BPF_PROG(sys_exit_btf, struct pt_regs *regs, long result)
+{
+    if (result <= 0)
+        return 0;
+    long nr = REGS_NR(regs);
+    if (!wanted_call(nr) || peeked(nr, REGS_ARG3(regs), REGS_ARG4(regs)))
+        return 0;
+    struct exit_call exit = {
+        .nr = nr,
+        .fd = REGS_ARG1(regs),
+        .call = { .array = REGS_ARG2(regs), .count = REGS_ARG3(regs), .shape = shape_of(nr) },
+    };
+    return on_exit(&exit, result);
+}
+
+SEC("?raw_tp/sys_exit")
+int sys_exit_raw(struct bpf_raw_tracepoint_args *context)
+{
+    long result = context->args[1];
+    if (result <= 0)
+        return 0;
+    struct pt_regs *regs = (struct pt_regs *)context->args[0];
+#if defined(__TARGET_ARCH_x86)
+    long nr = BPF_CORE_READ(regs, orig_ax);
+    if (!wanted_call(nr))
+        return 0;
+    __u64 fd = BPF_CORE_READ(regs, di), argument2 = BPF_CORE_READ(regs, si);
+    __u64 argument3 = BPF_CORE_READ(regs, dx), argument4 = BPF_CORE_READ(regs, r10);
+#else
+    long nr = BPF_CORE_READ(regs, syscallno);
+    if (!wanted_call(nr))
+        return 0;
+    __u64 fd = BPF_CORE_READ(regs, orig_x0), argument2 = BPF_CORE_READ(regs, user_regs.regs[1]);
+    __u64 argument3 = BPF_CORE_READ(regs, user_regs.regs[2]);
+    __u64 argument4 = BPF_CORE_READ(regs, user_regs.regs[3]);
+#endif
+    if (peeked(nr, argument3, argument4))
+        return 0;
+    struct exit_call exit = {
+        .nr = nr,
+        .fd = fd,
+        .call = { .array = argument2, .count = argument3, .shape = shape_of(nr) },
+    };
+    return on_exit(&exit, result);
+}
+
+/* ---- connections ------------------------------------------------------- */
+
+static __always_inline void on_state(const struct sock *sk, struct socket_state *state, int old,
+                                     int new, const bool trusted)
+{
+    __u64 now = bpf_ktime_get_ns();
+    if (new == TCP_SYN_SENT) {
+        __u64 task = bpf_get_current_pid_tgid();
+        state->role = SPANWISE_CLIENT;
+        state->connect_start_nano = now;
+        state->opener_process = task >> 32;
+        state->opener_thread = (__u32)task;
+    } else if (new == TCP_ESTABLISHED) {
+        state->established_nano = now;
+        if (old == TCP_SYN_RECV)
+            state->role = SPANWISE_SERVER;
+    } else if (new == TCP_CLOSE && state->connection) {
+        struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
+        if (!event) {
+            __sync_fetch_and_add(&lost_lifecycle, 1);
+            return;
+        }
+        fill(event, SPANWISE_CLOSED, state, bpf_get_current_pid_tgid(), now);
+        event->reset = READ(trusted, sk, sk_err) == ECONNRESET;
+        struct tcp_sock *tcp = (struct tcp_sock *)sk;
+        event->retransmits = BPF_CORE_READ(tcp, total_retrans);
+        bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+    }
+}
+
+static __always_inline bool creates_state(int old, int new)
+{
+    return new == TCP_SYN_SENT || (new == TCP_ESTABLISHED && old == TCP_SYN_RECV);
+}
+
+SEC("?tp_btf/inet_sock_set_state")
+int BPF_PROG(state_storage, struct sock *sk, int old, int new)
+{
+    if (!is_tcp(sk, true))
+        return 0;
+    struct socket_state *state = bpf_sk_storage_get(
+        &sockets, sk, 0, creates_state(old, new) ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+    if (state)
+        on_state(sk, state, old, new, true);
+    return 0;
+}
+
+static __always_inline int on_state_table(const struct sock *sk, int old, int new)
+{
+    if (!is_tcp(sk, false))
+        return 0;
+    __u64 key = (__u64)sk;
+    if (creates_state(old, new)) /* a former socket at this address is gone */
+        bpf_map_delete_elem(&sockets_by_address, &key);
+    struct socket_state *state = table_state(sk, creates_state(old, new));
+    if (!state)
+        return 0;
+    on_state(sk, state, old, new, false);
+    if (new == TCP_CLOSE)
+        bpf_map_delete_elem(&sockets_by_address, &key);
+    return 0;
+}
+
+SEC("?tp_btf/inet_sock_set_state")
+int BPF_PROG(state_table, struct sock *sk, int old, int new)
+{
+    return on_state_table(sk, old, new);
+}
+
+SEC("?raw_tp/inet_sock_set_state")
+int state_raw(struct bpf_raw_tracepoint_args *context)
+{
+    return on_state_table((struct sock *)context->args[0], context->args[1], context->args[2]);
+}
+
+/* ---- processes --------------------------------------------------------- */
+
+static __always_inline int on_process(__u8 kind)
+{
+    struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
+    if (!event) {
+        __sync_fetch_and_add(&lost_lifecycle, 1);
+        return 0;
+    }
+    fill(event, kind, 0, bpf_get_current_pid_tgid(), bpf_ktime_get_ns());
+    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+    return 0;
+}
+
+static __always_inline bool last_thread(void)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    return BPF_CORE_READ(task, signal, live.counter) == 0;
+}
+
+SEC("?raw_tp/sched_process_exec")
+int process_exec(void *context)
+{
+    return on_process(SPANWISE_EXEC);
+}
+
+SEC("?raw_tp/sched_process_exit")
+int process_exit(void *context)
+{
+    return last_thread() ? on_process(SPANWISE_EXIT) : 0;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* What is remembered of each TCP socket, and how it is reached: in the socket
+ * itself where the hook gives a trusted pointer, else in a table by address. */
+#ifndef SPANWISE_SOCKET_H
+#define SPANWISE_SOCKET_H
+
+#define AF_INET 2
+#define AF_INET6 10
+#define IPPROTO_TCP 6
+#define TCP_ESTABLISHED 1
+#define TCP_SYN_SENT 2
+#define TCP_SYN_RECV 3
+#define TCP_CLOSE 7
+#define ECONNRESET 104
+
+struct socket_state {
+    __u64 connection; /* 0: not yet announced to user space */
+    __u64 connect_start_nano;
+    __u64 established_nano;
+    __u32 opener_process;
+    __u32 opener_thread;
+    __u32 turn_bytes; /* bytes since the direction last changed */
+    __u32 message_index;
+    __u64 message_array; /* of the last sendmmsg or recvmmsg */
+    __u8 direction;
+    __u8 role;
+    __u8 ignored;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_SK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
+    __type(value, struct socket_state);
+} sockets SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 65536);
+    __type(key, __u64);
+    __type(value, struct socket_state);
+} sockets_by_address SEC(".maps");
+
+/* Bodies of functions that exist in a trusted and an untrusted form are
+ * written once: `trusted` is a constant, and what it excludes is not compiled. */
+#define READ(trusted, source, field) \
+    ((trusted) ? (source)->field : BPF_CORE_READ(source, field))
+
+static __always_inline bool is_tcp(const struct sock *sk, const bool trusted)
+{
+    __u16 family = READ(trusted, sk, __sk_common.skc_family);
+    return (family == AF_INET || family == AF_INET6)
+        && READ(trusted, sk, sk_protocol) == IPPROTO_TCP;
+}
+
+static __always_inline struct socket_state *table_state(const struct sock *sk, bool create)
+{
+    __u64 key = (__u64)sk;
+    struct socket_state *state = bpf_map_lookup_elem(&sockets_by_address, &key);
+    if (state || !create)
+        return state;
+    struct socket_state fresh = {};
+    bpf_map_update_elem(&sockets_by_address, &key, &fresh, BPF_ANY);
+    return bpf_map_lookup_elem(&sockets_by_address, &key);
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* What the kernel side writes into the ring buffer; src/kernel/decode.rs reads
+ * it. All integers in the machine's own byte order, all times in nanoseconds
+ * of CLOCK_MONOTONIC. */
+#ifndef SPANWISE_H
+#define SPANWISE_H
+
+enum spanwise_kind {
+    SPANWISE_OPENED = 1,
+    SPANWISE_DATA = 2,
+    SPANWISE_CLOSED = 3,
+    SPANWISE_EXEC = 4,
+    SPANWISE_EXIT = 5,
+};
+
+enum spanwise_role {
+    SPANWISE_UNKNOWN = 0,
+    SPANWISE_CLIENT = 1,
+    SPANWISE_SERVER = 2,
+};
+
+enum spanwise_direction {
+    SPANWISE_RECEIVED = 0,
+    SPANWISE_SENT = 1,
+};
+
+/* Every event begins with this. */
+struct spanwise_event {
+    unsigned char kind;
+    unsigned char direction; /* of DATA */
+    unsigned short captured; /* bytes of payload that follow DATA */
+    unsigned int process;
+    unsigned int thread;
+    unsigned int seq; /* TCP sequence number of the first byte of DATA */
+    unsigned long long time_nano;
+    unsigned long long connection;
+    unsigned int length; /* bytes that went through the call */
+    unsigned int srtt_eighth_micros;
+    unsigned int retransmits;
+    unsigned int reset; /* of CLOSED */
+};
+
+/* OPENED: the event, then this. Addresses are 16 bytes, IPv4 mapped. */
+struct spanwise_opened {
+    struct spanwise_event event;
+    unsigned char local_address[16];
+    unsigned char remote_address[16];
+    unsigned short local_port;
+    unsigned short remote_port;
+    unsigned int network_namespace;
+    unsigned long long connect_nano; /* 0 where not seen */
+    unsigned int role;
+    unsigned int reserved;
+};
+
+#endif

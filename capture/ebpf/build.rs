@@ -1,0 +1,31 @@
+//! Compiles the BPF programs into objects that the crate carries.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+fn main() {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    println!("cargo:rerun-if-changed=bpf");
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
+        return;
+    }
+    let architecture = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+        Ok("aarch64") => "arm64",
+        _ => "x86",
+    };
+    for name in ["capture", "empty"] {
+        let source = Path::new("bpf").join(format!("{name}.bpf.c"));
+        libbpf_cargo::SkeletonBuilder::new()
+            .source(&source)
+            .clang_args([format!("-D__TARGET_ARCH_{architecture}"), "-Wall".to_owned()])
+            .obj(out.join(format!("{name}.bpf.o")))
+            .build()
+            .unwrap_or_else(|error| {
+                panic!(
+                    "{} does not compile: {error:#}\nclang 14 or newer with its BPF target is \
+                     needed (apt-get install clang)",
+                    source.display()
+                )
+            });
+    }
+}

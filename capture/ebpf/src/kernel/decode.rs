@@ -1,0 +1,151 @@
+//! Ring buffer records to events: the reader of `bpf/spanwise.h`.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use crate::event::{Closed, Data, Direction, Endpoint, Event, Opened, ProcessEvent, Role};
+
+/// A record that is not of the form that `bpf/spanwise.h` gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Fewer bytes than its kind has.
+    #[error("a record of {length} bytes is too short for its kind")]
+    Short {
+        /// Bytes in the record.
+        length: usize,
+    },
+    /// A kind that is not known.
+    #[error("record kind {kind} is unknown")]
+    Kind {
+        /// The number found.
+        kind: u8,
+    },
+}
+
+const EVENT_BYTES: usize = 48;
+const OPENED_BYTES: usize = EVENT_BYTES + 56;
+
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    // The length was checked before, so every read is inside the record.
+    fn u16(&self, at: usize) -> u16 {
+        u16::from_ne_bytes(self.array(at))
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_ne_bytes(self.array(at))
+    }
+
+    fn u64(&self, at: usize) -> u64 {
+        u64::from_ne_bytes(self.array(at))
+    }
+
+    fn array<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(&self.0[at..at + N]);
+        bytes
+    }
+
+    fn address(&self, at: usize) -> IpAddr {
+        let address = Ipv6Addr::from(self.array::<16>(at));
+        address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4)
+    }
+}
+
+/// The event in a record; its payload stays in place.
+///
+/// # Errors
+/// Where the record is too short or of a kind unknown here.
+pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
+    if record.len() < EVENT_BYTES {
+        return Err(DecodeError::Short { length: record.len() });
+    }
+    let fields = Fields(record);
+    let kind = record[0];
+    let process = fields.u32(4);
+    let thread = fields.u32(8);
+    let time_nano = fields.u64(16);
+    let connection = fields.u64(24);
+    match kind {
+        1 => {
+            if record.len() < OPENED_BYTES {
+                return Err(DecodeError::Short { length: record.len() });
+            }
+            let connect_nano = fields.u64(88);
+            Ok(Event::Opened(Opened {
+                time_nano,
+                connection,
+                process,
+                thread,
+                role: match fields.u32(96) {
+                    1 => Role::Client,
+                    2 => Role::Server,
+                    _ => Role::Unknown,
+                },
+                local: Endpoint { address: fields.address(48), port: fields.u16(80) },
+                remote: Endpoint { address: fields.address(64), port: fields.u16(82) },
+                network_namespace: fields.u32(84),
+                connect_nano: (connect_nano > 0).then_some(connect_nano),
+            }))
+        }
+        2 => {
+            let captured = usize::from(fields.u16(2));
+            let Some(bytes) = record.get(EVENT_BYTES..EVENT_BYTES + captured) else {
+                return Err(DecodeError::Short { length: record.len() });
+            };
+            Ok(Event::Data(Data {
+                time_nano,
+                connection,
+                process,
+                thread,
+                direction: if record[1] == 1 { Direction::Sent } else { Direction::Received },
+                seq: fields.u32(12),
+                length: fields.u32(32),
+                bytes,
+                srtt_micros: fields.u32(36) / 8,
+                retransmits: fields.u32(40),
+            }))
+        }
+        3 => Ok(Event::Closed(Closed {
+            time_nano,
+            connection,
+            reset: fields.u32(44) != 0,
+            retransmits: fields.u32(40),
+        })),
+        4 => Ok(Event::Exec(ProcessEvent { time_nano, process })),
+        5 => Ok(Event::Exit(ProcessEvent { time_nano, process })),
+        _ => Err(DecodeError::Kind { kind }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_cut_anywhere_is_refused_and_never_panics() {
+        let mut record = vec![0u8; EVENT_BYTES + 8];
+        record[0] = 2;
+        record[2] = 8;
+        assert!(matches!(decode(&record), Ok(Event::Data(data)) if data.bytes.len() == 8));
+        for length in 0..record.len() {
+            assert_eq!(decode(&record[..length]), Err(DecodeError::Short { length }));
+        }
+    }
+
+    #[test]
+    fn addresses_of_both_families_are_read() {
+        let mut record = vec![0u8; OPENED_BYTES];
+        record[0] = 1;
+        record[48 + 10..48 + 16].copy_from_slice(&[0xff, 0xff, 10, 0, 0, 1]);
+        record[64 + 15] = 1;
+        let Ok(Event::Opened(opened)) = decode(&record) else { panic!("an opening") };
+        assert_eq!(opened.local.address.to_string(), "10.0.0.1");
+        assert_eq!(opened.remote.address.to_string(), "::1");
+    }
+
+    #[test]
+    fn an_unknown_kind_is_refused() {
+        assert_eq!(decode(&[9; EVENT_BYTES]), Err(DecodeError::Kind { kind: 9 }));
+    }
+}

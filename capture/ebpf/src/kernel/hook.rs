@@ -1,0 +1,93 @@
+//! The sets of hooks that can see socket traffic, best first.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A set of hooks that together see every transfer on a TCP socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hook {
+    /// `tp_btf/sock_send_length` and `tp_btf/sock_recv_length`: they fire for
+    /// socket calls alone. Linux 6.4 and newer.
+    SockLength,
+    /// `tp_btf/sys_exit`: fires at the end of every system call.
+    SysExitBtf,
+    /// `raw_tp/sys_exit`: the same, without typed arguments.
+    SysExitRaw,
+}
+
+impl Hook {
+    /// Best first.
+    pub const ALL: &'static [Self] = &[Self::SockLength, Self::SysExitBtf, Self::SysExitRaw];
+
+    /// Its name in flags and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SockLength => "sock-length",
+            Self::SysExitBtf => "sys-exit-btf",
+            Self::SysExitRaw => "sys-exit-raw",
+        }
+    }
+
+    /// What using it costs or misses, for people.
+    pub const fn consequence(self) -> &'static str {
+        match self {
+            Self::SockLength => "socket calls only are touched; other system calls cost nothing",
+            Self::SysExitBtf => {
+                "every system call of the machine passes the filter (about 80 to 200 ns each); \
+                 bytes moved by splice and io_uring are not seen"
+            }
+            Self::SysExitRaw => {
+                "every system call of the machine passes the filter (about 100 to 350 ns each); \
+                 bytes moved by splice and io_uring are not seen"
+            }
+        }
+    }
+
+    /// Names of its programs in the BPF object.
+    pub(super) const fn programs(self) -> &'static [&'static str] {
+        match self {
+            Self::SockLength => &[
+                "sock_length_send",
+                "sock_length_receive",
+                "state_storage",
+                "process_exec",
+                "process_exit",
+            ],
+            Self::SysExitBtf => &["sys_exit_btf", "state_table", "process_exec", "process_exit"],
+            Self::SysExitRaw => &["sys_exit_raw", "state_raw", "process_exec", "process_exit"],
+        }
+    }
+}
+
+impl fmt::Display for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Which hooks to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HookChoice {
+    /// The best set that attaches.
+    #[default]
+    Auto,
+    /// This one or none.
+    Only(Hook),
+}
+
+impl FromStr for HookChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        Hook::ALL.iter().find(|hook| hook.name() == text).map(|hook| Self::Only(*hook)).ok_or_else(
+            || {
+                let names: Vec<_> = Hook::ALL.iter().map(|hook| hook.name()).collect();
+                format!("`{text}` is no hook; known: auto, {}", names.join(", "))
+            },
+        )
+    }
+}

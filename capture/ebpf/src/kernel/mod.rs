@@ -1,0 +1,183 @@
+//! The kernel side: loads the BPF programs, attaches the best hooks that this
+//! kernel takes, and reads what they report.
+
+mod decode;
+mod hook;
+mod objects;
+mod probe;
+
+use std::time::Duration;
+
+use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};
+
+pub use decode::{DecodeError, decode};
+pub use hook::{Hook, HookChoice};
+pub use objects::LoadError;
+pub use probe::{Probe, ProbeOutcome, probe_all};
+
+/// Bounds and choices for the kernel side.
+#[derive(Debug, Clone)]
+pub struct KernelConfig {
+    /// Which hooks to use.
+    pub hook: HookChoice,
+    /// Bytes of the ring buffer; rounded up to a power of two.
+    pub ring_bytes: u32,
+    /// Bytes of payload to capture of each call, at most 1024.
+    pub payload_bytes: u32,
+    /// Processes that are never traced.
+    pub ignored_processes: Vec<u32>,
+}
+
+impl Default for KernelConfig {
+    fn default() -> Self {
+        Self {
+            hook: HookChoice::Auto,
+            ring_bytes: 16 << 20,
+            payload_bytes: 1024,
+            ignored_processes: Vec::new(),
+        }
+    }
+}
+
+/// The attached programs. Dropping it detaches them.
+pub struct Kernel {
+    hook: Hook,
+    // Links go before the object that holds their programs.
+    links: Vec<Link>,
+    object: Object,
+}
+
+/// What the kernel side could not report, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KernelLosses {
+    /// Transfers for which the ring buffer had no room.
+    pub data: u64,
+    /// Openings, closings, starts and ends for which it had none.
+    pub lifecycle: u64,
+}
+
+impl Kernel {
+    /// Loads and attaches: the chosen hooks, or the first set of
+    /// [`Hook::ALL`] that this kernel takes.
+    ///
+    /// # Errors
+    /// Where none can be attached: each set with the kernel's reason.
+    pub fn attach(config: &KernelConfig) -> Result<Self, LoadError> {
+        let candidates: &[Hook] = match &config.hook {
+            HookChoice::Auto => Hook::ALL,
+            HookChoice::Only(hook) => std::slice::from_ref(hook),
+        };
+        let mut refusals = Vec::new();
+        for hook in candidates {
+            match Self::attach_hook(*hook, config) {
+                Ok(kernel) => return Ok(kernel),
+                Err(reason) => refusals.push((*hook, reason)),
+            }
+        }
+        Err(LoadError::NoHook { refusals })
+    }
+
+    fn attach_hook(hook: Hook, config: &KernelConfig) -> Result<Self, String> {
+        let ring_bytes = config.ring_bytes.clamp(1 << 16, 1 << 30).next_power_of_two();
+        let object = objects::load(objects::CAPTURE, hook.programs(), |name, map| {
+            if name == "events" {
+                map.set_max_entries(ring_bytes)?;
+            } else if name.ends_with(".rodata")
+                && let Some(value) = map.initial_value_mut()
+                && let Some(first) = value.first_chunk_mut::<4>()
+            {
+                *first = config.payload_bytes.min(1024).to_ne_bytes();
+            }
+            Ok(())
+        })?;
+        if let Some(ignored) = object.maps().find(|map| map.name() == "ignored_processes") {
+            for process in &config.ignored_processes {
+                ignored
+                    .update(&process.to_ne_bytes(), &[1], MapFlags::ANY)
+                    .map_err(|error| format!("cannot exclude process {process}: {error}"))?;
+            }
+        }
+        let links = objects::attach(&object, hook.programs())?;
+        Ok(Self { hook, links, object })
+    }
+
+    /// The hooks in use.
+    pub const fn hook(&self) -> Hook {
+        self.hook
+    }
+
+    /// How many programs are attached.
+    pub const fn attached_programs(&self) -> usize {
+        self.links.len()
+    }
+
+    /// A reader of the ring buffer that hands each record to `take`, in order.
+    ///
+    /// # Errors
+    /// Where the system refuses the mapping of the buffer.
+    pub fn reader<'a, F: FnMut(&[u8]) + 'a>(
+        &'a self,
+        events: &'a EventsMap<'a>,
+        mut take: F,
+    ) -> Result<RingReader<'a>, LoadError> {
+        let mut builder = RingBufferBuilder::new();
+        let map_error = |source| LoadError::Ring { source };
+        builder
+            .add(&events.0, move |record| {
+                take(record);
+                0
+            })
+            .map_err(map_error)?;
+        Ok(RingReader { ring: builder.build().map_err(map_error)? })
+    }
+
+    /// The map that [`Self::reader`] reads.
+    pub fn events(&self) -> EventsMap<'_> {
+        let map = self.object.maps().find(|map| map.name() == "events");
+        EventsMap(map.expect("the object that was loaded declares this map"))
+    }
+
+    /// What was lost so far.
+    pub fn losses(&self) -> KernelLosses {
+        // The globals in the order in which the C file declares them.
+        let globals = self
+            .object
+            .maps()
+            .find(|map| map.name().to_string_lossy().ends_with(".bss"))
+            .and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten())
+            .unwrap_or_default();
+        let word = |index: usize| {
+            globals
+                .get(index * 8..index * 8 + 8)
+                .and_then(|bytes| bytes.try_into().ok())
+                .map_or(0, u64::from_ne_bytes)
+        };
+        KernelLosses { data: word(1), lifecycle: word(2) }
+    }
+}
+
+/// See [`Kernel::events`].
+pub struct EventsMap<'a>(libbpf_rs::Map<'a>);
+
+/// Reads the ring buffer.
+pub struct RingReader<'a> {
+    ring: RingBuffer<'a>,
+}
+
+impl RingReader<'_> {
+    /// Hands over everything that is there now, without waiting; how many
+    /// records that was.
+    pub fn consume(&self) -> usize {
+        usize::try_from(self.ring.consume_raw()).unwrap_or(0)
+    }
+
+    /// The pause after which to look again: short while there is traffic, for
+    /// the ring must not fill up; longer while there is none.
+    pub const fn pause(records: usize) -> Duration {
+        match records {
+            0 => Duration::from_millis(20),
+            1..=255 => Duration::from_millis(10),
+            _ => Duration::from_millis(3),
+        }
+    }
+}

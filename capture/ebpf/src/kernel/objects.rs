@@ -1,0 +1,111 @@
+//! The compiled BPF objects and how they are loaded and attached.
+
+use std::sync::Once;
+
+use libbpf_rs::{Link, Object, ObjectBuilder, OpenMapMut, PrintLevel};
+use parking_lot::Mutex;
+
+use super::Hook;
+
+/// An ELF object, aligned as its reader wants it.
+#[repr(align(8))]
+struct Aligned<T: ?Sized>(T);
+
+static CAPTURE_ALIGNED: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/capture.bpf.o")));
+static EMPTY_ALIGNED: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/empty.bpf.o")));
+
+/// The programs of the agent.
+pub(super) static CAPTURE: &[u8] = &CAPTURE_ALIGNED.0;
+/// Programs that do nothing.
+pub(super) static EMPTY: &[u8] = &EMPTY_ALIGNED.0;
+
+/// Why the kernel side does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// No set of hooks could be attached.
+    #[error("no hook can be attached: {}", list(refusals))]
+    NoHook {
+        /// Each set that was tried, with the kernel's reason.
+        refusals: Vec<(Hook, String)>,
+    },
+    /// The ring buffer cannot be read.
+    #[error("cannot map the event ring: {source}; is RLIMIT_MEMLOCK too low?")]
+    Ring {
+        /// What the system said.
+        source: libbpf_rs::Error,
+    },
+}
+
+fn list(refusals: &[(Hook, String)]) -> String {
+    let all_denied = refusals.iter().all(|(_, reason)| reason.contains("permission"));
+    if all_denied && !refusals.is_empty() {
+        return "the kernel allows this process no BPF (permission denied); run as root or with \
+                CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
+            .to_owned();
+    }
+    refusals.iter().map(|(hook, reason)| format!("{hook}: {reason}")).collect::<Vec<_>>().join("; ")
+}
+
+/// libbpf prints its reasons; they are kept for the error that follows.
+static LIBBPF_LOG: Mutex<String> = Mutex::new(String::new());
+const LIBBPF_LOG_BYTES: usize = 64 * 1024;
+
+fn keep_log(_level: PrintLevel, message: String) {
+    let mut log = LIBBPF_LOG.lock();
+    if log.len() + message.len() < LIBBPF_LOG_BYTES {
+        log.push_str(&message);
+    }
+}
+
+/// Loads the named programs of an object and none of its others.
+///
+/// `prepare` sees every map before the kernel does.
+pub(super) fn load(
+    bytes: &[u8],
+    programs: &[&str],
+    mut prepare: impl FnMut(&str, &mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
+) -> Result<Object, String> {
+    static PRINT: Once = Once::new();
+    PRINT.call_once(|| {
+        libbpf_rs::set_print(Some((PrintLevel::Warn, keep_log)));
+    });
+    LIBBPF_LOG.lock().clear();
+    let mut open = ObjectBuilder::default().open_memory(bytes).map_err(explain)?;
+    for mut program in open.progs_mut() {
+        let wanted = programs.iter().any(|name| program.name() == *name);
+        program.set_autoload(wanted);
+    }
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        prepare(&name, &mut map).map_err(explain)?;
+    }
+    open.load().map_err(explain)
+}
+
+/// Attaches the named programs of a loaded object, each where its section says.
+pub(super) fn attach(object: &Object, programs: &[&str]) -> Result<Vec<Link>, String> {
+    let mut links = Vec::with_capacity(programs.len());
+    for program in object.progs_mut() {
+        if programs.iter().any(|name| program.name() == *name) {
+            links.push(program.attach().map_err(explain)?);
+        }
+    }
+    Ok(links)
+}
+
+/// The error in one line, with the last lines that libbpf and the verifier said.
+fn explain(error: libbpf_rs::Error) -> String {
+    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
+        return "permission denied".to_owned();
+    }
+    let log = std::mem::take(&mut *LIBBPF_LOG.lock());
+    let said: Vec<&str> = log
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.contains("-- BEGIN") && !line.contains("-- END"))
+        .collect();
+    let last = said.iter().rev().take(3).rev().copied().collect::<Vec<_>>().join(" / ");
+    if last.is_empty() { format!("{error:#}") } else { format!("{error}: {last}") }
+}

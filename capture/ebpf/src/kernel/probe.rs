@@ -1,0 +1,105 @@
+//! Tries what this kernel allows, by doing it: each feature is loaded and
+//! attached for a moment with a program that does nothing.
+
+use serde::Serialize;
+
+use super::objects;
+
+/// One thing that a kernel may or may not allow.
+#[derive(Debug, Clone, Serialize)]
+pub struct Probe {
+    /// Its name.
+    pub feature: &'static str,
+    /// What the agent uses it for.
+    pub purpose: &'static str,
+    /// What is lost, or done instead, where it is missing.
+    pub without: &'static str,
+    /// What the kernel said.
+    pub outcome: ProbeOutcome,
+}
+
+/// What the kernel said to a probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeOutcome {
+    /// It works.
+    Works,
+    /// It does not, for this reason.
+    Missing(String),
+}
+
+const PROBES: &[(&str, &str, &str, &str)] = &[
+    (
+        "tp_btf/sock_send_length",
+        "empty_send_length",
+        "sees what processes send, at no cost to other system calls",
+        "sys_exit is used: every system call of the machine pays for its filter",
+    ),
+    (
+        "tp_btf/sock_recv_length",
+        "empty_recv_length",
+        "sees what processes receive, at no cost to other system calls",
+        "sys_exit is used: every system call of the machine pays for its filter",
+    ),
+    (
+        "tp_btf/sys_exit",
+        "empty_sys_exit_btf",
+        "second choice for seeing transfers",
+        "raw_tp/sys_exit remains",
+    ),
+    (
+        "raw_tp/sys_exit",
+        "empty_sys_exit_raw",
+        "last choice for seeing transfers",
+        "without any of the three no traffic is seen",
+    ),
+    (
+        "tp_btf/inet_sock_set_state",
+        "empty_state",
+        "opening and closing of connections, connect time, which side a socket is",
+        "raw_tp/inet_sock_set_state is used",
+    ),
+    (
+        "raw_tp/sched_process_exec",
+        "empty_exec",
+        "start and end of processes",
+        "a process id that is used again may keep its former name for a while",
+    ),
+    (
+        "BPF ring buffer",
+        "empty_ring",
+        "carries events to the agent in order",
+        "the agent cannot run (Linux 5.8 or newer is needed)",
+    ),
+    (
+        "socket storage in tracing programs",
+        "empty_storage",
+        "keeps what is known of a socket in the socket",
+        "a table by address is used, with sys_exit hooks",
+    ),
+    (
+        "fentry",
+        "empty_fentry",
+        "not used yet: cheaper hooks where a kernel offers them",
+        "nothing is lost",
+    ),
+    (
+        "kprobe",
+        "empty_kprobe",
+        "not used: kernels without kprobes are traced as well",
+        "nothing is lost",
+    ),
+];
+
+/// Tries every feature.
+pub fn probe_all() -> Vec<Probe> {
+    PROBES
+        .iter()
+        .map(|&(feature, program, purpose, without)| {
+            let tried = objects::load(objects::EMPTY, &[program], |_, _| Ok(()))
+                .and_then(|object| objects::attach(&object, &[program]).map(drop));
+            let outcome = tried.map_or_else(ProbeOutcome::Missing, |()| ProbeOutcome::Works);
+            Probe { feature, purpose, without, outcome }
+        })
+        .collect()
+}

@@ -1,0 +1,261 @@
+//! The kernel side against real sockets: every call, every hook.
+//!
+//! These tests load BPF and so need the right to; without it they fail, for a
+//! test that passes unrun would prove nothing.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+
+use spanwise_capture_ebpf::event::{Direction, Event, Opened, Role};
+use spanwise_capture_ebpf::kernel::{Hook, HookChoice, Kernel, KernelConfig, decode};
+
+#[derive(Debug, Clone)]
+struct Transfer {
+    connection: u64,
+    direction: Direction,
+    seq: u32,
+    length: u32,
+    bytes: Vec<u8>,
+    time_nano: u64,
+}
+
+#[derive(Default)]
+struct Seen {
+    opened: HashMap<u64, Opened>,
+    transfers: Vec<Transfer>,
+    closed: Vec<u64>,
+}
+
+/// Runs `work` under the hook and returns what was seen of this process on
+/// connections with this server port.
+fn watch(hook: Hook, port: u16, work: impl FnOnce()) -> Seen {
+    let config = KernelConfig { hook: HookChoice::Only(hook), ..KernelConfig::default() };
+    let kernel = Kernel::attach(&config).unwrap_or_else(|error| panic!("{error}"));
+    let mut seen = Seen::default();
+    let me = std::process::id();
+    work();
+    {
+        let events = kernel.events();
+        let reader = kernel
+            .reader(&events, |record| match decode(record).expect("our own records decode") {
+                Event::Opened(opened)
+                    if opened.process == me
+                        && (opened.local.port == port || opened.remote.port == port) =>
+                {
+                    seen.opened.insert(opened.connection, opened);
+                }
+                Event::Data(data) if seen.opened.contains_key(&data.connection) => {
+                    seen.transfers.push(Transfer {
+                        connection: data.connection,
+                        direction: data.direction,
+                        seq: data.seq,
+                        length: data.length,
+                        bytes: data.bytes.to_vec(),
+                        time_nano: data.time_nano,
+                    });
+                }
+                Event::Closed(closed) if seen.opened.contains_key(&closed.connection) => {
+                    seen.closed.push(closed.connection);
+                }
+                _ => {}
+            })
+            .expect("the ring can be mapped");
+        reader.consume();
+    }
+    assert_eq!(kernel.losses(), Default::default());
+    seen
+}
+
+fn pair() -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
+    let port = listener.local_addr().expect("bound").port();
+    (listener, port)
+}
+
+fn check(call: i64) -> usize {
+    assert!(call > 0, "{}", std::io::Error::last_os_error());
+    usize::try_from(call).expect("positive")
+}
+
+/// Sends and receives `payload` once by each pair of calls; returns how many
+/// messages that were.
+fn exchange(client: &TcpStream, server: &TcpStream, payload: &[u8]) -> usize {
+    let (c, s) = (client.as_raw_fd(), server.as_raw_fd());
+    let mut buffer = vec![0u8; payload.len()];
+    let send = payload.as_ptr().cast::<libc::c_void>();
+    let length = payload.len();
+    let mut vector = libc::iovec { iov_base: send.cast_mut(), iov_len: length };
+    let mut into = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: length };
+    // SAFETY: every pointer refers to `payload` or `buffer` of `length` bytes,
+    // or to a structure on this stack, and outlives the call.
+    unsafe {
+        let mut out: libc::mmsghdr = std::mem::zeroed();
+        out.msg_hdr.msg_iov = &raw mut vector;
+        out.msg_hdr.msg_iovlen = 1;
+        let mut inward: libc::mmsghdr = std::mem::zeroed();
+        inward.msg_hdr.msg_iov = &raw mut into;
+        inward.msg_hdr.msg_iovlen = 1;
+        let null = std::ptr::null_mut::<libc::c_void>();
+        check(libc::write(c, send, length) as i64);
+        check(libc::read(s, into.iov_base, length) as i64);
+        check(libc::sendto(c, send, length, 0, null.cast(), 0) as i64);
+        check(libc::recvfrom(s, into.iov_base, length, libc::MSG_PEEK, null.cast(), null.cast()) as i64);
+        check(libc::recvfrom(s, into.iov_base, length, 0, null.cast(), null.cast()) as i64);
+        check(libc::writev(c, &raw const vector, 1) as i64);
+        check(libc::readv(s, &raw const into, 1) as i64);
+        check(libc::sendmsg(c, &raw const out.msg_hdr, 0) as i64);
+        check(libc::recvmsg(s, &raw mut inward.msg_hdr, 0) as i64);
+        check(i64::from(libc::sendmmsg(c, &raw mut out, 1, 0)));
+        check(i64::from(libc::recvmmsg(s, &raw mut inward, 1, 0, null.cast())));
+    }
+    5
+}
+
+fn sees_every_call(hook: Hook) {
+    let (listener, port) = pair();
+    let payload = b"GET /every-call HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut messages = 0;
+    let seen = watch(hook, port, || {
+        let client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
+        let (server, _) = listener.accept().expect("accepts");
+        messages = exchange(&client, &server, payload);
+        drop(client);
+        drop(server);
+    });
+    let side = |role| {
+        let (id, opened) =
+            seen.opened.iter().find(|(_, o)| o.role == role).unwrap_or_else(|| panic!("{role:?}"));
+        let transfers: Vec<_> = seen.transfers.iter().filter(|t| t.connection == *id).collect();
+        (opened, transfers)
+    };
+    let (client, sent) = side(Role::Client);
+    let (server, received) = side(Role::Server);
+    assert_eq!((sent.len(), received.len()), (messages, messages), "{hook}");
+    assert!(client.connect_nano.is_some_and(|nano| nano < 1_000_000_000));
+    assert_eq!((client.local, client.remote), (server.remote, server.local));
+    assert_eq!(client.network_namespace, server.network_namespace);
+    for (out, into) in sent.iter().zip(&received) {
+        assert_eq!(out.direction, Direction::Sent);
+        assert_eq!(into.direction, Direction::Received);
+        assert_eq!((out.seq, out.length), (into.seq, into.length), "both sides agree");
+        assert_eq!(out.bytes, payload);
+        assert_eq!(into.bytes, payload);
+        assert!(out.time_nano <= into.time_nano, "sent before it was read");
+    }
+    for two in sent.windows(2) {
+        assert_eq!(two[1].seq, two[0].seq.wrapping_add(two[0].length), "no gap, no overlap");
+    }
+    assert_eq!(seen.closed.len(), 2, "both ends closed");
+}
+
+#[test]
+fn sock_length_sees_every_call() {
+    sees_every_call(Hook::SockLength);
+}
+
+#[test]
+fn sys_exit_btf_sees_every_call() {
+    sees_every_call(Hook::SysExitBtf);
+}
+
+#[test]
+fn sys_exit_raw_sees_every_call() {
+    sees_every_call(Hook::SysExitRaw);
+}
+
+#[test]
+fn scattered_buffers_and_several_messages_are_put_together() {
+    for hook in Hook::ALL {
+        let (listener, port) = pair();
+        let parts: [&[u8]; 3] = [b"GET /scattered ", b"", b"HTTP/1.1\r\n\r\n"];
+        let seen = watch(*hook, port, || {
+            let client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
+            let (mut server, _) = listener.accept().expect("accepts");
+            let mut vectors = parts.map(|part| libc::iovec {
+                iov_base: part.as_ptr().cast_mut().cast(),
+                iov_len: part.len(),
+            });
+            // SAFETY: the vectors refer to static text; headers live on this stack.
+            unsafe {
+                check(libc::writev(client.as_raw_fd(), vectors.as_ptr(), 3) as i64);
+                let mut messages: [libc::mmsghdr; 2] = std::mem::zeroed();
+                for (message, vector) in messages.iter_mut().zip([0usize, 2]) {
+                    message.msg_hdr.msg_iov = &raw mut vectors[vector];
+                    message.msg_hdr.msg_iovlen = 1;
+                }
+                assert_eq!(libc::sendmmsg(client.as_raw_fd(), messages.as_mut_ptr(), 2, 0), 2);
+            }
+            let mut buffer = [0; 256];
+            let mut read = 0;
+            while read < 54 {
+                read += server.read(&mut buffer[read..]).expect("reads");
+            }
+        });
+        let sent: Vec<_> =
+            seen.transfers.iter().filter(|t| t.direction == Direction::Sent).collect();
+        assert_eq!(sent.len(), 3, "{hook}");
+        assert_eq!(sent[0].bytes, parts.concat(), "{hook}");
+        assert_eq!((sent[1].bytes.as_slice(), sent[2].bytes.as_slice()), (parts[0], parts[2]));
+        assert_eq!(sent[2].seq, sent[1].seq.wrapping_add(sent[1].length));
+    }
+}
+
+#[test]
+fn a_long_message_is_captured_in_part_and_counted_whole() {
+    let (listener, port) = pair();
+    let payload = vec![b'x'; 200_000];
+    let seen = watch(Hook::SockLength, port, || {
+        let mut client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
+        let (mut server, _) = listener.accept().expect("accepts");
+        let writer = std::thread::spawn({
+            let payload = payload.clone();
+            move || client.write_all(&payload).map(|()| client)
+        });
+        let mut total = 0;
+        let mut buffer = [0; 10_000];
+        while total < payload.len() {
+            total += server.read(&mut buffer).expect("reads");
+        }
+        drop(writer.join().expect("no panic"));
+    });
+    let received: Vec<_> =
+        seen.transfers.iter().filter(|t| t.direction == Direction::Received).collect();
+    assert_eq!(received.iter().map(|t| t.length as usize).sum::<usize>(), payload.len());
+    assert_eq!(received[0].bytes.len(), 1024);
+    assert_eq!(received.last().expect("some").bytes.len(), 64, "a body passes by");
+}
+
+#[test]
+fn ipv6_is_traced_and_a_process_can_be_left_out() {
+    let listener = TcpListener::bind("[::1]:0").expect("IPv6 loopback");
+    let port = listener.local_addr().expect("bound").port();
+    let talk = || {
+        let mut client = TcpStream::connect(("::1", port)).expect("connects");
+        let (mut server, _) = listener.accept().expect("accepts");
+        client.write_all(b"PING\r\n").expect("writes");
+        assert_eq!(server.read(&mut [0; 64]).expect("reads"), 6);
+    };
+    let seen = watch(Hook::SockLength, port, talk);
+    let expected: IpAddr = "::1".parse().expect("an address");
+    assert_eq!(seen.opened.len(), 2);
+    assert!(seen.opened.values().all(|opened| opened.local.address == expected));
+
+    let config =
+        KernelConfig { ignored_processes: vec![std::process::id()], ..KernelConfig::default() };
+    let kernel = Kernel::attach(&config).expect("attaches");
+    talk();
+    let mut mine = 0;
+    let events = kernel.events();
+    let reader = kernel
+        .reader(&events, |record| {
+            if let Ok(Event::Opened(opened)) = decode(record) {
+                mine += usize::from(opened.process == std::process::id());
+            }
+        })
+        .expect("the ring can be mapped");
+    reader.consume();
+    drop(reader);
+    assert_eq!(mine, 0, "an ignored process is not announced");
+}
