@@ -101,7 +101,8 @@ fn exchange(client: &TcpStream, server: &TcpStream, payload: &[u8]) -> usize {
         check(libc::write(c, send, length) as i64);
         check(libc::read(s, into.iov_base, length) as i64);
         check(libc::sendto(c, send, length, 0, null.cast(), 0) as i64);
-        check(libc::recvfrom(s, into.iov_base, length, libc::MSG_PEEK, null.cast(), null.cast()) as i64);
+        check(libc::recvfrom(s, into.iov_base, length, libc::MSG_PEEK, null.cast(), null.cast())
+            as i64);
         check(libc::recvfrom(s, into.iov_base, length, 0, null.cast(), null.cast()) as i64);
         check(libc::writev(c, &raw const vector, 1) as i64);
         check(libc::readv(s, &raw const into, 1) as i64);

@@ -58,6 +58,15 @@ impl Hook {
             Self::SysExitRaw => &["sys_exit_raw", "state_raw", "process_exec", "process_exit"],
         }
     }
+
+    /// Programs that do nothing at the same per-call hooks.
+    pub(super) const fn empty_programs(self) -> &'static [&'static str] {
+        match self {
+            Self::SockLength => &["empty_send_length", "empty_recv_length"],
+            Self::SysExitBtf => &["empty_sys_exit_btf"],
+            Self::SysExitRaw => &["empty_sys_exit_raw"],
+        }
+    }
 }
 
 impl fmt::Display for Hook {

@@ -47,6 +47,28 @@ pub struct Kernel {
     object: Object,
 }
 
+/// The hooks with nothing behind them, for measuring what they cost by
+/// themselves. Dropping it detaches them.
+pub struct EmptyHooks {
+    _links: Vec<Link>,
+    _object: Object,
+}
+
+impl EmptyHooks {
+    /// Attaches programs that do nothing where this hook has its programs.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn attach(hook: Hook) -> Result<Self, LoadError> {
+        let attach = || {
+            let object = objects::load(objects::EMPTY, hook.empty_programs(), |_, _| Ok(()))?;
+            let links = objects::attach(&object, hook.empty_programs())?;
+            Ok(Self { _links: links, _object: object })
+        };
+        attach().map_err(|reason| LoadError::NoHook { refusals: vec![(hook, reason)] })
+    }
+}
+
 /// What the kernel side could not report, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KernelLosses {

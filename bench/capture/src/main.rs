@@ -1,0 +1,193 @@
+//! What watching costs: nanoseconds added to each of the ten calls that move
+//! bytes through sockets, and to the same calls on files.
+//!
+//! One run measures the calls bare, under hooks with nothing behind them, and
+//! under the agent's own programs, in turns; what is printed are differences
+//! within a round, as the median over the rounds, so that a machine that is
+//! slow for a while is slow for all of them. Usage: `bench-capture [ROUNDS]`.
+
+mod calls;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use calls::{CALLS, Fixture};
+use spanwise_capture_ebpf::kernel::{EmptyHooks, Hook, HookChoice, Kernel, KernelConfig};
+
+/// Calls timed together, between two readings of the clock.
+const BATCH: usize = 50;
+const BATCHES: usize = 400;
+const PAYLOAD_BYTES: usize = 256;
+
+#[derive(Clone, Copy)]
+enum Setting {
+    Bare,
+    Empty(Hook),
+    Real(Hook),
+}
+
+/// Nanoseconds per call: sockets first, then files, in the order of [`CALLS`].
+type Figures = Vec<f64>;
+
+fn main() {
+    let rounds = std::env::args().nth(1).map_or(Ok(9), |text| text.parse::<usize>());
+    let Ok(rounds) = rounds else {
+        eprintln!("usage: bench-capture [ROUNDS], a whole number (default 9)");
+        std::process::exit(2);
+    };
+    pin(0);
+    let mut settings = vec![Setting::Bare];
+    settings
+        .extend(Hook::ALL.iter().flat_map(|hook| [Setting::Empty(*hook), Setting::Real(*hook)]));
+    let mut samples: Vec<Vec<Figures>> = vec![Vec::new(); settings.len()];
+    let fixture = Fixture::open(PAYLOAD_BYTES);
+    // With a second thread, every call pays for the shared table of descriptors.
+    // The ring's reader is one, so there must be one in every setting.
+    std::thread::spawn(|| {
+        loop {
+            std::thread::park();
+        }
+    });
+    run(&fixture, 20);
+    for round in 0..rounds.max(1) {
+        // Another order each round: no setting always follows the same one.
+        for step in 0..settings.len() {
+            let index = (step + round) % settings.len();
+            samples[index].push(measure(settings[index], &fixture));
+        }
+        eprint!("\rround {} of {rounds}", round + 1);
+    }
+    eprintln!();
+    report(&settings, &samples);
+}
+
+fn measure(setting: Setting, fixture: &Fixture) -> Figures {
+    match setting {
+        Setting::Bare => run(fixture, BATCHES),
+        Setting::Empty(hook) => {
+            let _hooks = EmptyHooks::attach(hook).unwrap_or_else(|error| fail(&error));
+            run(fixture, BATCHES)
+        }
+        Setting::Real(hook) => {
+            let config = KernelConfig { hook: HookChoice::Only(hook), ..KernelConfig::default() };
+            let kernel = Kernel::attach(&config).unwrap_or_else(|error| fail(&error));
+            let done = AtomicBool::new(false);
+            let (figures, records) = std::thread::scope(|scope| {
+                let drain = scope.spawn(|| drain(&kernel, &done));
+                let figures = run(fixture, BATCHES);
+                done.store(true, Ordering::Relaxed);
+                (figures, drain.join().unwrap_or(0))
+            });
+            let expected = CALLS.len() * BATCH * BATCHES;
+            assert!(records >= expected, "{hook}: {records} of {expected} transfers were seen");
+            assert_eq!(kernel.losses().data, 0, "the ring overflowed; the figures would flatter");
+            figures
+        }
+    }
+}
+
+/// Reads the ring as the agent does, on the other core.
+fn drain(kernel: &Kernel, done: &AtomicBool) -> usize {
+    pin(1);
+    let events = kernel.events();
+    let mut records = 0;
+    let reader = kernel.reader(&events, |_| records += 1).unwrap_or_else(|error| fail(&error));
+    while !done.load(Ordering::Relaxed) {
+        reader.consume();
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    reader.consume();
+    drop(reader);
+    records
+}
+
+fn run(fixture: &Fixture, batches: usize) -> Figures {
+    let mut times = vec![Vec::with_capacity(batches); CALLS.len() * 2];
+    for _ in 0..batches {
+        for (index, call) in CALLS.iter().enumerate() {
+            times[index].push(time(|| fixture.on_socket(*call)));
+            times[CALLS.len() + index].push(time(|| fixture.on_file(*call)));
+        }
+    }
+    // Low in the distribution: interrupts and neighbours only ever add.
+    times.iter_mut().map(|batch| quantile(batch, 0.3)).collect()
+}
+
+fn time(mut call: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    for _ in 0..BATCH {
+        call();
+    }
+    start.elapsed().as_nanos() as f64 / BATCH as f64
+}
+
+fn quantile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[((values.len() - 1) as f64 * share) as usize]
+}
+
+fn report(settings: &[Setting], samples: &[Vec<Figures>]) {
+    let added = |setting: usize, base: usize, column: usize| {
+        let mut differences: Vec<f64> = samples[setting]
+            .iter()
+            .zip(&samples[base])
+            .map(|(with, without)| with[column] - without[column])
+            .collect();
+        quantile(&mut differences, 0.5)
+    };
+    print!("{:<22}", "added ns per call");
+    CALLS.iter().for_each(|call| print!("{:>10}", call.name()));
+    println!();
+    let row = |name: &str, offset: usize, value: &dyn Fn(usize) -> f64| {
+        print!("{name:<22}");
+        (0..CALLS.len()).for_each(|column| print!("{:>10.0}", value(offset + column)));
+        println!();
+    };
+    let bare = |column: usize| {
+        quantile(&mut samples[0].iter().map(|round| round[column]).collect::<Vec<_>>(), 0.5)
+    };
+    row("bare", 0, &bare);
+    row("bare, on a file", CALLS.len(), &bare);
+    for (index, setting) in settings.iter().enumerate() {
+        let name = match setting {
+            Setting::Bare => continue,
+            Setting::Empty(hook) => format!("{hook} empty"),
+            Setting::Real(hook) => format!("{hook} real"),
+        };
+        row(&name, 0, &|column| added(index, 0, column));
+        row("  on a file", CALLS.len(), &|column| added(index, 0, column));
+    }
+    println!();
+    // The first hook is what the agent uses where it can: its figures count.
+    let (empty, real) = (1, 2);
+    for (column, call) in CALLS.iter().enumerate() {
+        println!("figure capture.{}.total_ns {:.0} ns", call.name(), added(real, 0, column));
+        println!(
+            "figure capture.{}.beyond_empty_ns {:.0} ns",
+            call.name(),
+            added(real, empty, column)
+        );
+    }
+    for (column, call) in CALLS.iter().enumerate() {
+        println!(
+            "figure capture.file_{}.total_ns {:.0} ns",
+            call.name(),
+            added(real, 0, CALLS.len() + column)
+        );
+    }
+}
+
+/// Keeps this thread on one core; where there is only one, it stays where it is.
+fn pin(core: usize) {
+    // SAFETY: the set is a plain bit mask on this stack, and the call reads it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set);
+    }
+}
+
+fn fail(error: &dyn std::fmt::Display) -> ! {
+    eprintln!("bench-capture: {error}");
+    std::process::exit(1);
+}
