@@ -1,0 +1,75 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+BINARY := target/release/spanwise
+CARGO := cargo
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test dev lint bench setup web build unit e2e browser \
+        bench-capture bench-soak clean
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 18
+
+# ---- what the build needs --------------------------------------------------
+
+setup: ## Install what building and testing need (Debian packages)
+	@scripts/setup.sh
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	cd web && npm ci --no-audit --no-fund
+	@touch $@
+
+web/dist/index.html: web/node_modules/.package-lock.json $(shell find web/src web/index.html web/vite.config.ts web/public -type f 2>/dev/null)
+	cd web && npm run build
+	@touch $@
+
+web: web/dist/index.html ## Build the UI
+
+build: setup web ## Build the program
+	$(CARGO) build --release --locked -p spanwise
+
+# ---- for people ------------------------------------------------------------
+
+demo: build ## Run the shop under the tracer; Ctrl-C stops everything
+	@python3 demo/shop.py install
+	@python3 demo/demo.py --spanwise $(BINARY)
+
+dev: setup web/node_modules/.package-lock.json ## Server and UI with reload: UI at 5173, API at 7070
+	@trap 'kill 0' EXIT; (cd web && npm run dev) & $(CARGO) run -p spanwise -- up --data target/dev-data
+
+lint: setup web/node_modules/.package-lock.json ## Formatting and lints; warnings are errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	cd web && npm run lint
+
+# ---- tests -----------------------------------------------------------------
+
+test: build unit e2e browser ## Everything that must hold
+
+unit: setup web/node_modules/.package-lock.json ## Unit, property, contract and recorded-stream tests
+	$(CARGO) test --workspace --locked
+	cd web && npm test
+
+e2e: build ## The shop under the tracer against its own ground truth; bad input
+	python3 demo/shop.py install
+	python3 tests/e2e/e2e.py --spanwise $(BINARY)
+	python3 tests/e2e/badinput.py --spanwise $(BINARY)
+
+browser: build ## The UI in headless Chromium against the running shop
+	python3 demo/shop.py install
+	python3 tests/e2e/browser.py --spanwise $(BINARY)
+
+# ---- benchmarks ------------------------------------------------------------
+
+bench: bench-capture ## Every benchmark of moderate length
+
+bench-capture: setup ## Nanoseconds added to each socket call
+	$(CARGO) build --release --locked -p spanwise-bench-capture
+	target/release/spanwise-bench-capture
+
+bench-soak: build ## Agent memory and loss over ten minutes at 5,000 requests/s
+	python3 bench/soak/soak.py --spanwise $(BINARY)
+
+clean: ## Remove what builds made
+	rm -rf target web/dist web/node_modules demo/.venv demo/.run

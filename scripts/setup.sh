@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Installs what building and testing need, where it is missing. Debian and its
+# derivatives; elsewhere it says what to install.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+stamp=target/.setup-done
+[ -e "$stamp" ] && [ "$stamp" -nt scripts/setup.sh ] && exit 0
+
+# command (or a file) -> Debian package
+needs=(
+    clang:clang
+    make:make
+    autoconf:autoconf
+    automake:automake
+    autopoint:autopoint
+    gettext:gettext
+    libtoolize:libtool
+    flex:flex
+    bison:bison
+    gawk:gawk
+    pkg-config:pkg-config
+    python3:python3
+    gcc:gcc
+    curl:curl
+)
+# The tests drive real programs.
+if [ "${SPANWISE_SETUP:-all}" = all ]; then
+    needs+=(
+        chromium:chromium
+        nginx:nginx-light
+        redis-server:redis-server
+        /usr/lib/postgresql:postgresql
+        psql:postgresql-client
+    )
+fi
+missing=()
+for need in "${needs[@]}"; do
+    what=${need%%:*}
+    case $what in
+        /*) [ -e "$what" ] || missing+=("${need##*:}") ;;
+        *) command -v "$what" >/dev/null || missing+=("${need##*:}") ;;
+    esac
+done
+if [ ${#missing[@]} -gt 0 ]; then
+    if ! command -v apt-get >/dev/null; then
+        echo "please install: ${missing[*]}" >&2
+        exit 1
+    fi
+    sudo=; [ "$(id -u)" = 0 ] || sudo=sudo
+    echo "installing: ${missing[*]}"
+    $sudo apt-get update -qq
+    # Installing a server must not start one here.
+    policy=/usr/sbin/policy-rc.d
+    made_policy=
+    if [ ! -e $policy ] && [ -z "$sudo" ]; then
+        printf '#!/bin/sh\nexit 101\n' >$policy
+        chmod +x $policy
+        made_policy=1
+        trap '[ -z "$made_policy" ] || rm -f /usr/sbin/policy-rc.d' EXIT
+    fi
+    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends \
+        "${missing[@]}" >/dev/null
+fi
+if ! command -v cargo >/dev/null; then
+    echo "cargo is missing: install Rust with rustup (the version is in rust-toolchain.toml)" >&2
+    exit 1
+fi
+if ! command -v npm >/dev/null; then
+    echo "npm is missing: install Node.js 20 or newer" >&2
+    exit 1
+fi
+mkdir -p target
+touch "$stamp"
