@@ -1,2 +1,53 @@
-//! Placeholder.
-fn main() {}
+//! `spanwise`: the agent, the server and the command line in one program.
+//!
+//! This crate holds no logic of its own: it reads what was typed
+//! ([`flags`]), decides what runs ([`config`]), wires the stages together
+//! ([`run`]) and asks a running server questions ([`client`]).
+
+mod client;
+mod config;
+mod failure;
+mod flags;
+mod run;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::failure::Failure;
+use crate::flags::{Command, Flags};
+
+// The agent's and the server's memory is many short-lived batches made on one
+// thread and freed on another, which the system's allocator fragments over days.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    // Clap itself ends the program with 2 on a wrong flag, and 0 on --help.
+    match dispatch(Flags::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("spanwise: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Up(flags) => config::load(flags.config.as_deref(), &flags.layer()).map(|_| ()),
+        Command::Server(flags) => config::load(flags.config.as_deref(), &flags.layer()).map(|_| ()),
+        Command::Agent(flags) => config::load(flags.config.as_deref(), &flags.layer()).map(|_| ()),
+        Command::Doctor(flags) => run::doctor(flags.json),
+        Command::Config(flags) => {
+            let loaded = config::load(flags.config.as_deref(), &flags.layer())?;
+            terminal::print(&config::show(&loaded, flags.json))
+        }
+        Command::Trace(flags) => client::trace(&flags),
+        Command::Search(flags) => client::search(&flags),
+        Command::Services(flags) => client::services(&flags),
+        Command::Sql(flags) => client::sql(&flags),
+        Command::Status(flags) => client::status(&flags),
+    }
+}

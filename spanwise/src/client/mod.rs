@@ -1,0 +1,76 @@
+//! The subcommands that ask a running server, over the same API as the UI.
+
+mod answers;
+mod http;
+mod search;
+mod services;
+mod sql;
+mod status;
+mod trace;
+
+use serde::de::DeserializeOwned;
+
+use crate::failure::Failure;
+use crate::flags::{SearchFlags, ServerUrl, ServicesFlags, SqlFlags, StatusFlags, TraceFlags};
+use crate::terminal::{Paint, print};
+use http::{Request, ask};
+
+/// Asks, and prints: the answer as it came where JSON is wanted, else what
+/// `render` makes of it.
+fn show<T: DeserializeOwned>(
+    server: &ServerUrl,
+    request: &Request,
+    render: impl FnOnce(&T, Paint) -> String,
+) -> Result<(), Failure> {
+    let body = ask(&server.url, request)?;
+    if server.json {
+        let mut text = String::from_utf8_lossy(&body).into_owned();
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        return print(&text);
+    }
+    let answer: T = serde_json::from_slice(&body).map_err(|error| {
+        Failure::cannot(format_args!(
+            "{} answered with something else than this program expects ({error}); is it the \
+             same version? `--json` shows the answer as it came",
+            server.url
+        ))
+    })?;
+    print(&render(&answer, Paint::for_stdout()))
+}
+
+/// `spanwise trace`
+pub(crate) fn trace(flags: &TraceFlags) -> Result<(), Failure> {
+    // Checked here, so that a slip is told apart from a trace that is not there.
+    let id = flags.id.to_ascii_lowercase();
+    let hexadecimal = id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !hexadecimal || !matches!(id.len(), 16 | 32) {
+        return Err(Failure::Usage(format!(
+            "`{}` is no id; a trace id has 32 hexadecimal digits, a span id 16",
+            flags.id
+        )));
+    }
+    show(&flags.server, &Request::get(&format!("/api/v1/traces/{id}")), trace::render)
+}
+
+/// `spanwise search`
+pub(crate) fn search(flags: &SearchFlags) -> Result<(), Failure> {
+    show(&flags.server, &search::request(flags), search::render)
+}
+
+/// `spanwise services`
+pub(crate) fn services(flags: &ServicesFlags) -> Result<(), Failure> {
+    show(&flags.server, &Request::get("/api/v1/services"), services::render)
+}
+
+/// `spanwise sql`
+pub(crate) fn sql(flags: &SqlFlags) -> Result<(), Failure> {
+    let body = serde_json::json!({ "query": flags.statement });
+    show(&flags.server, &Request::post("/api/v1/sql", body.to_string()), sql::render)
+}
+
+/// `spanwise status`
+pub(crate) fn status(flags: &StatusFlags) -> Result<(), Failure> {
+    show(&flags.server, &Request::get("/api/v1/status"), status::render)
+}

@@ -1,0 +1,35 @@
+//! `spanwise sql`
+
+use serde_json::Value;
+
+use super::answers::Rows;
+use crate::terminal::{Align, Paint, Table, brief};
+
+/// A column wider than this is cut; `--json` has it whole.
+const COLUMN_MAX: usize = 80;
+
+/// The rows as a table.
+pub(super) fn render(answer: &Rows, paint: Paint) -> String {
+    let numeric = |data_type: &str| {
+        ["Int", "UInt", "Float", "Decimal"].iter().any(|number| data_type.starts_with(number))
+    };
+    let mut table = Table::new(answer.columns.iter().map(|column| {
+        let align = if numeric(&column.data_type) { Align::Right } else { Align::Left };
+        (brief(&column.name, COLUMN_MAX), align)
+    }));
+    for row in &answer.rows {
+        table.row(row.iter().map(cell).collect());
+    }
+    let rows = answer.rows.len();
+    let noun = if rows == 1 { "row" } else { "rows" };
+    let count = paint.dim(&format!("{rows} {noun}, {:.3} s", answer.elapsed_seconds));
+    format!("{}{count}\n", table.render(paint))
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => brief(text, COLUMN_MAX),
+        other => brief(&other.to_string(), COLUMN_MAX),
+    }
+}

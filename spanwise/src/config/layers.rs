@@ -1,0 +1,284 @@
+//! The layers that settings come from, laid over each other.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use figment::providers::{Format, Toml};
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
+use serde::Serialize;
+use spanwise_capture_ebpf::processes::ServiceRule;
+
+use super::settings::{SERVICE, SERVICE_KEYS, SETTINGS, environment_name, is_setting, nearest};
+use super::units::ByteSize;
+
+/// Read where `--config` names none; the first that exists.
+const FILES: [&str; 2] = ["./spanwise.toml", "/etc/spanwise/spanwise.toml"];
+/// Environment names with our prefix that are flags of their own.
+const NOT_SETTINGS: [&str; 2] = ["SPANWISE_CONFIG", "SPANWISE_URL"];
+
+/// A setting in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct InForce {
+    /// Its dotted key.
+    pub(crate) key: String,
+    /// Its value, as it would stand in the file.
+    pub(crate) value: serde_json::Value,
+    /// Where the value came from.
+    pub(crate) origin: String,
+}
+
+/// All layers, merged.
+#[derive(Debug)]
+pub(crate) struct Layers {
+    figment: Figment,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Texts by dotted key, all from one place.
+struct Texts {
+    name: &'static str,
+    values: Vec<(&'static str, String)>,
+}
+
+impl Provider for Texts {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.name)
+    }
+
+    fn data(&self) -> figment::Result<Map<Profile, Dict>> {
+        let mut dict = Dict::new();
+        for (key, value) in &self.values {
+            let value = Value::from(value.as_str());
+            match key.split_once('.') {
+                None => {
+                    dict.insert((*key).to_owned(), value);
+                }
+                Some((table, key)) => {
+                    let table =
+                        dict.entry(table.to_owned()).or_insert_with(|| Value::from(Dict::new()));
+                    // Keys have at most two parts, so a first part is a table.
+                    if let Value::Dict(_, table) = table {
+                        table.insert(key.to_owned(), value);
+                    }
+                }
+            }
+        }
+        Ok(Profile::Default.collect(dict))
+    }
+}
+
+const DEFAULT: &str = "default";
+const ENVIRONMENT: &str = "environment";
+const FLAG: &str = "flag";
+
+impl Layers {
+    /// Reads and merges; checks every key, and no value yet.
+    pub(crate) fn gather(
+        file: Option<&Path>,
+        environment: &[(String, String)],
+        typed: &[(&'static str, String)],
+    ) -> Result<Self, String> {
+        let file = file
+            .map(Path::to_owned)
+            .or_else(|| FILES.iter().map(PathBuf::from).find(|path| path.exists()));
+        let defaults: Vec<_> = SETTINGS
+            .iter()
+            .map(|setting| (setting.key, setting.default.text().to_owned()))
+            .collect();
+        let (environment, warnings) = from_environment(environment);
+
+        let mut figment = Figment::new().merge(Texts { name: DEFAULT, values: defaults });
+        if let Some(path) = &file {
+            // Read once by hand: figment takes a file that it cannot open for
+            // one that is not there.
+            std::fs::read_to_string(path).map_err(|error| {
+                format!("cannot read the configuration file {}: {error}", path.display())
+            })?;
+            let toml = Toml::file_exact(path);
+            let data = toml.data().map_err(|error| {
+                format!("the configuration file {} is no TOML: {error}", path.display())
+            })?;
+            let unknown: Vec<String> = data.values().flat_map(unknown_keys).collect();
+            if !unknown.is_empty() {
+                return Err(format!("{}: {}", path.display(), unknown.join("\n  ")));
+            }
+            figment = figment.merge(toml);
+        }
+        figment = figment
+            .merge(Texts { name: ENVIRONMENT, values: environment })
+            .merge(Texts { name: FLAG, values: typed.to_vec() });
+        Ok(Self { figment, file, warnings })
+    }
+
+    /// The setting's value as text, whichever of TOML's types it had.
+    pub(crate) fn text(&self, key: &str) -> Result<String, String> {
+        let value = self.figment.find_value(key).map_err(|error| error.to_string())?;
+        let text = match &value {
+            Value::String(_, text) => Some(text.clone()),
+            Value::Num(_, number) => number
+                .to_u128()
+                .map(|n| n.to_string())
+                .or_else(|| number.to_i128().map(|n| n.to_string())),
+            _ => None,
+        };
+        text.ok_or_else(|| {
+            format!("{key} ({}): must be a text or a whole number", self.origin(key))
+        })
+    }
+
+    /// The setting's value.
+    pub(crate) fn get<T>(&self, key: &str) -> Result<T, String>
+    where
+        T: FromStr,
+        T::Err: Display,
+    {
+        let text = self.text(key)?;
+        text.parse().map_err(|error| format!("{key} = \"{text}\" ({}): {error}", self.origin(key)))
+    }
+
+    /// A size within bounds.
+    pub(crate) fn bounded_size(&self, key: &str, from: u32, to: u32) -> Result<u32, String> {
+        let ByteSize(bytes) = self.get(key)?;
+        u32::try_from(bytes).ok().filter(|bytes| (from..=to).contains(bytes)).ok_or_else(|| {
+            format!(
+                "{key} = {bytes} ({}): must lie between {from} and {to} bytes",
+                self.origin(key)
+            )
+        })
+    }
+
+    /// `[[agent.service]]`, each checked.
+    pub(crate) fn services(&self) -> Result<Vec<ServiceRule>, String> {
+        if !self.figment.contains(SERVICE) {
+            return Ok(Vec::new());
+        }
+        let rules: Vec<ServiceRule> = self
+            .figment
+            .extract_inner(SERVICE)
+            .map_err(|error| format!("[[{SERVICE}]] ({}): {}", self.origin(SERVICE), error.kind))?;
+        for rule in &rules {
+            if rule.name.is_empty() {
+                return Err(format!(
+                    "[[{SERVICE}]]: `name` is empty; say what the service is called"
+                ));
+            }
+            if rule.port.is_none() && rule.executable.is_none() && rule.command.is_none() {
+                return Err(format!(
+                    "[[{SERVICE}]] \"{}\" has no condition and would name every process; add \
+                     `port`, `executable` or `command`",
+                    rule.name
+                ));
+            }
+        }
+        Ok(rules)
+    }
+
+    /// Where the value in force came from.
+    fn origin(&self, key: &str) -> String {
+        let Some(metadata) = self.figment.find_metadata(key) else { return DEFAULT.to_owned() };
+        match &*metadata.name {
+            ENVIRONMENT => format!("environment {}", environment_name(key)),
+            FLAG => FLAG.to_owned(),
+            DEFAULT => DEFAULT.to_owned(),
+            _ => match &self.file {
+                Some(path) => format!("file {}", path.display()),
+                None => metadata.name.to_string(),
+            },
+        }
+    }
+
+    /// Every setting, in the table's order.
+    pub(crate) fn in_force(&self) -> Result<Vec<InForce>, String> {
+        let mut all = Vec::with_capacity(SETTINGS.len() + 1);
+        for setting in SETTINGS {
+            all.push(InForce {
+                key: setting.key.to_owned(),
+                value: self.text(setting.key)?.into(),
+                origin: self.origin(setting.key),
+            });
+        }
+        let services = self.services()?;
+        if !services.is_empty() {
+            all.push(InForce {
+                key: SERVICE.to_owned(),
+                value: serde_json::to_value(services).map_err(|error| error.to_string())?,
+                origin: self.origin(SERVICE),
+            });
+        }
+        Ok(all)
+    }
+}
+
+/// Settings in the environment, and a warning for each name that looks like
+/// one. Not an error: container platforms put names of their own making there
+/// (Kubernetes sets `SPANWISE_SERVICE_HOST` beside a service called spanwise).
+fn from_environment(
+    environment: &[(String, String)],
+) -> (Vec<(&'static str, String)>, Vec<String>) {
+    let names: Vec<(String, &'static str)> =
+        SETTINGS.iter().map(|setting| (environment_name(setting.key), setting.key)).collect();
+    let mut values = Vec::new();
+    let mut warnings = Vec::new();
+    for (name, value) in environment {
+        if !name.starts_with("SPANWISE_") || NOT_SETTINGS.contains(&name.as_str()) {
+            continue;
+        }
+        if let Some((_, key)) = names.iter().find(|(known, _)| known == name) {
+            values.push((*key, value.clone()));
+        } else if let Some(near) = nearest(name, names.iter().map(|(known, _)| known.as_str())) {
+            warnings.push(format!(
+                "the environment's {name} is no setting and is ignored; did you mean {near}?"
+            ));
+        }
+    }
+    warnings.sort();
+    (values, warnings)
+}
+
+/// A sentence for each key of the file that is no setting.
+fn unknown_keys(file: &Dict) -> Vec<String> {
+    let mut unknown = Vec::new();
+    for (table, value) in file {
+        match value {
+            _ if is_setting(table) => {}
+            Value::Dict(_, keys) => {
+                for (key, value) in keys {
+                    let path = format!("{table}.{key}");
+                    if path == SERVICE {
+                        unknown.extend(unknown_service_keys(value));
+                    } else if !is_setting(&path) {
+                        unknown.push(unknown_key(&path));
+                    }
+                }
+            }
+            _ => unknown.push(unknown_key(table)),
+        }
+    }
+    unknown
+}
+
+fn unknown_key(key: &str) -> String {
+    let known = SETTINGS.iter().map(|setting| setting.key).chain([SERVICE]);
+    match nearest(key, known) {
+        Some(near) => format!("unknown key `{key}`; did you mean `{near}`?"),
+        None => format!("unknown key `{key}`; `spanwise config` prints all that are known"),
+    }
+}
+
+fn unknown_service_keys(value: &Value) -> Vec<String> {
+    let Some(rules) = value.as_array() else {
+        return vec![format!("`{SERVICE}` must be a list: write [[{SERVICE}]]")];
+    };
+    let keys = rules.iter().filter_map(Value::as_dict).flat_map(|rule| rule.keys());
+    keys.filter(|key| !SERVICE_KEYS.contains(&key.as_str()))
+        .map(|key| match nearest(key, SERVICE_KEYS.iter().copied()) {
+            Some(near) => format!("unknown key `{key}` in [[{SERVICE}]]; did you mean `{near}`?"),
+            None => {
+                format!("unknown key `{key}` in [[{SERVICE}]]; known: {}", SERVICE_KEYS.join(", "))
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,141 @@
+//! What runs: every setting, with its type checked, and where it came from.
+//!
+//! Flags win over the environment (`SPANWISE_…`), the environment over one
+//! TOML file, the file over the defaults. A key that the file has and the
+//! program does not know is an error, not a shrug.
+
+mod layers;
+mod settings;
+mod show;
+mod units;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use spanwise_capture_ebpf::kernel::HookChoice;
+use spanwise_capture_ebpf::processes::ServiceRule;
+
+use crate::failure::Failure;
+pub(crate) use layers::InForce;
+pub(crate) use settings::is_setting;
+pub(crate) use show::show;
+pub(crate) use units::{ByteSize, Limit, ListenAddress, TimeSpan};
+
+/// Everything that the program can be told.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// Directory of all data.
+    pub(crate) data: PathBuf,
+    /// Filter for the program's own log.
+    pub(crate) log: String,
+    pub(crate) listen: Listen,
+    pub(crate) store: StoreLimits,
+    pub(crate) agent: AgentConfig,
+}
+
+/// Where the server listens.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Listen {
+    /// UI and API.
+    pub(crate) http: SocketAddr,
+    /// OTLP over gRPC, and agents.
+    pub(crate) otlp_grpc: SocketAddr,
+    /// OTLP over HTTP.
+    pub(crate) otlp_http: SocketAddr,
+}
+
+/// How much the store may hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoreLimits {
+    pub(crate) retain_age: Option<Duration>,
+    pub(crate) retain_bytes: Option<u64>,
+    pub(crate) recent_bytes: u64,
+    pub(crate) generation_bytes: u64,
+    pub(crate) generation_age: Duration,
+    pub(crate) min_free_bytes: u64,
+}
+
+/// How the agent works.
+#[derive(Debug, Clone)]
+pub(crate) struct AgentConfig {
+    /// The server's URL, for `spanwise agent`.
+    pub(crate) server: String,
+    pub(crate) hook: HookChoice,
+    /// The host's name; `None` for the system's own.
+    pub(crate) host: Option<String>,
+    pub(crate) payload_bytes: u32,
+    pub(crate) ring_bytes: u32,
+    /// Bound of what waits for the server.
+    pub(crate) queue_bytes: u64,
+    /// Where to record kernel events.
+    pub(crate) record: Option<PathBuf>,
+    pub(crate) services: Vec<ServiceRule>,
+}
+
+/// Settings in force, and how they came about.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    /// Each setting's text and origin, in the order of the settings table.
+    pub(crate) in_force: Vec<InForce>,
+    /// The file that was read.
+    pub(crate) file: Option<PathBuf>,
+    /// What looks like a mistake and is none for sure; to be logged.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Lays `typed` over the environment, the file and the defaults.
+///
+/// # Errors
+/// [`Failure::Usage`] where the file cannot be read, has an unknown key, or any
+/// value is wrong: with the key, the value and where it came from.
+pub(crate) fn load(
+    file: Option<&Path>,
+    typed: &[(&'static str, String)],
+) -> Result<Loaded, Failure> {
+    let environment: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let layers = layers::Layers::gather(file, &environment, typed).map_err(Failure::Usage)?;
+    interpret(layers).map_err(Failure::Usage)
+}
+
+fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
+    let address: IpAddr = layers.get("listen.address")?;
+    let listen = |key| layers.get::<ListenAddress>(key).map(|listen| listen.on(address));
+    let services = layers.services()?;
+    let optional = |key| layers.text(key).map(|text| (!text.is_empty()).then_some(text));
+    let config = Config {
+        data: PathBuf::from(layers.text("data")?),
+        log: layers.text("log")?,
+        listen: Listen {
+            http: listen("listen.http")?,
+            otlp_grpc: listen("listen.otlp_grpc")?,
+            otlp_http: listen("listen.otlp_http")?,
+        },
+        store: StoreLimits {
+            retain_age: layers.get::<Limit<TimeSpan>>("retain.age")?.0.map(|age| age.0),
+            retain_bytes: layers.get::<Limit<ByteSize>>("retain.bytes")?.0.map(|size| size.0),
+            recent_bytes: layers.get::<ByteSize>("store.recent_bytes")?.0,
+            generation_bytes: layers.get::<ByteSize>("store.generation_bytes")?.0,
+            generation_age: layers.get::<TimeSpan>("store.generation_age")?.0,
+            min_free_bytes: layers.get::<ByteSize>("store.min_free_bytes")?.0,
+        },
+        agent: AgentConfig {
+            server: layers.text("agent.server")?,
+            hook: layers.get("agent.hook")?,
+            host: optional("agent.host")?,
+            payload_bytes: layers.bounded_size("agent.payload_bytes", 64, 1024)?,
+            ring_bytes: layers.bounded_size("agent.ring_bytes", 64 << 10, 1 << 30)?,
+            queue_bytes: layers.get::<ByteSize>("agent.queue_bytes")?.0,
+            record: optional("agent.record")?.map(PathBuf::from),
+            services,
+        },
+    };
+    let in_force = layers.in_force()?;
+    Ok(Loaded { config, in_force, file: layers.file, warnings: layers.warnings })
+}
+
+#[cfg(test)]
+mod tests;

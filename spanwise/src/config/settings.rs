@@ -1,0 +1,138 @@
+//! The table of all settings: the one place that names them.
+
+/// A setting: a dotted key, which is a path in the file and, in capitals with
+/// underscores and `SPANWISE_` before it, a name in the environment.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    pub(crate) key: &'static str,
+    pub(crate) meaning: &'static str,
+    pub(crate) default: Default,
+}
+
+/// What holds where nobody said anything.
+#[derive(Debug)]
+pub(crate) enum Default {
+    Text(&'static str),
+    /// A directory below the current one; for root, whose services have no
+    /// current directory of their own, a fixed one.
+    DataDirectory,
+}
+
+impl Default {
+    pub(crate) fn text(&self) -> &'static str {
+        match self {
+            Self::Text(text) => text,
+            Self::DataDirectory if rustix::process::geteuid().is_root() => "/var/lib/spanwise",
+            Self::DataDirectory => "./spanwise-data",
+        }
+    }
+}
+
+const fn setting(key: &'static str, default: &'static str, meaning: &'static str) -> Setting {
+    Setting { key, meaning, default: Default::Text(default) }
+}
+
+/// All of them but `[[agent.service]]`, which is a list of tables. Those of one
+/// table stand together, for printing.
+pub(crate) const SETTINGS: &[Setting] = &[
+    Setting {
+        key: "data",
+        meaning: "directory that holds all data",
+        default: Default::DataDirectory,
+    },
+    setting("log", "info", "what to log: a level, or a filter such as info,spanwise_store=debug"),
+    setting(
+        "listen.address",
+        "127.0.0.1",
+        "address for the listeners that name only a port; nobody is asked for a password, so \
+         open it only to networks that you trust",
+    ),
+    setting("listen.http", "7070", "UI and API: PORT or IP:PORT"),
+    setting("listen.otlp_grpc", "4317", "agents, and OTLP over gRPC"),
+    setting("listen.otlp_http", "4318", "OTLP over HTTP"),
+    setting("retain.age", "7d", "spans older than this are forgotten; or unlimited"),
+    setting("retain.bytes", "20GiB", "the oldest spans beyond this are forgotten; or unlimited"),
+    setting("store.recent_bytes", "256MiB", "memory for spans that are not yet in files"),
+    setting("store.generation_bytes", "64MiB", "log size at which spans move to files"),
+    setting("store.generation_age", "60s", "age of the log at which spans move to files"),
+    setting("store.min_free_bytes", "256MiB", "disk space that is left to others"),
+    setting("agent.server", "http://127.0.0.1:4317", "the server that `spanwise agent` reports to"),
+    setting("agent.hook", "auto", "auto, sock-length, sys-exit-btf or sys-exit-raw"),
+    setting("agent.host", "", "this machine's name on spans; empty for its host name"),
+    setting("agent.payload_bytes", "1024", "bytes of each message that are looked at, 64 to 1024"),
+    setting("agent.ring_bytes", "16MiB", "memory between the kernel and the agent"),
+    setting("agent.queue_bytes", "16MiB", "memory for spans while the server is away"),
+    setting("agent.record", "", "file to which kernel events are written too, for tests"),
+];
+
+/// Keys of one `[[agent.service]]`.
+pub(crate) const SERVICE_KEYS: &[&str] = &["name", "port", "executable", "command"];
+/// Its own key.
+pub(crate) const SERVICE: &str = "agent.service";
+
+/// Whether there is a setting of this key.
+pub(crate) fn is_setting(key: &str) -> bool {
+    SETTINGS.iter().any(|setting| setting.key == key)
+}
+
+/// The setting's name in the environment.
+pub(crate) fn environment_name(key: &str) -> String {
+    format!("SPANWISE_{}", key.replace('.', "_").to_uppercase())
+}
+
+/// The candidate nearest to `typed`, where any is near.
+pub(crate) fn nearest<'a>(
+    typed: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let last = |key: &str| key.rsplit('.').next().map(str::to_owned).unwrap_or_default();
+    candidates
+        .into_iter()
+        .map(|candidate| {
+            // A key in the wrong table is as likely as one letter wrong.
+            let moved = usize::from(last(typed) == last(candidate));
+            let far = distance(typed, candidate);
+            (if moved == 1 { far.min(1) } else { far }, candidate)
+        })
+        .min()
+        .filter(|(far, candidate)| *far <= (candidate.len() / 3).max(2))
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein's distance. The inputs are keys: short.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut previous: Vec<usize> = (0..=b.len()).collect();
+    for (row, x) in a.chars().enumerate() {
+        let mut current = vec![row + 1];
+        for (column, y) in b.iter().enumerate() {
+            let substituted = previous[column] + usize::from(x != *y);
+            current.push(substituted.min(previous[column + 1] + 1).min(current[column] + 1));
+        }
+        previous = current;
+    }
+    previous[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_key_is_found_across_tables_and_typing_errors() {
+        let keys = || SETTINGS.iter().map(|setting| setting.key);
+        assert_eq!(nearest("listen.htpp", keys()), Some("listen.http"));
+        assert_eq!(nearest("server.otlp_grpc", keys()), Some("listen.otlp_grpc"));
+        assert_eq!(nearest("payload_bytes", keys()), Some("agent.payload_bytes"));
+        assert_eq!(nearest("colour", keys()), None);
+    }
+
+    #[test]
+    fn environment_names_are_unambiguous() {
+        let mut names: Vec<_> = SETTINGS.iter().map(|s| environment_name(s.key)).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), SETTINGS.len());
+        assert_eq!(environment_name("listen.otlp_grpc"), "SPANWISE_LISTEN_OTLP_GRPC");
+    }
+}

@@ -1,0 +1,66 @@
+//! Printing the settings in force, as a file that would bring them about.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::settings::{SERVICE, SETTINGS};
+use super::{InForce, Loaded};
+
+/// The settings as TOML with the origin of each beside it, or as JSON.
+pub(crate) fn show(loaded: &Loaded, json: bool) -> String {
+    if json {
+        let document = serde_json::json!({
+            "file": loaded.file,
+            "settings": loaded.in_force,
+            "warnings": loaded.warnings,
+        });
+        return format!("{document:#}\n");
+    }
+    let mut text = String::new();
+    match &loaded.file {
+        Some(path) => _ = writeln!(text, "# file read: {}", path.display()),
+        None => text
+            .push_str("# no file read (looked for ./spanwise.toml, /etc/spanwise/spanwise.toml)\n"),
+    }
+    for warning in &loaded.warnings {
+        let _ = writeln!(text, "# warning: {warning}");
+    }
+    let mut table = "";
+    for setting in &loaded.in_force {
+        if setting.key == SERVICE {
+            services(&mut text, setting);
+            continue;
+        }
+        let key = match setting.key.split_once('.') {
+            None => setting.key.as_str(),
+            Some((of, key)) => {
+                if of != table {
+                    let _ = writeln!(text, "\n[{of}]");
+                    table = of;
+                }
+                key
+            }
+        };
+        let line = format!("{key} = {}", toml_value(&setting.value));
+        let meaning =
+            SETTINGS.iter().find(|s| s.key == setting.key).map_or("", |setting| setting.meaning);
+        let _ = writeln!(text, "# {meaning}\n{line:<40} # {}", setting.origin);
+    }
+    text
+}
+
+fn services(text: &mut String, setting: &InForce) {
+    for rule in setting.value.as_array().into_iter().flatten() {
+        let _ = writeln!(text, "\n[[{SERVICE}]] # {}", setting.origin);
+        for (key, value) in rule.as_object().into_iter().flatten() {
+            let _ = writeln!(text, "{key} = {}", toml_value(value));
+        }
+    }
+}
+
+/// A text or a number as TOML. JSON's escapes of a text are TOML's (TOML 1.0,
+/// "Basic strings"), but for DEL, which JSON leaves bare.
+fn toml_value(value: &Value) -> String {
+    value.to_string().replace('\u{7f}', "\\u007f")
+}

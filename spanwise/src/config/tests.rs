@@ -1,0 +1,126 @@
+use std::io::Write as _;
+
+use super::*;
+
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+    file.write_all(text.as_bytes()).expect("written");
+    file
+}
+
+fn loaded(
+    toml: &str,
+    environment: &[(&str, &str)],
+    typed: &[(&'static str, &str)],
+) -> Result<Loaded, String> {
+    let file = file(toml);
+    let environment: Vec<_> =
+        environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let typed: Vec<_> = typed.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
+    layers::Layers::gather(Some(file.path()), &environment, &typed).and_then(interpret)
+}
+
+fn origin<'a>(loaded: &'a Loaded, key: &str) -> &'a str {
+    loaded.in_force.iter().find(|setting| setting.key == key).map_or("", |s| &s.origin)
+}
+
+#[test]
+fn flags_win_over_the_environment_over_the_file_over_defaults() {
+    let all = loaded(
+        "data = \"from-file\"\nlog = \"warn\"\n[listen]\nhttp = 1111\notlp_grpc = 1112\n",
+        &[("SPANWISE_LISTEN_HTTP", "2222"), ("SPANWISE_LOG", "debug")],
+        &[("log", "trace")],
+    )
+    .expect("loads");
+    let config = &all.config;
+    assert_eq!(config.log, "trace");
+    assert_eq!(config.listen.http.to_string(), "127.0.0.1:2222");
+    assert_eq!(config.listen.otlp_grpc.to_string(), "127.0.0.1:1112");
+    assert_eq!(config.listen.otlp_http.to_string(), "127.0.0.1:4318");
+    assert_eq!(config.data, PathBuf::from("from-file"));
+    assert_eq!(origin(&all, "log"), "flag");
+    assert_eq!(origin(&all, "listen.http"), "environment SPANWISE_LISTEN_HTTP");
+    assert!(origin(&all, "data").starts_with("file /"), "{}", origin(&all, "data"));
+    assert_eq!(origin(&all, "listen.otlp_http"), "default");
+}
+
+#[test]
+fn one_address_opens_every_listener_that_names_only_a_port() {
+    let all =
+        loaded("", &[("SPANWISE_LISTEN_OTLP_HTTP", "10.0.0.1:9")], &[("listen.address", "::")])
+            .expect("loads");
+    assert_eq!(all.config.listen.http.to_string(), "[::]:7070");
+    assert_eq!(all.config.listen.otlp_http.to_string(), "10.0.0.1:9");
+}
+
+#[test]
+fn an_unknown_key_is_named_with_the_nearest_known_one() {
+    let error = loaded("[listen]\nhtpp = 1\n", &[], &[]).expect_err("unknown");
+    assert!(error.contains("unknown key `listen.htpp`; did you mean `listen.http`?"), "{error}");
+    let error = loaded("dta = \"x\"\n", &[], &[]).expect_err("unknown");
+    assert!(error.contains("did you mean `data`?"), "{error}");
+    let error =
+        loaded("[[agent.service]]\nname = \"a\"\nprot = 1\n", &[], &[]).expect_err("unknown");
+    assert!(
+        error.contains("unknown key `prot` in [[agent.service]]; did you mean `port`?"),
+        "{error}"
+    );
+    let error = loaded("[weather]\nsun = 1\n", &[], &[]).expect_err("unknown");
+    assert!(error.contains("unknown key `weather.sun`"), "{error}");
+}
+
+#[test]
+fn a_wrong_value_is_named_with_its_key_and_origin() {
+    for (toml, environment, expected) in [
+        ("[retain]\nage = \"7 weeks\"\n", &[][..], "retain.age = \"7 weeks\" (file /"),
+        (
+            "",
+            &[("SPANWISE_AGENT_HOOK", "magic")][..],
+            "(environment SPANWISE_AGENT_HOOK): `magic` is no hook",
+        ),
+        ("[agent]\npayload_bytes = 4096\n", &[][..], "must lie between 64 and 1024"),
+        ("[listen]\nhttp = true\n", &[][..], "listen.http (file /"),
+        ("[[agent.service]]\nname = \"a\"\n", &[][..], "has no condition"),
+        ("[[agent.service]]\nname = \"a\"\nport = 70000\n", &[][..], "[[agent.service]]"),
+        ("listen = 3\n", &[][..], "unknown key `listen`"),
+        ("this is no toml", &[][..], "is no TOML"),
+    ] {
+        let error = loaded(toml, environment, &[]).expect_err(toml);
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_missing_file_that_was_asked_for_is_an_error() {
+    let error = layers::Layers::gather(Some(Path::new("/no/such/file.toml")), &[], &[])
+        .expect_err("no file");
+    assert!(error.contains("cannot read the configuration file /no/such/file.toml"), "{error}");
+}
+
+#[test]
+fn a_misspelt_name_in_the_environment_is_warned_about() {
+    let all = loaded(
+        "",
+        &[("SPANWISE_LISTEN_HTPP", "1"), ("SPANWISE_URL", "x"), ("SPANWISE_SERVICE_PORT_WEB", "1")],
+        &[],
+    )
+    .expect("loads");
+    assert_eq!(all.warnings.len(), 1, "{:?}", all.warnings);
+    assert!(all.warnings[0].contains("did you mean SPANWISE_LISTEN_HTTP?"));
+}
+
+#[test]
+fn what_is_shown_is_a_file_that_brings_the_same_about() {
+    let toml = "[retain]\nage = \"unlimited\"\n[agent]\nhost = \"a \\\"b\\\"\"\n\
+                [[agent.service]]\nname = \"cart\"\nport = 8102\n\
+                [[agent.service]]\nname = \"front\"\nexecutable = \"nginx\"\n";
+    let first = loaded(toml, &[], &[("listen.http", "1")]).expect("loads");
+    let second = loaded(&show(&first, false), &[], &[]).expect("what was shown loads");
+    let values = |loaded: &Loaded| {
+        loaded.in_force.iter().map(|s| (s.key.clone(), s.value.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&first), values(&second));
+    assert_eq!(second.config.agent.services.len(), 2);
+    assert_eq!(second.config.store.retain_age, None);
+    assert!(serde_json::from_str::<serde_json::Value>(&show(&first, true)).is_ok());
+}

@@ -1,0 +1,169 @@
+//! Values with units, as people write them.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A number of bytes: `512`, `64KiB`, `20GB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ByteSize(pub(crate) u64);
+
+/// A length of time: `500ms`, `90s`, `15m`, `12h`, `7d`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TimeSpan(pub(crate) Duration);
+
+/// A bound, or none: `unlimited`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limit<T>(pub(crate) Option<T>);
+
+/// A port, or an address and a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListenAddress {
+    Port(u16),
+    Full(SocketAddr),
+}
+
+impl ListenAddress {
+    /// The whole address, where `default` stands in for one not given.
+    pub(crate) fn on(self, default: IpAddr) -> SocketAddr {
+        match self {
+            Self::Port(port) => SocketAddr::new(default, port),
+            Self::Full(address) => address,
+        }
+    }
+}
+
+/// Splits `12.5GiB` into its number and its unit.
+fn split(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    number.parse().ok().map(|number| (number, unit.trim()))
+}
+
+impl FromStr for ByteSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{text}` is no size; write a number of bytes, or a number and a unit: \
+                 512, 64KiB, 256MiB, 20GB"
+            )
+        };
+        let (number, unit) = split(text).ok_or_else(wrong)?;
+        let factor: u64 = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => 1,
+            "kb" => 1_000,
+            "k" | "kib" => 1 << 10,
+            "mb" => 1_000_000,
+            "m" | "mib" => 1 << 20,
+            "gb" => 1_000_000_000,
+            "g" | "gib" => 1 << 30,
+            "tb" => 1_000_000_000_000,
+            "t" | "tib" => 1 << 40,
+            _ => return Err(wrong()),
+        };
+        let bytes = number * factor as f64;
+        // Beyond 2^53 a double no longer counts bytes; nobody has such disks.
+        if bytes.is_finite() && bytes < 9e15 { Ok(Self(bytes as u64)) } else { Err(wrong()) }
+    }
+}
+
+impl FromStr for TimeSpan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{text}` is no length of time; write a number and a unit: 500ms, 90s, 15m, 12h, 7d"
+            )
+        };
+        let (number, unit) = split(text).ok_or_else(wrong)?;
+        let seconds = match unit {
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" | "min" => 60.0,
+            "h" => 3_600.0,
+            "d" => 86_400.0,
+            _ => return Err(wrong()),
+        };
+        // A thousand years and no overflow in nanoseconds of an i64 further on.
+        let seconds = number * seconds;
+        if seconds > 9e9 {
+            return Err(format!("`{text}` is too long; for no limit write unlimited"));
+        }
+        Duration::try_from_secs_f64(seconds).map(Self).map_err(|_| wrong())
+    }
+}
+
+impl<T: FromStr<Err = String>> FromStr for Limit<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "unlimited" {
+            Ok(Self(None))
+        } else {
+            text.parse().map(|bound| Self(Some(bound)))
+        }
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(port) = text.parse() {
+            return Ok(Self::Port(port));
+        }
+        if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
+            return Ok(Self::Full(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
+        }
+        text.parse().map(Self::Full).map_err(|_| {
+            format!(
+                "`{text}` is no address to listen on; write a port or an IP address and a port: \
+                 7070, 0.0.0.0:7070, [::1]:7070"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in
+            [("0", 0), ("512", 512), ("64KiB", 65_536), ("1.5 MB", 1_500_000), ("2g", 2 << 30)]
+        {
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)));
+        }
+        for text in ["", "GiB", "-1", "1.2.3k", "5 parsecs", "99999999999TiB"] {
+            assert!(text.parse::<ByteSize>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!("90s".parse(), Ok(TimeSpan(Duration::from_secs(90))));
+        assert_eq!("1.5h".parse(), Ok(TimeSpan(Duration::from_secs(5_400))));
+        assert_eq!("unlimited".parse(), Ok(Limit::<TimeSpan>(None)));
+        for text in ["", "7", "7 weeks", "-3s", "9999999999999d"] {
+            assert!(text.parse::<TimeSpan>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses() {
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let on = |text: &str| {
+            text.parse::<ListenAddress>().map(|listen| listen.on(loopback).to_string())
+        };
+        assert_eq!(on("80").as_deref(), Ok("127.0.0.1:80"));
+        assert_eq!(on("[::]:80").as_deref(), Ok("[::]:80"));
+        assert_eq!(on("localhost:80").as_deref(), Ok("127.0.0.1:80"));
+        assert!(on("70000").is_err());
+        assert!(on("example.org:80").is_err());
+    }
+}

@@ -1,0 +1,374 @@
+//! What was typed. Values that are settings stay text here, checked but not
+//! interpreted: [`crate::config`] lays them over the environment and the file.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{ByteSize, ListenAddress, TimeSpan};
+
+/// Traces microservices without touching them.
+#[derive(Debug, Parser)]
+#[command(name = "spanwise", version, max_term_width = 100, subcommand_required = true)]
+pub(crate) struct Flags {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Trace this machine: server and agent in one process
+    Up(UpFlags),
+    /// Take spans from agents and OpenTelemetry clients, store them, answer questions
+    Server(ServerFlags),
+    /// Watch this machine's processes from the kernel and report to a server
+    Agent(AgentFlags),
+    /// Tell what this kernel allows the agent, and which hooks it will use
+    ///
+    /// Ends with 0 where the agent can run, with 1 where it cannot.
+    Doctor(DoctorFlags),
+    /// Print the settings in force, and where each came from
+    Config(ConfigFlags),
+    /// Print one trace as a tree
+    Trace(TraceFlags),
+    /// List traces, newest first
+    Search(SearchFlags),
+    /// List the services seen
+    Services(ServicesFlags),
+    /// Run a read-only SQL statement over the table `spans`
+    Sql(SqlFlags),
+    /// Tell how the server and its agent are doing
+    Status(StatusFlags),
+}
+
+/// Settings from the command line: key and text.
+pub(crate) type Typed = Vec<(&'static str, String)>;
+
+fn put(into: &mut Typed, key: &'static str, value: &Option<String>) {
+    if let Some(value) = value {
+        into.push((key, value.clone()));
+    }
+}
+
+/// A parser that keeps the text, once it has been seen to be a `T`.
+fn checked<T>(text: &str) -> Result<String, String>
+where
+    T: std::str::FromStr,
+    T::Err: std::fmt::Display,
+{
+    text.parse::<T>().map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CommonSettings {
+    /// What to log: a level, or tracing-subscriber's filter syntax [setting: log]
+    #[arg(long, value_name = "FILTER", help_heading = "Settings")]
+    log: Option<String>,
+}
+
+/// Settings of the server.
+#[derive(Debug, Args)]
+pub(crate) struct ServerSettings {
+    /// Directory that holds all data [setting: data]
+    #[arg(long, value_name = "DIRECTORY", help_heading = "Settings")]
+    data: Option<String>,
+    /// Address for the listeners that name only a port; 0.0.0.0 opens them to other
+    /// machines [setting: listen.address, default 127.0.0.1]
+    #[arg(long, value_name = "IP", value_parser = checked::<IpAddr>, help_heading = "Settings")]
+    listen: Option<String>,
+    /// UI and API: PORT or IP:PORT [setting: listen.http, default 7070]
+    #[arg(long, value_name = "ADDRESS", value_parser = checked::<ListenAddress>, help_heading = "Settings")]
+    http: Option<String>,
+    /// Agents and OTLP over gRPC [setting: listen.otlp_grpc, default 4317]
+    #[arg(long, value_name = "ADDRESS", value_parser = checked::<ListenAddress>, help_heading = "Settings")]
+    otlp_grpc: Option<String>,
+    /// OTLP over HTTP [setting: listen.otlp_http, default 4318]
+    #[arg(long, value_name = "ADDRESS", value_parser = checked::<ListenAddress>, help_heading = "Settings")]
+    otlp_http: Option<String>,
+    /// Forget spans older than this, for example 7d, or `unlimited` [setting: retain.age]
+    #[arg(long, value_name = "TIME", value_parser = checked::<crate::config::Limit<TimeSpan>>, help_heading = "Settings")]
+    retain_age: Option<String>,
+    /// Forget the oldest spans beyond this size on disk, for example 20GiB, or
+    /// `unlimited` [setting: retain.bytes]
+    #[arg(long, value_name = "SIZE", value_parser = checked::<crate::config::Limit<ByteSize>>, help_heading = "Settings")]
+    retain_bytes: Option<String>,
+}
+
+impl ServerSettings {
+    fn put(&self, into: &mut Typed) {
+        put(into, "data", &self.data);
+        put(into, "listen.address", &self.listen);
+        put(into, "listen.http", &self.http);
+        put(into, "listen.otlp_grpc", &self.otlp_grpc);
+        put(into, "listen.otlp_http", &self.otlp_http);
+        put(into, "retain.age", &self.retain_age);
+        put(into, "retain.bytes", &self.retain_bytes);
+    }
+}
+
+/// Settings of the agent.
+#[derive(Debug, Args)]
+pub(crate) struct AgentSettings {
+    /// Hooks: auto, sock-length, sys-exit-btf or sys-exit-raw [setting: agent.hook]
+    #[arg(long, value_name = "HOOK", value_parser = checked::<spanwise_capture_ebpf::kernel::HookChoice>, help_heading = "Settings")]
+    hook: Option<String>,
+    /// This machine's name on spans [setting: agent.host, default: its host name]
+    #[arg(long, value_name = "NAME", help_heading = "Settings")]
+    host: Option<String>,
+    /// Bytes of each message that are looked at, at most 1024 [setting: agent.payload_bytes]
+    #[arg(long, value_name = "SIZE", value_parser = checked::<ByteSize>, help_heading = "Settings")]
+    payload_bytes: Option<String>,
+    /// Also write every kernel event to this file, for replay in tests [setting: agent.record]
+    #[arg(long, value_name = "FILE", help_heading = "Settings")]
+    record: Option<String>,
+}
+
+impl AgentSettings {
+    fn put(&self, into: &mut Typed) {
+        put(into, "agent.hook", &self.hook);
+        put(into, "agent.host", &self.host);
+        put(into, "agent.payload_bytes", &self.payload_bytes);
+        put(into, "agent.record", &self.record);
+    }
+}
+
+macro_rules! settings_flags {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* } $($extra:tt)*) => {
+        $(#[$doc])*
+        #[derive(Debug, Args)]
+        pub(crate) struct $name {
+            /// Configuration file [default: ./spanwise.toml, else /etc/spanwise/spanwise.toml,
+            /// where there is one]
+            #[arg(long, value_name = "FILE", env = "SPANWISE_CONFIG")]
+            pub(crate) config: Option<PathBuf>,
+            #[command(flatten)]
+            common: CommonSettings,
+            $($(#[$field_doc])* $field: $type,)*
+            $($extra)*
+        }
+    };
+}
+
+settings_flags!(
+    /// Flags of `up`.
+    UpFlags {
+        #[command(flatten)]
+        server: ServerSettings,
+        #[command(flatten)]
+        agent: AgentSettings,
+    }
+);
+
+settings_flags!(
+    /// Flags of `server`.
+    ServerFlags {
+        #[command(flatten)]
+        server: ServerSettings,
+    }
+);
+
+settings_flags!(
+    /// Flags of `agent`.
+    AgentFlags {
+        /// The server to report to [setting: agent.server, default http://127.0.0.1:4317]
+        #[arg(long, value_name = "URL", help_heading = "Settings")]
+        server: Option<String>,
+        #[command(flatten)]
+        agent: AgentSettings,
+    }
+);
+
+settings_flags!(
+    /// Flags of `config`: those of every command that runs something.
+    ConfigFlags {
+        /// The server that `spanwise agent` reports to [setting: agent.server]
+        #[arg(long = "server", value_name = "URL", help_heading = "Settings")]
+        agent_server: Option<String>,
+        #[command(flatten)]
+        server: ServerSettings,
+        #[command(flatten)]
+        agent: AgentSettings,
+    }
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+);
+
+impl UpFlags {
+    pub(crate) fn layer(&self) -> Typed {
+        let mut typed = Typed::new();
+        put(&mut typed, "log", &self.common.log);
+        self.server.put(&mut typed);
+        self.agent.put(&mut typed);
+        typed
+    }
+}
+
+impl ServerFlags {
+    pub(crate) fn layer(&self) -> Typed {
+        let mut typed = Typed::new();
+        put(&mut typed, "log", &self.common.log);
+        self.server.put(&mut typed);
+        typed
+    }
+}
+
+impl AgentFlags {
+    pub(crate) fn layer(&self) -> Typed {
+        let mut typed = Typed::new();
+        put(&mut typed, "log", &self.common.log);
+        put(&mut typed, "agent.server", &self.server);
+        self.agent.put(&mut typed);
+        typed
+    }
+}
+
+impl ConfigFlags {
+    pub(crate) fn layer(&self) -> Typed {
+        let mut typed = Typed::new();
+        put(&mut typed, "log", &self.common.log);
+        put(&mut typed, "agent.server", &self.agent_server);
+        self.server.put(&mut typed);
+        self.agent.put(&mut typed);
+        typed
+    }
+}
+
+/// Flags of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorFlags {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Flags of every command that asks a running server.
+#[derive(Debug, Args)]
+pub(crate) struct ServerUrl {
+    /// The server to ask
+    #[arg(long, value_name = "URL", env = "SPANWISE_URL", default_value = "http://127.0.0.1:7070")]
+    pub(crate) url: String,
+    /// Print the server's JSON as it came
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Flags of `trace`.
+#[derive(Debug, Args)]
+pub(crate) struct TraceFlags {
+    /// Trace id (32 hexadecimal digits) or the id of any span of the trace (16)
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+/// Flags of `search`.
+#[derive(Debug, Args)]
+pub(crate) struct SearchFlags {
+    /// Traces in which this service took part
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
+    /// With a span of this name, for example `GET /cart`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) operation: Option<String>,
+    /// With a span at least this long, for example 200us, 10ms or 1.5s
+    #[arg(long, value_name = "TIME")]
+    pub(crate) min_duration: Option<String>,
+    /// With a span at most this long
+    #[arg(long, value_name = "TIME")]
+    pub(crate) max_duration: Option<String>,
+    /// With a span of this status
+    #[arg(long, value_parser = ["error", "ok"])]
+    pub(crate) status: Option<String>,
+    /// With a span that has this attribute; may be given several times
+    #[arg(long = "attribute", value_name = "KEY=VALUE")]
+    pub(crate) attributes: Vec<String>,
+    /// Begun after this: -15m, -2h, or nanoseconds since 1970 [default: -1h]
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    pub(crate) start: Option<String>,
+    /// Begun before this: now, -5m, or nanoseconds since 1970 [default: now]
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    pub(crate) end: Option<String>,
+    /// The most traces to list
+    #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub(crate) limit: u16,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+/// Flags of `services`.
+#[derive(Debug, Args)]
+pub(crate) struct ServicesFlags {
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+/// Flags of `sql`.
+#[derive(Debug, Args)]
+pub(crate) struct SqlFlags {
+    /// The statement, for example
+    /// 'SELECT service, count(*) FROM spans GROUP BY service'
+    pub(crate) statement: String,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+/// Flags of `status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusFlags {
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        use clap::CommandFactory;
+        Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn every_typed_setting_is_a_known_setting() {
+        let typed = [
+            "spanwise",
+            "config",
+            "--log",
+            "debug",
+            "--server",
+            "http://a:1",
+            "--data",
+            "d",
+            "--listen",
+            "::1",
+            "--http",
+            "1",
+            "--otlp-grpc",
+            "127.0.0.1:2",
+            "--otlp-http",
+            "3",
+            "--retain-age",
+            "1d",
+            "--retain-bytes",
+            "unlimited",
+            "--hook",
+            "auto",
+            "--host",
+            "h",
+            "--payload-bytes",
+            "512",
+            "--record",
+            "f",
+        ];
+        let Command::Config(flags) = Flags::parse_from(typed).command else { unreachable!() };
+        let layer = flags.layer();
+        assert_eq!(layer.len() * 2 + 2, typed.len());
+        for (key, _) in layer {
+            assert!(crate::config::is_setting(key), "{key}");
+        }
+    }
+}
