@@ -1,0 +1,58 @@
+"""PostgreSQL through psycopg2 and Redis through redis-py, each with a pool
+that all threads share."""
+
+import contextlib
+import os
+import queue
+
+import psycopg2
+import psycopg2.extras
+import redis
+
+from . import calls
+
+
+class Postgres:
+    """At most `size` connections, opened when first needed."""
+
+    def __init__(self, size=16):
+        self.slots = queue.LifoQueue()
+        for _ in range(size):
+            self.slots.put(None)
+
+    @contextlib.contextmanager
+    def connection(self):
+        connection = self.slots.get(timeout=10)
+        try:
+            if connection is None or connection.closed:
+                connection = psycopg2.connect(os.environ["POSTGRES_DSN"])
+                connection.autocommit = True
+            yield connection
+        finally:
+            self.slots.put(connection)
+
+    def query(self, sql, *values):
+        """Rows as dictionaries; an empty list for a statement without rows."""
+        with self.connection() as connection:
+            with connection.cursor(cursor_factory=psycopg2.extras.RealDictCursor) as cursor:
+                with calls.made("postgresql", sql.split()[0]) as call:
+                    cursor.execute(calls.in_sql(sql, call), values)
+                return cursor.fetchall() if cursor.description else []
+
+
+class Redis:
+    """`redis.command("GET", key)`."""
+
+    def __init__(self):
+        host, port = os.environ["REDIS_ADDRESS"].split(":")
+        self.client = redis.Redis(host=host, port=int(port), decode_responses=True)
+
+    def command(self, *words):
+        with calls.made("redis", words[0]) as call:
+            if call is None:
+                return self.client.execute_command(*words)
+            # The data's own key cannot name a call, so one that does goes before it.
+            pipeline = self.client.pipeline(transaction=False)
+            pipeline.exists(f"call:{call}")
+            pipeline.execute_command(*words)
+            return pipeline.execute()[-1]
