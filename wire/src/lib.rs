@@ -1,1 +1,11 @@
-//! Placeholder.
+//! Bytes to Arrow record batches of the span schema, and back.
+//!
+//! [`otlp`] reads what OpenTelemetry SDKs and collectors send; [`flight`]
+//! carries span batches from the agent to the server. Both take bytes from
+//! strangers: every length is checked before it is believed, and what a message
+//! may grow to is bounded. This crate stores nothing and knows no trees.
+
+pub mod compression;
+pub mod flight;
+pub mod otlp;
+pub mod rpc_status;

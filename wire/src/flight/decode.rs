@@ -1,0 +1,282 @@
+//! Flight messages to span batches.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::buffer::Buffer;
+use arrow::datatypes::{Field, Int32Type, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::ipc::convert::fb_to_schema;
+use arrow::ipc::reader::{RecordBatchDecoder, read_dictionary};
+use arrow::ipc::{Message, MessageHeader, root_as_message};
+use arrow_flight::FlightData;
+use bytes::Bytes;
+use spanwise_model::schema::{column, span_schema};
+use spanwise_model::{Capture, Evidence, Kind, Status};
+
+use super::encode::schema_message;
+use super::inspect::{self, Node};
+use super::{FlightError, Origin, PutMetadata};
+
+/// What one stream may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlightLimits {
+    /// Bytes of one message on the wire.
+    pub message_bytes: usize,
+    /// Bytes of one batch and its dictionaries, uncompressed.
+    pub batch_bytes: usize,
+}
+
+impl Default for FlightLimits {
+    fn default() -> Self {
+        Self { message_bytes: 32 << 20, batch_bytes: 256 << 20 }
+    }
+}
+
+/// What a message held.
+#[derive(Debug)]
+pub enum Put {
+    /// Spans.
+    Batch {
+        /// The batch's name.
+        origin: Origin,
+        /// Rows of the span schema.
+        batch: RecordBatch,
+        /// Facts that came with it.
+        facts: Option<Bytes>,
+    },
+    /// Facts about the agent, as JSON, and no spans.
+    Facts {
+        /// The agent's run.
+        source: [u8; 16],
+        /// The JSON text, not yet checked.
+        facts: Bytes,
+    },
+}
+
+/// Reads one stream.
+pub struct PutDecoder {
+    limits: FlightLimits,
+    /// Whether the schema has come.
+    started: bool,
+    dictionaries: HashMap<i64, ArrayRef>,
+    /// Uncompressed bytes since the last batch.
+    pending_bytes: usize,
+    row_layout: (Vec<Node>, usize),
+    dictionary_layout: (Vec<Node>, usize),
+}
+
+/// The schema message that every agent of this version sends, and what it says:
+/// the span schema with the ids of its dictionaries.
+struct OwnSchema {
+    header: Bytes,
+    schema: SchemaRef,
+}
+
+static OWN_SCHEMA: LazyLock<OwnSchema> = LazyLock::new(|| {
+    let header = schema_message().data_header;
+    let schema = root_as_message(&header)
+        .ok()
+        .and_then(|message| message.header_as_schema())
+        .map(fb_to_schema)
+        .expect("this program has just encoded it");
+    OwnSchema { header, schema: Arc::new(schema) }
+});
+
+impl PutDecoder {
+    /// A decoder at the start of a stream.
+    pub fn new(limits: FlightLimits) -> Self {
+        let values = Arc::new(Field::new("values", arrow::datatypes::DataType::Utf8, true));
+        Self {
+            limits,
+            started: false,
+            dictionaries: HashMap::new(),
+            pending_bytes: 0,
+            row_layout: inspect::layout(span_schema().fields()),
+            dictionary_layout: inspect::layout([&values]),
+        }
+    }
+
+    /// Takes the stream's next message.
+    ///
+    /// # Errors
+    /// See [`FlightError`]; the stream shall end then.
+    pub fn push(&mut self, data: FlightData) -> Result<Option<Put>, FlightError> {
+        if data.data_body.len() > self.limits.message_bytes {
+            return Err(FlightError::TooLarge {
+                what: "bytes of a message",
+                limit: self.limits.message_bytes,
+            });
+        }
+        if data.data_header.is_empty() {
+            let metadata = PutMetadata::decode(&data.app_metadata)?;
+            let source = metadata.origin.source;
+            return Ok(metadata.facts.map(|facts| Put::Facts { source, facts }));
+        }
+        // The checks before cover every way in which Arrow's reader is known to
+        // panic on bad input; should there be another, it ends this stream with
+        // an error like any other malformed message.
+        catch_unwind(AssertUnwindSafe(|| self.arrow_message(data)))
+            .unwrap_or_else(|_| Err(FlightError::malformed("Arrow could not read the message")))
+    }
+
+    fn arrow_message(&mut self, data: FlightData) -> Result<Option<Put>, FlightError> {
+        let header = data.data_header.clone();
+        let message = root_as_message(&header).map_err(FlightError::malformed)?;
+        match message.header_type() {
+            MessageHeader::Schema => self.schema(&header).map(|()| None),
+            MessageHeader::DictionaryBatch => self.dictionary(&message, data).map(|()| None),
+            MessageHeader::RecordBatch => self.rows(&message, data).map(Some),
+            other => Err(FlightError::malformed(format_args!(
+                "a message of type {}",
+                other.variant_name().unwrap_or("unknown")
+            ))),
+        }
+    }
+
+    /// Arrow's reader of schemas panics on many that it does not know, so a
+    /// foreign one is not read: there is exactly one that is taken.
+    fn schema(&mut self, header: &Bytes) -> Result<(), FlightError> {
+        if *header != OWN_SCHEMA.header {
+            return Err(FlightError::Schema);
+        }
+        self.started = true;
+        self.forget_dictionaries();
+        Ok(())
+    }
+
+    fn dictionary(&mut self, message: &Message<'_>, data: FlightData) -> Result<(), FlightError> {
+        let schema = self.known_schema()?;
+        let dictionary = message
+            .header_as_dictionary_batch()
+            .ok_or_else(|| FlightError::malformed("a dictionary message without a dictionary"))?;
+        let values = dictionary
+            .data()
+            .ok_or_else(|| FlightError::malformed("a dictionary without values"))?;
+        if dictionary.isDelta() {
+            return Err(FlightError::malformed("delta dictionaries are not taken"));
+        }
+        self.account(inspect::check(
+            &values,
+            &data.data_body,
+            &self.dictionary_layout,
+            self.limits.batch_bytes,
+        )?)?;
+        read_dictionary(
+            &aligned(data.data_body),
+            dictionary,
+            &schema,
+            &mut self.dictionaries,
+            &message.version(),
+        )
+        .map_err(FlightError::malformed)
+    }
+
+    fn rows(&mut self, message: &Message<'_>, data: FlightData) -> Result<Put, FlightError> {
+        let metadata = PutMetadata::decode(&data.app_metadata)?;
+        if metadata.origin.sequence == 0 {
+            return Err(FlightError::malformed("batches are numbered from 1"));
+        }
+        let schema = self.known_schema()?;
+        let header = message
+            .header_as_record_batch()
+            .ok_or_else(|| FlightError::malformed("a batch message without a batch"))?;
+        self.account(inspect::check(
+            &header,
+            &data.data_body,
+            &self.row_layout,
+            self.limits.batch_bytes,
+        )?)?;
+        let body = aligned(data.data_body);
+        let batch = RecordBatchDecoder::try_new(
+            &body,
+            header,
+            schema,
+            &self.dictionaries,
+            &message.version(),
+        )
+        .and_then(RecordBatchDecoder::read_record_batch)
+        // Without the sender's dictionary ids.
+        .and_then(|batch| RecordBatch::try_new(span_schema(), batch.columns().to_vec()))
+        .map_err(FlightError::malformed)?;
+        self.forget_dictionaries();
+        check_cells(&batch)?;
+        Ok(Put::Batch { origin: metadata.origin, batch, facts: metadata.facts })
+    }
+
+    fn known_schema(&self) -> Result<SchemaRef, FlightError> {
+        self.started
+            .then(|| Arc::clone(&OWN_SCHEMA.schema))
+            .ok_or_else(|| FlightError::malformed("the stream does not begin with a schema"))
+    }
+
+    fn account(&mut self, bytes: usize) -> Result<(), FlightError> {
+        self.pending_bytes = self.pending_bytes.saturating_add(bytes);
+        if self.pending_bytes > self.limits.batch_bytes {
+            return Err(FlightError::TooLarge {
+                what: "bytes of a batch",
+                limit: self.limits.batch_bytes,
+            });
+        }
+        Ok(())
+    }
+
+    /// Every batch brings its own dictionaries, so none is held between two.
+    fn forget_dictionaries(&mut self) {
+        self.dictionaries.clear();
+        self.pending_bytes = 0;
+    }
+}
+
+/// The body at an address that Arrow can use as it is; copied where a message
+/// left it at another.
+fn aligned(body: Bytes) -> Buffer {
+    if body.as_ptr().align_offset(64) == 0 {
+        Buffer::from(body)
+    } else {
+        Buffer::from(body.as_ref())
+    }
+}
+
+/// Checks what the types do not say: words of the closed vocabularies, and
+/// span ids that are none.
+fn check_cells(batch: &RecordBatch) -> Result<(), FlightError> {
+    words::<Kind>(batch, column::KIND)?;
+    words::<Status>(batch, column::STATUS)?;
+    words::<Capture>(batch, column::CAPTURE)?;
+    words::<Evidence>(batch, column::EVIDENCE)?;
+    let ids = batch
+        .column_by_name(column::SPAN_ID)
+        .and_then(|ids| ids.as_fixed_size_binary_opt())
+        .ok_or_else(|| FlightError::malformed("no span ids"))?;
+    if ids.iter().flatten().any(|id| id.iter().all(|byte| *byte == 0)) {
+        return Err(FlightError::malformed("a span id is all zero"));
+    }
+    Ok(())
+}
+
+fn words<T: FromStr>(batch: &RecordBatch, name: &'static str) -> Result<(), FlightError>
+where
+    T::Err: std::fmt::Display,
+{
+    let texts = batch
+        .column_by_name(name)
+        .and_then(|array| array.as_dictionary_opt::<Int32Type>())
+        .ok_or_else(|| FlightError::malformed(format_args!("no column `{name}`")))?;
+    let values = texts.values().as_string_opt::<i32>().ok_or_else(|| {
+        FlightError::malformed(ArrowError::SchemaError(format!("column `{name}` holds no texts")))
+    })?;
+    for value in values.iter().flatten() {
+        value
+            .parse::<T>()
+            .map_err(|error| FlightError::malformed(format_args!("column `{name}`: {error}")))?;
+    }
+    // A null in the dictionary makes a row null whose key is not.
+    if values.null_count() > 0 {
+        return Err(FlightError::malformed(format_args!("column `{name}` has null words")));
+    }
+    Ok(())
+}

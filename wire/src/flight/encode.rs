@@ -1,0 +1,103 @@
+//! Span batches to Flight messages.
+
+use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
+use arrow::ipc::CompressionType;
+use arrow::ipc::writer::{
+    DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions,
+};
+use arrow_flight::{FlightData, FlightDescriptor};
+use bytes::Bytes;
+use spanwise_model::schema::span_schema;
+
+use super::{Origin, PutMetadata};
+
+/// Fast enough for the traced host; higher levels gain little on buffers of
+/// some kilobytes.
+const ZSTD_LEVEL: i32 = 1;
+
+/// Turns batches into messages. Keeps its compressor between batches.
+pub struct Encoder {
+    generator: IpcDataGenerator,
+    options: IpcWriteOptions,
+    context: IpcWriteContext,
+}
+
+/// One batch, ready to be sent on any connection after the schema.
+#[derive(Debug, Clone)]
+pub struct EncodedBatch {
+    /// Its messages: dictionaries, then the record batch.
+    pub messages: Vec<FlightData>,
+    /// Their bytes.
+    pub bytes: usize,
+}
+
+/// The first message of a stream: the span schema.
+pub fn schema_message() -> FlightData {
+    let mut tracker = DictionaryTracker::new(false);
+    let encoded = IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(
+        &span_schema(),
+        &mut tracker,
+        &IpcWriteOptions::default(),
+    );
+    message(encoded).with_descriptor(FlightDescriptor::new_path(vec!["spans".to_owned()]))
+}
+
+impl Encoder {
+    /// A new encoder.
+    ///
+    /// # Errors
+    /// Where Arrow was built without zstd.
+    pub fn new() -> Result<Self, ArrowError> {
+        Ok(Self {
+            generator: IpcDataGenerator::default(),
+            options: IpcWriteOptions::default()
+                .try_with_compression(Some(CompressionType::ZSTD))?
+                .try_with_compression_level(Some(ZSTD_LEVEL))?,
+            context: IpcWriteContext::default(),
+        })
+    }
+
+    /// Encodes a batch of the span schema.
+    ///
+    /// # Errors
+    /// Where the batch has another schema, or Arrow refuses it.
+    pub fn encode(
+        &mut self,
+        batch: &RecordBatch,
+        origin: Origin,
+    ) -> Result<EncodedBatch, ArrowError> {
+        if batch.schema().fields() != span_schema().fields() {
+            return Err(ArrowError::SchemaError("the batch is not of the span schema".to_owned()));
+        }
+        // A tracker that has seen the schema and no batch: it gives the
+        // dictionaries the ids that they have in `schema_message`, and sends
+        // every one of them.
+        let mut tracker = DictionaryTracker::new(false);
+        let _ = self.generator.schema_to_bytes_with_dictionary_tracker(
+            &span_schema(),
+            &mut tracker,
+            &self.options,
+        );
+        let (dictionaries, rows) =
+            self.generator.encode(batch, &mut tracker, &self.options, &mut self.context)?;
+        let metadata = PutMetadata { origin, facts: None }.encode();
+        let mut messages: Vec<FlightData> = dictionaries.into_iter().map(message).collect();
+        messages.push(message(rows).with_app_metadata(metadata));
+        let bytes = messages
+            .iter()
+            .map(|m| m.data_header.len() + m.data_body.len() + m.app_metadata.len())
+            .sum();
+        Ok(EncodedBatch { messages, bytes })
+    }
+}
+
+/// A message that carries facts about the agent and no Arrow data.
+pub(super) fn facts_message(source: [u8; 16], facts: Bytes) -> FlightData {
+    let metadata = PutMetadata { origin: Origin { source, sequence: 0 }, facts: Some(facts) };
+    FlightData::new().with_app_metadata(metadata.encode())
+}
+
+fn message(encoded: EncodedData) -> FlightData {
+    FlightData::new().with_data_header(encoded.ipc_message).with_data_body(encoded.arrow_data)
+}

@@ -1,0 +1,183 @@
+//! What rides beside the Arrow data: the batch's name, facts about the agent,
+//! and the server's replies. Integers are little-endian.
+
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::FlightError;
+
+/// Where a batch came from; the same for every attempt to send it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// One run of one agent.
+    pub source: [u8; 16],
+    /// The batch's number in that run: from 1, growing by one per batch.
+    pub sequence: u64,
+}
+
+/// `app_metadata` of an agent's message: source (16 bytes), sequence (u64, 0
+/// where the message carries no batch), then facts as JSON, or nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutMetadata {
+    /// The batch's name, or with sequence 0 only its sender's.
+    pub origin: Origin,
+    /// A JSON object with whatever the agent tells about itself.
+    pub facts: Option<Bytes>,
+}
+
+/// Most bytes of facts.
+const FACTS_BYTES: usize = 64 * 1024;
+
+const HEADER_BYTES: usize = 24;
+
+impl PutMetadata {
+    /// As bytes.
+    pub fn encode(&self) -> Bytes {
+        let facts = self.facts.as_deref().unwrap_or_default();
+        let mut bytes = BytesMut::with_capacity(HEADER_BYTES + facts.len());
+        bytes.put_slice(&self.origin.source);
+        bytes.put_u64_le(self.origin.sequence);
+        bytes.put_slice(facts);
+        bytes.freeze()
+    }
+
+    /// From bytes.
+    ///
+    /// # Errors
+    /// Where they are too short, or too long.
+    pub fn decode(bytes: &Bytes) -> Result<Self, FlightError> {
+        let short = || {
+            FlightError::malformed(format_args!(
+                "app_metadata has {} bytes; {HEADER_BYTES} at least are needed",
+                bytes.len()
+            ))
+        };
+        let (source, rest) = bytes.split_first_chunk::<16>().ok_or_else(short)?;
+        let (sequence, facts) = rest.split_first_chunk::<8>().ok_or_else(short)?;
+        if facts.len() > FACTS_BYTES {
+            return Err(FlightError::TooLarge { what: "bytes of facts", limit: FACTS_BYTES });
+        }
+        Ok(Self {
+            origin: Origin { source: *source, sequence: u64::from_le_bytes(*sequence) },
+            facts: (!facts.is_empty()).then(|| bytes.slice(HEADER_BYTES..)),
+        })
+    }
+
+    /// Whether facts of this length may be sent.
+    pub(super) const fn facts_fit(bytes: usize) -> bool {
+        bytes <= FACTS_BYTES
+    }
+}
+
+/// `app_metadata` of a server's message: kind (1 byte), sequence (u64), then
+/// for a refusal the delay in milliseconds (u64) and its reason in UTF-8.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PutReply {
+    /// Every batch up to this sequence is durable.
+    Durable {
+        /// The sequence.
+        sequence: u64,
+    },
+    /// The server has no room. It takes no further batch on this stream; the
+    /// sender opens a new one after the delay and begins with this batch.
+    Refused {
+        /// The first batch that was not taken.
+        sequence: u64,
+        /// When to try again.
+        retry_after: Duration,
+        /// What is full.
+        reason: String,
+    },
+}
+
+const DURABLE: u8 = 1;
+const REFUSED: u8 = 2;
+
+/// Longest delay that a reply may ask for.
+const LONGEST_DELAY_MILLIS: u64 = 60_000;
+
+impl PutReply {
+    /// As bytes.
+    pub fn encode(&self) -> Bytes {
+        let mut bytes = BytesMut::with_capacity(32);
+        match self {
+            Self::Durable { sequence } => {
+                bytes.put_u8(DURABLE);
+                bytes.put_u64_le(*sequence);
+            }
+            Self::Refused { sequence, retry_after, reason } => {
+                bytes.put_u8(REFUSED);
+                bytes.put_u64_le(*sequence);
+                let millis = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
+                bytes.put_u64_le(millis.min(LONGEST_DELAY_MILLIS));
+                bytes.put_slice(reason.as_bytes());
+            }
+        }
+        bytes.freeze()
+    }
+
+    /// From bytes.
+    ///
+    /// # Errors
+    /// Where they are too short, or of a kind that is not known.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FlightError> {
+        let malformed = || FlightError::malformed("a reply that this version does not know");
+        let (&kind, rest) = bytes.split_first().ok_or_else(malformed)?;
+        let (sequence, rest) = rest.split_first_chunk().ok_or_else(malformed)?;
+        let sequence = u64::from_le_bytes(*sequence);
+        match kind {
+            DURABLE => Ok(Self::Durable { sequence }),
+            REFUSED => {
+                let (millis, reason) = rest.split_first_chunk().ok_or_else(malformed)?;
+                let millis = u64::from_le_bytes(*millis).min(LONGEST_DELAY_MILLIS);
+                Ok(Self::Refused {
+                    sequence,
+                    retry_after: Duration::from_millis(millis),
+                    reason: String::from_utf8_lossy(reason).into_owned(),
+                })
+            }
+            _ => Err(malformed()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn metadata_survives(source: [u8; 16], sequence: u64, facts in proptest::option::of("[a-z]{1,9}")) {
+            let metadata = PutMetadata {
+                origin: Origin { source, sequence },
+                facts: facts.map(Bytes::from),
+            };
+            prop_assert_eq!(PutMetadata::decode(&metadata.encode()).unwrap(), metadata);
+        }
+
+        #[test]
+        fn replies_survive(sequence: u64, millis in 0..LONGEST_DELAY_MILLIS, reason: String) {
+            for reply in [
+                PutReply::Durable { sequence },
+                PutReply::Refused { sequence, retry_after: Duration::from_millis(millis), reason },
+            ] {
+                prop_assert_eq!(PutReply::decode(&reply.encode()).unwrap(), reply);
+            }
+        }
+
+        #[test]
+        fn random_bytes_never_panic(bytes: Vec<u8>) {
+            let _ = PutReply::decode(&bytes);
+            let _ = PutMetadata::decode(&Bytes::from(bytes));
+        }
+    }
+
+    #[test]
+    fn short_metadata_is_an_error_that_says_so() {
+        let error = PutMetadata::decode(&Bytes::from_static(&[0; 23])).unwrap_err();
+        assert!(error.to_string().contains("23 bytes"), "{error}");
+    }
+}

@@ -1,0 +1,192 @@
+//! Rows of one request, and what was wrong with the others.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use arrow::array::RecordBatch;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use spanwise_model::SpanBatchBuilder;
+
+use super::OtlpError;
+use super::resource::{ResourceFacts, ScopeFacts};
+use super::span::{self, Invalid};
+
+/// What one request may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Spans.
+    pub spans: usize,
+    /// Bytes of one encoded span; a larger one is rejected, the others kept.
+    pub span_bytes: usize,
+    /// Bytes of all rows, estimated. A request may name one long text and use
+    /// it in every span, so rows (and the work of hashing their resource) are
+    /// not bounded by the body's length.
+    pub row_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { spans: 262_144, span_bytes: 4 << 20, row_bytes: 256 << 20 }
+    }
+}
+
+/// Spans of a request that were not taken, by reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rejections {
+    counts: BTreeMap<&'static str, u64>,
+    first_malformed: Option<String>,
+}
+
+impl Rejections {
+    /// Reasons that occur, as counter names.
+    pub const REASONS: &'static [&'static str] = &[
+        Invalid::TraceId.name(),
+        Invalid::SpanId.name(),
+        Invalid::ParentSpanId.name(),
+        MALFORMED,
+        TOO_LARGE,
+    ];
+
+    /// Number of rejected spans.
+    pub fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    /// Number of rejected spans by reason.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.counts.iter().map(|(reason, count)| (*reason, *count))
+    }
+
+    /// What to tell the sender; `None` where nothing was rejected.
+    pub fn message(&self) -> Option<String> {
+        if self.counts.is_empty() {
+            return None;
+        }
+        let mut text = format!("{} spans were not taken:", self.total());
+        for (index, (reason, count)) in self.counts.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{comma} {count} {}", explained(reason));
+        }
+        if let Some(first) = &self.first_malformed {
+            let _ = write!(text, "; first malformed: {first}");
+        }
+        Some(text)
+    }
+
+    fn count(&mut self, reason: &'static str) {
+        *self.counts.entry(reason).or_default() += 1;
+    }
+}
+
+const MALFORMED: &str = "malformed_span";
+const TOO_LARGE: &str = "span_too_large";
+
+fn explained(reason: &str) -> &str {
+    match reason {
+        "invalid_trace_id" => "with an invalid trace id (16 bytes, not all zero, are needed)",
+        "invalid_span_id" => "with an invalid span id (8 bytes, not all zero, are needed)",
+        "invalid_parent_span_id" => "with an invalid parent span id (8 bytes or none are needed)",
+        "span_too_large" => "larger than a span may be",
+        "malformed_span" => "that could not be read",
+        other => other,
+    }
+}
+
+/// A request as a batch.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The rows; none where all spans were rejected.
+    pub batch: RecordBatch,
+    /// Spans that were not taken.
+    pub rejections: Rejections,
+    /// Links that were left out because their ids are invalid.
+    pub dropped_links: u64,
+}
+
+/// Takes spans one by one.
+pub(super) struct Collector {
+    limits: Limits,
+    builder: SpanBatchBuilder,
+    rejections: Rejections,
+    dropped_links: u64,
+    row_bytes: usize,
+    seen: usize,
+}
+
+/// Bytes of a row's columns with fixed width, about.
+const ROW_BYTES: usize = 320;
+
+impl Collector {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            limits: *limits,
+            builder: SpanBatchBuilder::new(),
+            rejections: Rejections::default(),
+            dropped_links: 0,
+            row_bytes: 0,
+            seen: 0,
+        }
+    }
+
+    /// Whether a span of this encoded length shall be decoded; where not, it is
+    /// counted.
+    pub(super) fn admit(&mut self, encoded_bytes: usize) -> Result<bool, OtlpError> {
+        self.seen += 1;
+        if self.seen > self.limits.spans {
+            return Err(OtlpError::TooLarge { what: "spans", limit: self.limits.spans });
+        }
+        // Before the span is decoded, so that the estimate bounds what is held.
+        self.row_bytes += encoded_bytes;
+        let fits = encoded_bytes <= self.limits.span_bytes;
+        if !fits {
+            self.rejections.count(TOO_LARGE);
+        }
+        Ok(fits)
+    }
+
+    /// Counts a span that could not be decoded.
+    pub(super) fn malformed<E: ToString>(&mut self, what: impl FnOnce() -> (String, E)) {
+        self.rejections.count(MALFORMED);
+        self.rejections.first_malformed.get_or_insert_with(|| {
+            let (place, error) = what();
+            format!("{place}: {}", error.to_string())
+        });
+    }
+
+    /// Takes a span, or counts it as rejected.
+    pub(super) fn push(
+        &mut self,
+        span: Span,
+        resource: &ResourceFacts,
+        scope: &ScopeFacts,
+    ) -> Result<(), OtlpError> {
+        self.row_bytes += ROW_BYTES + scope.bytes() + resource.bytes();
+        if self.row_bytes > self.limits.row_bytes {
+            return Err(OtlpError::TooLarge {
+                what: "bytes of rows",
+                limit: self.limits.row_bytes,
+            });
+        }
+        match span::to_row(span, resource, scope) {
+            Ok((row, dropped_links)) => {
+                self.dropped_links += dropped_links;
+                self.builder.push(&row);
+            }
+            Err(invalid) => self.rejections.count(invalid.name()),
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Result<Decoded, OtlpError> {
+        // A request of which nothing could be read is no OTLP request.
+        if let (true, Some(first)) = (self.builder.is_empty(), &self.rejections.first_malformed) {
+            return Err(OtlpError::malformed("every span", first));
+        }
+        Ok(Decoded {
+            batch: self.builder.finish()?,
+            rejections: self.rejections,
+            dropped_links: self.dropped_links,
+        })
+    }
+}
