@@ -1,1 +1,7 @@
-//! Placeholder.
+//! Tests of the whole: what no single stage can test for itself.
+//!
+//! - [`imports`]: the table of allowed imports against the manifests
+//! - `e2e/`: the program against real services, run by `make e2e`
+
+#[cfg(test)]
+mod imports;
