@@ -1,0 +1,70 @@
+//! Memory of all requests in flight, accounted as it is taken.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A number of bytes that all requests share.
+#[derive(Debug, Clone)]
+pub(crate) struct Budget {
+    used: Arc<AtomicUsize>,
+    limit: usize,
+}
+
+/// What one request holds of a [`Budget`]; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    budget: Budget,
+    bytes: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { used: Arc::default(), limit }
+    }
+
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn lease(&self) -> Lease {
+        Lease { budget: self.clone(), bytes: 0 }
+    }
+}
+
+impl Lease {
+    /// Takes more; `false` where there is not so much left.
+    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
+        let limit = self.budget.limit;
+        let grown = self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(bytes).filter(|sum| *sum <= limit)
+        });
+        if grown.is_ok() {
+            self.bytes += bytes;
+        }
+        grown.is_ok()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_ends_at_the_limit_and_gives_back() {
+        let budget = Budget::new(100);
+        let (mut one, mut two) = (budget.lease(), budget.lease());
+        assert!(one.grow(60));
+        assert!(!two.grow(41));
+        assert!(two.grow(40));
+        assert!(!two.grow(usize::MAX));
+        assert_eq!(budget.used(), 100);
+        drop(one);
+        assert_eq!(budget.used(), 40);
+    }
+}

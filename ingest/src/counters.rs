@@ -1,0 +1,86 @@
+//! Counters by name.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+use spanwise_wire::otlp::Rejections;
+
+/// Everything that is counted here, so that a name is shown before it first
+/// happens. Spans rejected from OTLP requests are counted as
+/// `spans_rejected_REASON` besides.
+pub(crate) const NAMES: &[&str] = &[
+    CONNECTIONS_REFUSED,
+    FACTS_MALFORMED,
+    FLIGHT_BATCHES,
+    FLIGHT_MALFORMED,
+    FLIGHT_REFUSED,
+    FLIGHT_SPANS,
+    FLIGHT_STREAMS_REFUSED,
+    LINKS_DROPPED,
+    OTLP_GRPC_REQUESTS,
+    OTLP_HTTP_REQUESTS,
+    OTLP_SPANS,
+    REQUESTS_BROKEN_OFF,
+    REQUESTS_FAILED,
+    REQUESTS_MALFORMED,
+    REQUESTS_REFUSED_MEMORY,
+    REQUESTS_REFUSED_STORE,
+    REQUESTS_TIMED_OUT,
+    REQUESTS_TOO_LARGE,
+    REQUESTS_UNSUPPORTED,
+];
+
+pub(crate) const CONNECTIONS_REFUSED: &str = "connections_refused";
+pub(crate) const FACTS_MALFORMED: &str = "flight_facts_malformed";
+pub(crate) const FLIGHT_BATCHES: &str = "flight_batches_accepted";
+pub(crate) const FLIGHT_MALFORMED: &str = "flight_streams_malformed";
+pub(crate) const FLIGHT_REFUSED: &str = "flight_batches_refused";
+pub(crate) const FLIGHT_SPANS: &str = "flight_spans_accepted";
+pub(crate) const FLIGHT_STREAMS_REFUSED: &str = "flight_streams_refused";
+pub(crate) const LINKS_DROPPED: &str = "links_dropped_invalid_id";
+pub(crate) const OTLP_GRPC_REQUESTS: &str = "otlp_grpc_requests";
+pub(crate) const OTLP_HTTP_REQUESTS: &str = "otlp_http_requests";
+pub(crate) const OTLP_SPANS: &str = "otlp_spans_accepted";
+pub(crate) const REQUESTS_BROKEN_OFF: &str = "requests_broken_off";
+pub(crate) const REQUESTS_FAILED: &str = "requests_failed";
+pub(crate) const REQUESTS_MALFORMED: &str = "requests_malformed";
+pub(crate) const REQUESTS_REFUSED_MEMORY: &str = "requests_refused_memory";
+pub(crate) const REQUESTS_REFUSED_STORE: &str = "requests_refused_store";
+pub(crate) const REQUESTS_TIMED_OUT: &str = "requests_timed_out";
+pub(crate) const REQUESTS_TOO_LARGE: &str = "requests_too_large";
+pub(crate) const REQUESTS_UNSUPPORTED: &str = "requests_unsupported";
+
+/// Counted once or twice per request, so a lock costs nothing that matters.
+pub(crate) struct Counters(Mutex<BTreeMap<String, u64>>);
+
+impl Counters {
+    pub(crate) fn new() -> Self {
+        let rejected = Rejections::REASONS.iter().map(|reason| rejected(reason));
+        let names = NAMES.iter().map(|name| (*name).to_owned()).chain(rejected);
+        Self(Mutex::new(names.map(|name| (name, 0)).collect()))
+    }
+
+    pub(crate) fn add(&self, name: &str, count: u64) {
+        let mut all = self.0.lock();
+        match all.get_mut(name) {
+            Some(counter) => *counter += count,
+            None => {
+                all.insert(name.to_owned(), count);
+            }
+        }
+    }
+
+    pub(crate) fn add_rejections(&self, rejections: &Rejections) {
+        for (reason, count) in rejections.counts() {
+            self.add(&rejected(reason), count);
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> BTreeMap<String, u64> {
+        self.0.lock().clone()
+    }
+}
+
+fn rejected(reason: &str) -> String {
+    format!("spans_rejected_{reason}")
+}

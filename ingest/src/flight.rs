@@ -1,0 +1,293 @@
+//! Arrow Flight from agents: `DoPut` of span batches, and nothing else.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow_flight::flight_service_server::FlightService;
+use arrow_flight::{
+    Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo,
+    HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
+};
+use bytes::Bytes;
+use futures::{Stream, StreamExt, stream};
+use spanwise_wire::flight::{Put, PutDecoder, PutReply};
+use spanwise_wire::rpc_status::{RpcCode, RpcStatus};
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::counters;
+use crate::server::Shared;
+
+/// Replies that may wait for a sender who does not read them.
+const WAITING_REPLIES: usize = 64;
+
+pub(crate) struct Flight {
+    pub(crate) shared: Arc<Shared>,
+}
+
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+fn only_put() -> Status {
+    Status::unimplemented(
+        "Spanwise takes span batches by DoPut; query them over HTTP at /api/v1/sql",
+    )
+}
+
+#[async_trait::async_trait]
+impl FlightService for Flight {
+    type HandshakeStream = Answers<HandshakeResponse>;
+    type ListFlightsStream = Answers<FlightInfo>;
+    type DoGetStream = Answers<FlightData>;
+    type DoPutStream = ReceiverStream<Result<PutResult, Status>>;
+    type DoExchangeStream = Answers<FlightData>;
+    type DoActionStream = Answers<arrow_flight::Result>;
+    type ListActionsStream = Answers<ActionType>;
+
+    async fn do_put(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoPutStream>, Status> {
+        let Some(place) = Place::take(&self.shared) else {
+            self.shared.counters.add(counters::FLIGHT_STREAMS_REFUSED, 1);
+            return Err(RpcStatus {
+                code: RpcCode::ResourceExhausted,
+                message: "as many agents are connected as are allowed; retry later".to_owned(),
+                retry_after: Some(self.shared.limits.retry_after),
+            }
+            .into());
+        };
+        let address = request.remote_addr();
+        let (replies, answers) = mpsc::channel(WAITING_REPLIES);
+        let put = PutStream {
+            decoder: PutDecoder::new(self.shared.limits.flight),
+            shared: Arc::clone(&self.shared),
+            address,
+            source: None,
+            replies,
+            _place: place,
+        };
+        tokio::spawn(put.run(request.into_inner()));
+        Ok(Response::new(ReceiverStream::new(answers)))
+    }
+
+    async fn handshake(
+        &self,
+        _: Request<Streaming<HandshakeRequest>>,
+    ) -> Result<Response<Self::HandshakeStream>, Status> {
+        // Clients may greet; there is nothing to agree on.
+        let hello = HandshakeResponse { protocol_version: 0, payload: Bytes::new() };
+        Ok(Response::new(stream::iter([Ok(hello)]).boxed()))
+    }
+
+    async fn list_flights(
+        &self,
+        _: Request<Criteria>,
+    ) -> Result<Response<Self::ListFlightsStream>, Status> {
+        Err(only_put())
+    }
+
+    async fn get_flight_info(
+        &self,
+        _: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        Err(only_put())
+    }
+
+    async fn poll_flight_info(
+        &self,
+        _: Request<FlightDescriptor>,
+    ) -> Result<Response<PollInfo>, Status> {
+        Err(only_put())
+    }
+
+    async fn get_schema(
+        &self,
+        _: Request<FlightDescriptor>,
+    ) -> Result<Response<SchemaResult>, Status> {
+        Err(only_put())
+    }
+
+    async fn do_get(&self, _: Request<Ticket>) -> Result<Response<Self::DoGetStream>, Status> {
+        Err(only_put())
+    }
+
+    async fn do_exchange(
+        &self,
+        _: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoExchangeStream>, Status> {
+        Err(only_put())
+    }
+
+    async fn do_action(
+        &self,
+        _: Request<Action>,
+    ) -> Result<Response<Self::DoActionStream>, Status> {
+        Err(only_put())
+    }
+
+    async fn list_actions(
+        &self,
+        _: Request<Empty>,
+    ) -> Result<Response<Self::ListActionsStream>, Status> {
+        Err(only_put())
+    }
+}
+
+/// One of the streams allowed at a time.
+struct Place(Arc<Shared>);
+
+impl Place {
+    fn take(shared: &Arc<Shared>) -> Option<Self> {
+        let limit = shared.limits.flight_streams;
+        shared
+            .streams
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |streams| {
+                (streams < limit).then_some(streams + 1)
+            })
+            .ok()
+            .map(|_| Self(Arc::clone(shared)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct PutStream {
+    shared: Arc<Shared>,
+    decoder: PutDecoder,
+    address: Option<SocketAddr>,
+    /// The agent, once it has named itself.
+    source: Option<[u8; 16]>,
+    replies: mpsc::Sender<Result<PutResult, Status>>,
+    _place: Place,
+}
+
+impl PutStream {
+    async fn run(mut self, mut messages: Streaming<FlightData>) {
+        let mut closing = self.shared.closing.subscribe();
+        loop {
+            let message = tokio::select! {
+                // Only between messages, so that a batch that is being taken
+                // is answered.
+                () = shutting_down(&mut closing) => {
+                    Err(Status::unavailable("the server is shutting down; reconnect"))
+                }
+                message = messages.message() => message,
+            };
+            let data = match message {
+                Ok(Some(data)) => data,
+                Ok(None) => break,
+                Err(status) => {
+                    // Refused by tonic (too large), the connection is gone, or
+                    // we are.
+                    tracing::debug!(%status, address = ?self.address, "an agent's stream ended");
+                    let _ = self.replies.send(Err(status)).await;
+                    break;
+                }
+            };
+            match self.message(data).await {
+                Ok(None) => {}
+                Ok(Some(reply)) => {
+                    let refused = matches!(reply, PutReply::Refused { .. });
+                    let result = PutResult { app_metadata: reply.encode() };
+                    if self.replies.send(Ok(result)).await.is_err() || refused {
+                        break;
+                    }
+                }
+                Err(status) => {
+                    self.shared.counters.add(counters::FLIGHT_MALFORMED, 1);
+                    tracing::warn!(
+                        reason = status.message(),
+                        address = ?self.address,
+                        "an agent's stream is ended"
+                    );
+                    let _ = self.replies.send(Err(status)).await;
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn message(&mut self, data: FlightData) -> Result<Option<PutReply>, Status> {
+        match self.decoder.push(data)? {
+            None => Ok(None),
+            Some(Put::Facts { source, facts }) => {
+                self.named(source);
+                self.facts(source, &facts);
+                Ok(None)
+            }
+            Some(Put::Batch { origin, batch, facts }) => {
+                self.named(origin.source);
+                if let Some(facts) = facts {
+                    self.facts(origin.source, &facts);
+                }
+                let sequence = origin.sequence;
+                let mut lease = self.shared.budget.lease();
+                if !lease.grow(batch.get_array_memory_size()) {
+                    self.shared.counters.add(counters::FLIGHT_REFUSED, 1);
+                    return Ok(Some(PutReply::Refused {
+                        sequence,
+                        retry_after: self.shared.limits.retry_after,
+                        reason: "the server's receivers are short of memory".to_owned(),
+                    }));
+                }
+                let spans = batch.num_rows() as u64;
+                match self.shared.sink.accept(batch, Some(origin)).await {
+                    Ok(()) => {
+                        self.shared.counters.add(counters::FLIGHT_BATCHES, 1);
+                        self.shared.counters.add(counters::FLIGHT_SPANS, spans);
+                        self.shared.agents.seen(origin.source, |status| {
+                            status.batches += 1;
+                            status.spans += spans;
+                            status.last_sequence = status.last_sequence.max(sequence);
+                        });
+                        Ok(Some(PutReply::Durable { sequence }))
+                    }
+                    Err(refused) => {
+                        self.shared.counters.add(counters::FLIGHT_REFUSED, 1);
+                        Ok(Some(PutReply::Refused {
+                            sequence,
+                            retry_after: refused.retry_after,
+                            reason: refused.reason,
+                        }))
+                    }
+                }
+            }
+        }
+    }
+
+    fn named(&mut self, source: [u8; 16]) {
+        if self.source.is_none() {
+            self.source = Some(source);
+            self.shared.agents.opened(source, self.address);
+        }
+    }
+
+    fn facts(&self, source: [u8; 16], facts: &Bytes) {
+        match serde_json::from_slice::<serde_json::Value>(facts) {
+            Ok(facts) if facts.is_object() => {
+                self.shared.agents.seen(source, |status| status.facts = facts);
+            }
+            _ => self.shared.counters.add(counters::FACTS_MALFORMED, 1),
+        }
+    }
+}
+
+async fn shutting_down(closing: &mut watch::Receiver<bool>) {
+    // An error says that the receivers are gone, which comes to the same.
+    let _ = closing.wait_for(|closing| *closing).await;
+}
+
+impl Drop for PutStream {
+    fn drop(&mut self) {
+        if let Some(source) = self.source {
+            self.shared.agents.closed(source);
+        }
+    }
+}

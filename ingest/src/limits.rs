@@ -1,0 +1,51 @@
+//! What the receivers take at most.
+
+use std::time::Duration;
+
+use spanwise_wire::flight::FlightLimits;
+use spanwise_wire::otlp;
+
+/// Limits of the receivers. All are per process, not per sender, unless said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one request body as it comes.
+    pub body_bytes: usize,
+    /// Bytes of one request body when decompressed.
+    pub decompressed_bytes: usize,
+    /// Bytes of all requests that are being read, decoded or stored.
+    pub in_flight_bytes: usize,
+    /// What one OTLP request may hold.
+    pub otlp: otlp::Limits,
+    /// What one agent's stream may send.
+    pub flight: FlightLimits,
+    /// Agents' streams at a time.
+    pub flight_streams: usize,
+    /// Connections at a time, per port.
+    pub connections: usize,
+    /// Longest time for a request's body to arrive.
+    pub body_time: Duration,
+    /// Longest silence on a connection.
+    pub silence_time: Duration,
+    /// Longest time that open requests are waited for when shutting down.
+    pub drain_time: Duration,
+    /// What a sender is told to wait when memory is short.
+    pub retry_after: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 64 << 20,
+            decompressed_bytes: 64 << 20,
+            in_flight_bytes: 512 << 20,
+            otlp: otlp::Limits::default(),
+            flight: FlightLimits::default(),
+            flight_streams: 256,
+            connections: 1024,
+            body_time: Duration::from_secs(30),
+            silence_time: Duration::from_secs(120),
+            drain_time: Duration::from_secs(3),
+            retry_after: Duration::from_secs(1),
+        }
+    }
+}
