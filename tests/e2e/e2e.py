@@ -18,7 +18,8 @@ import compare
 import truth
 from checks import Checks
 from shop import Shop, request
-from spanwise import Api, Spanwise, binary, trace_ids, traces
+from spanwise import Api, Spanwise, binary, traces
+from visible import visible_after
 
 OUT = Path(__file__).resolve().parent / "out"
 RUNS = [(1, 300, 11), (8, 2000, 12)]
@@ -80,28 +81,6 @@ def compare_run(checks, spanwise, shop, concurrency, requests, seed):
     return assembled
 
 
-def visible_after(spanwise, shop, call, start_unix_nano, ended, limit=15):
-    """Seconds from a request's end until its tree is complete in the API."""
-    api = Api(spanwise.http)
-    while time.time() - ended < limit:
-        calls = truth.read(shop.truth, start_unix_nano)
-        # The test's own request is the root; the shop noted the rest.
-        hops = {call} | _under(calls, call)
-        spans = compare.Spans(api.get(f"traces/{each}") for each in trace_ids(spanwise, start_unix_nano))
-        seen = {(each, side) for each in hops for side in ("client-process", "server-process") if spans.of(each, side)}
-        trees = {spans.trace_of[spans.of(*each)["span_id"]] for each in seen}
-        app = sum(1 for span in spans.by_id.values() if span["capture"] == "app" and spans.trace_of[span["span_id"]] in trees)
-        if len(hops) > 1 and len(seen) == 2 * len(hops) and len(trees) == 1 and app >= 2:
-            return time.time() - ended
-        time.sleep(0.05)
-    return float("inf")
-
-
-def _under(calls, call):
-    found = {made for made, each in calls.items() if each.serving == call}
-    return found.union(*(_under(calls, made) for made in found)) if found else found
-
-
 def freshness(checks, spanwise, shop, samples=8):
     """How soon a checkout, the deepest of the shop's requests, is a complete tree."""
     seconds = []
@@ -115,7 +94,7 @@ def freshness(checks, spanwise, shop, samples=8):
         if status != 201:
             checks.check("a checkout succeeds", False, f"status {status}")
             return
-        seconds.append(visible_after(spanwise, shop, call, start, ended))
+        seconds.append(visible_after(spanwise, shop, call, start, ended, app_spans=2))
     print(f"\nvisible after: {', '.join(f'{each:.2f}' for each in seconds)} s, median {statistics.median(seconds):.2f} s")
     print(f"figure e2e.visible_seconds {max(seconds):.3f}")
     checks.check("a request is a complete tree soon after its end", max(seconds) <= VISIBLE_SECONDS,
