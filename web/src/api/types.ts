@@ -1,0 +1,172 @@
+/** Shapes of the native API, `/api/v1`. Nanoseconds are decimal strings: they pass 2^53. */
+
+export type Nano = string;
+export type Capture = "app" | "client-process" | "client-nic" | "server-nic" | "server-process";
+
+export interface ServiceEntry {
+  name: string;
+  kinds: string[];
+  spans: number;
+  errors: number;
+  last_seen_unix_nano: Nano;
+}
+
+export interface OperationEntry {
+  name: string;
+  kind: string;
+  spans: number;
+}
+
+export interface ServiceShare {
+  name: string;
+  spans: number;
+  errors: number;
+  busy_nano: Nano;
+}
+
+export interface TraceSummary {
+  trace_id: string;
+  root: { service: string; operation: string; kind: string; capture: Capture };
+  start_unix_nano: Nano;
+  duration_nano: Nano;
+  spans: number;
+  errors: number;
+  services: ServiceShare[];
+  protocols: string[];
+  status: "error" | "ok";
+  uncertain_links: number;
+  complete: boolean;
+}
+
+export interface SearchAnswer {
+  traces: TraceSummary[];
+  searched: { start_unix_nano: Nano; end_unix_nano: Nano };
+  more: boolean;
+  warnings?: string[];
+}
+
+export interface Attribute {
+  key: string;
+  type: "string" | "int" | "double" | "bool" | "bytes" | "json";
+  value: unknown;
+}
+
+export interface SpanEvent {
+  time_unix_nano: Nano;
+  name: string;
+  attributes?: Attribute[];
+}
+
+export interface SpanLink {
+  trace_id: string;
+  span_id: string;
+  trace_state?: string;
+  attributes?: Attribute[];
+}
+
+export interface Span {
+  span_id: string;
+  trace_id?: string;
+  parent_span_id?: string;
+  trace_state?: string;
+  start_unix_nano: Nano;
+  duration_nano: Nano;
+  service: string;
+  instance?: string;
+  operation: string;
+  kind: string;
+  protocol?: string;
+  status: "unset" | "ok" | "error";
+  status_code?: number;
+  error?: string;
+  capture: Capture;
+  fragment_id?: string | number;
+  request_tcp_seq?: number;
+  response_tcp_seq?: number;
+  client_address?: string;
+  client_port?: number;
+  server_address?: string;
+  server_port?: number;
+  network_namespace?: number;
+  x_request_id?: string;
+  logical_key?: string;
+  assembled_trace_id?: string;
+  assembled_parent?: string;
+  evidence?: string;
+  confidence?: number;
+  host?: string;
+  process_id?: number;
+  resource?: string | Record<string, unknown>;
+  connect_nano?: Nano;
+  rtt_nano?: Nano;
+  retransmits?: number;
+  zero_windows?: number;
+  resets?: number;
+  request_bytes?: number | string;
+  response_bytes?: number | string;
+  attributes?: Attribute[];
+  events?: SpanEvent[];
+  links?: SpanLink[];
+  /** The parent that is in this tree; null for a root. */
+  parent: string | null;
+  depth: number;
+  self_nano: Nano;
+  children: string[];
+}
+
+export interface Trace {
+  trace_id: string;
+  start_unix_nano: Nano;
+  duration_nano: Nano;
+  roots: string[];
+  spans: Span[];
+  warnings: string[];
+  services: ServiceShare[];
+}
+
+export interface GraphNode {
+  name: string;
+  kind: "service" | "database" | "cache" | "external";
+  protocols: string[];
+  requests: number;
+  errors: number;
+  p50_nano: Nano;
+  p95_nano: Nano;
+}
+
+export interface GraphEdge {
+  client: string;
+  server: string;
+  protocol: string;
+  requests: number;
+  errors: number;
+  requests_per_second: number;
+  error_share: number;
+  p50_nano: Nano;
+  p95_nano: Nano;
+  p99_nano: Nano;
+  certain_share: number;
+}
+
+export interface Graph {
+  nodes: GraphNode[];
+  edges: GraphEdge[];
+  window_seconds: number;
+  warnings?: string[];
+}
+
+export interface Status {
+  version: string;
+  uptime_seconds: number;
+  server?: Record<string, unknown>;
+  agent: {
+    state: "running" | "off" | "remote";
+    reason?: string | null;
+    hook?: unknown;
+    counters?: Record<string, number>;
+    [key: string]: unknown;
+  };
+  store?: Record<string, unknown>;
+  ingest?: Record<string, unknown>;
+  warnings: string[];
+}

@@ -1,0 +1,70 @@
+/** The address bar is the state: paths and parameters, nothing else. */
+import { createElement, useMemo, useSyncExternalStore } from "react";
+import type { AnchorHTMLAttributes, MouseEvent } from "react";
+
+const CHANGED = "spanwise:navigate";
+
+function subscribe(listener: () => void): () => void {
+  window.addEventListener("popstate", listener);
+  window.addEventListener(CHANGED, listener);
+  return () => {
+    window.removeEventListener("popstate", listener);
+    window.removeEventListener(CHANGED, listener);
+  };
+}
+
+const address = () => window.location.pathname + window.location.search;
+
+export interface Place {
+  path: string;
+  params: URLSearchParams;
+}
+
+export function usePlace(): Place {
+  const now = useSyncExternalStore(subscribe, address);
+  return useMemo(() => {
+    const url = new URL(now, window.location.origin);
+    return { path: url.pathname, params: url.searchParams };
+  }, [now]);
+}
+
+export function navigate(to: string, how: "push" | "replace" = "push"): void {
+  if (to === address()) return;
+  if (how === "push") window.history.pushState(null, "", to);
+  else window.history.replaceState(null, "", to);
+  window.dispatchEvent(new Event(CHANGED));
+}
+
+/** Sets parameters of this page; null, empty text and empty lists remove them. */
+export function setParams(
+  patch: Record<string, string | null | readonly string[]>,
+  how: "push" | "replace" = "replace",
+): void {
+  const params = new URLSearchParams(window.location.search);
+  for (const [key, value] of Object.entries(patch)) {
+    params.delete(key);
+    if (value === null || value === "") continue;
+    for (const one of typeof value === "string" ? [value] : value) params.append(key, one);
+  }
+  const query = params.toString();
+  navigate(window.location.pathname + (query === "" ? "" : `?${query}`), how);
+}
+
+/** A link that changes the page without loading it again. */
+export function Link({
+  to,
+  onClick,
+  ...rest
+}: { to: string } & AnchorHTMLAttributes<HTMLAnchorElement>) {
+  return createElement("a", {
+    ...rest,
+    href: to,
+    onClick: (event: MouseEvent<HTMLAnchorElement>) => {
+      onClick?.(event);
+      if (event.defaultPrevented || event.button !== 0) return;
+      if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+      event.preventDefault();
+      navigate(to);
+    },
+  });
+}

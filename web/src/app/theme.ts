@@ -1,0 +1,47 @@
+import { useSyncExternalStore } from "react";
+import type { Theme } from "../model/colour";
+
+const KEY = "spanwise.theme";
+const CHANGED = "spanwise:theme";
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+function current(): Theme {
+  const chosen = document.documentElement.dataset["theme"];
+  if (chosen === "light" || chosen === "dark") return chosen;
+  return dark.matches ? "dark" : "light";
+}
+
+function subscribe(listener: () => void): () => void {
+  window.addEventListener(CHANGED, listener);
+  dark.addEventListener("change", listener);
+  return () => {
+    window.removeEventListener(CHANGED, listener);
+    dark.removeEventListener("change", listener);
+  };
+}
+
+/** The theme in force: chosen here, or the system's. */
+export const useTheme = (): Theme => useSyncExternalStore(subscribe, current);
+
+export function toggleTheme(): void {
+  const next: Theme = current() === "dark" ? "light" : "dark";
+  const system: Theme = dark.matches ? "dark" : "light";
+  try {
+    // The system's own choice is not remembered: it may change at dusk.
+    if (next === system) {
+      delete document.documentElement.dataset["theme"];
+      localStorage.removeItem(KEY);
+    } else {
+      document.documentElement.dataset["theme"] = next;
+      localStorage.setItem(KEY, next);
+    }
+  } catch {
+    document.documentElement.dataset["theme"] = next;
+  }
+  window.dispatchEvent(new Event(CHANGED));
+}
+
+/** The value of a custom property of the design, for canvases. */
+export function token(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}

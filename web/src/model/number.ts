@@ -1,0 +1,48 @@
+/** Counts, rates and bytes for people. */
+
+const GROUPED = new Intl.NumberFormat("en-US");
+
+export function formatCount(value: number): string {
+  return GROUPED.format(value);
+}
+
+/** Requests per second: `0.02/s`, `3.4/s`, `128/s`, `1.2k/s`. */
+export function formatRate(perSecond: number): string {
+  if (perSecond === 0) return "0/s";
+  if (perSecond < 0.01) return "<0.01/s";
+  if (perSecond >= 1000) return `${(perSecond / 1000).toFixed(1)}k/s`;
+  const digits = perSecond < 1 ? 2 : perSecond < 10 ? 1 : 0;
+  return `${perSecond.toFixed(digits)}/s`;
+}
+
+/** A share of 1 in per cent; never `0%` for something, nor `100%` for less than all. */
+export function formatShare(share: number): string {
+  if (share <= 0) return "0%";
+  if (share >= 1) return "100%";
+  if (share < 0.001) return "<0.1%";
+  if (share > 0.999) return ">99.9%";
+  const percent = share * 100;
+  return `${percent < 10 || percent > 99 ? percent.toFixed(1) : percent.toFixed(0)}%`;
+}
+
+export function formatBytes(value: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  let size = value;
+  while (size >= 1024 && unit < units.length - 1) {
+    size /= 1024;
+    unit++;
+  }
+  const text = unit === 0 ? GROUPED.format(size) : size.toFixed(size < 10 ? 2 : size < 100 ? 1 : 0);
+  return `${text} ${units[unit]}`;
+}
+
+/** `rtt_nano` and the like: a value under a name that ends in its unit. */
+export function plainName(name: string): string {
+  const text = name.replace(/_(unix_nano|nano|bytes|seconds)$/, "").replaceAll(/[_.-]+/g, " ");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${formatCount(count)} ${count === 1 ? one : many}`;
+}

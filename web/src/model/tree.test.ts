@@ -1,0 +1,128 @@
+import { describe, expect, it } from "vitest";
+import type { Span, Trace } from "../api/types";
+import { ancestors, index, otherSide, rows, uncertain } from "./tree";
+
+const START = 1_763_706_600_000_000_000n;
+
+function span(id: string, parent: string | null, fields: Partial<Span> = {}): Span {
+  return {
+    span_id: id,
+    parent,
+    start_unix_nano: String(START),
+    duration_nano: "1000",
+    service: "orders",
+    operation: id,
+    kind: "server",
+    status: "unset",
+    capture: "server-process",
+    depth: 0,
+    self_nano: "0",
+    children: [],
+    ...fields,
+  };
+}
+
+function trace(spans: Span[]): Trace {
+  const byId = new Map(spans.map((one) => [one.span_id, one]));
+  for (const one of spans) {
+    if (one.parent !== null) byId.get(one.parent)?.children.push(one.span_id);
+  }
+  return {
+    trace_id: "t",
+    start_unix_nano: String(START),
+    duration_nano: "1000",
+    roots: spans.filter((one) => one.parent === null).map((one) => one.span_id),
+    spans,
+    warnings: [],
+    services: [],
+  };
+}
+
+const ALL = { closed: new Set<string>(), merge: false, filter: "" };
+const shape = (list: ReturnType<typeof rows>) =>
+  list.map((row) => `${row.level}${row.span.span_id}${row.last ? "." : ""}`).join(" ");
+
+/** a serves; calls b, whose server side c calls d; a also calls e. */
+function hop(): Trace {
+  return trace([
+    span("a", null),
+    span("b", "a", {
+      capture: "client-process",
+      duration_nano: "900",
+      evidence: "thread",
+      confidence: 1,
+    }),
+    span("c", "b", { duration_nano: "700", evidence: "tcp_sequence", confidence: 1 }),
+    span("d", "c", { capture: "client-process", evidence: "sole_request", confidence: 0.9 }),
+    span("e", "a", {
+      capture: "client-process",
+      status: "error",
+      attributes: [{ key: "db.query.text", type: "string", value: "SELECT 1" }],
+      evidence: "thread",
+      confidence: 1,
+    }),
+  ]);
+}
+
+describe("rows", () => {
+  it("follow the tree in order", () => {
+    const list = rows(index(hop()), ALL);
+    expect(shape(list)).toBe("0a. 1b 2c. 3d. 1e.");
+    expect(list.map((row) => row.parent)).toEqual([-1, 0, 1, 2, 0]);
+    expect(list.map((row) => row.link)).toEqual(["root", "certain", "certain", "guess", "certain"]);
+  });
+
+  it("leave out what is under a closed line", () => {
+    const list = rows(index(hop()), { ...ALL, closed: new Set(["b"]) });
+    expect(shape(list)).toBe("0a. 1b 1e.");
+    expect(list[1]!.closed).toBe(true);
+  });
+
+  it("merge the two sides of a hop and keep the network's time", () => {
+    const list = rows(index(hop()), { ...ALL, merge: true });
+    expect(shape(list)).toBe("0a. 1b 2d. 1e.");
+    expect(list[1]!.server!.span_id).toBe("c");
+    expect(list[1]!.networkNano).toBe(200);
+  });
+
+  it("merge only what TCP sequences prove, and only one to one", () => {
+    const guessed = hop();
+    guessed.spans[2]!.evidence = "timing";
+    expect(otherSide(index(guessed), guessed.spans[1]!)).toBeNull();
+    const two = trace([
+      span("a", null, { capture: "client-process" }),
+      span("b", "a", { evidence: "tcp_sequence" }),
+      span("c", "a", { evidence: "tcp_sequence" }),
+    ]);
+    expect(otherSide(index(two), two.spans[0]!)).toBeNull();
+  });
+
+  it("filter by what is shown and by attributes, and keep the way down", () => {
+    const tree = index(hop());
+    const found = rows(tree, { ...ALL, filter: "select status:error" });
+    expect(shape(found)).toBe("0a. 1e.");
+    expect(found.map((row) => row.matched)).toEqual([false, true]);
+    expect(rows(tree, { ...ALL, filter: "nowhere" })).toEqual([]);
+  });
+
+  it("stand a trace that is 20,000 levels deep", () => {
+    const deep = trace(
+      Array.from({ length: 20_000 }, (_, at) => span(`s${at}`, at === 0 ? null : `s${at - 1}`)),
+    );
+    const list = rows(index(deep), ALL);
+    expect(list).toHaveLength(20_000);
+    expect(list.at(-1)!.level).toBe(19_999);
+  });
+});
+
+it("finds the way up, even where the data runs in a circle", () => {
+  expect(ancestors(index(hop()), "d")).toEqual(["c", "b", "a"]);
+  const circle = trace([span("x", "y"), span("y", "x")]);
+  expect(ancestors(index(circle), "x")).toEqual(["y"]);
+});
+
+it("counts guesses and links that were not made", () => {
+  const some = hop();
+  some.spans.push(span("f", null, { evidence: "ambiguous" }));
+  expect(uncertain(some)).toBe(2);
+});

@@ -1,0 +1,174 @@
+import { nano, nanoBetween } from "./duration";
+import { certainty } from "./evidence";
+import type { Span, Trace } from "../api/types";
+
+/** A trace, indexed once. */
+export interface Tree {
+  trace: Trace;
+  spans: ReadonlyMap<string, Span>;
+  /** Offsets in nanoseconds from the trace's start. */
+  start: ReadonlyMap<string, number>;
+  /** Nanoseconds from the first start to the last end. */
+  length: number;
+  depth: number;
+}
+
+/** One line of the waterfall. */
+export interface Row {
+  span: Span;
+  /** The server's side of the hop, where both sides share the line. */
+  server: Span | null;
+  /** Time of the hop that the server's side does not explain. */
+  networkNano: number;
+  /** Line of the parent; -1 for a root. */
+  parent: number;
+  level: number;
+  /** No later sibling follows. */
+  last: boolean;
+  children: number;
+  closed: boolean;
+  /** Whether the line itself fits the filter (not only something below it). */
+  matched: boolean;
+  link: "root" | "certain" | "guess";
+}
+
+export interface View {
+  closed: ReadonlySet<string>;
+  merge: boolean;
+  filter: string;
+}
+
+export function index(trace: Trace): Tree {
+  const spans = new Map<string, Span>();
+  const start = new Map<string, number>();
+  let length = nano(trace.duration_nano);
+  let depth = 0;
+  for (const span of trace.spans) {
+    spans.set(span.span_id, span);
+    const offset = nanoBetween(trace.start_unix_nano, span.start_unix_nano);
+    start.set(span.span_id, offset);
+    length = Math.max(length, offset + nano(span.duration_nano));
+    depth = Math.max(depth, span.depth);
+  }
+  return { trace, spans, start, length: Math.max(length, 1), depth };
+}
+
+/** The server's side to draw on the client's line: exactly one child that certainly is it. */
+export function otherSide(tree: Tree, span: Span): Span | null {
+  if (span.capture !== "client-process") return null;
+  let found: Span | null = null;
+  for (const id of span.children) {
+    const child = tree.spans.get(id);
+    if (child?.capture !== "server-process" || child.evidence !== "tcp_sequence") continue;
+    if (found) return null;
+    found = child;
+  }
+  return found;
+}
+
+/** What a filter looks at: everything that the line shows, and the attributes. */
+export function matches(span: Span, filter: string): boolean {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length === 0) return true;
+  const attributes = (span.attributes ?? []).map((one) => `${one.key}=${String(one.value)}`);
+  const text = [
+    span.service,
+    span.operation,
+    span.protocol,
+    span.capture,
+    span.error,
+    span.status_code,
+    span.status === "error" ? "status:error" : "",
+    span.evidence,
+    span.span_id,
+    ...attributes,
+  ]
+    .join("\n")
+    .toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+/** The lines to show, in order. Iterative: a trace may be 10,000 levels deep. */
+export function rows(tree: Tree, view: View): Row[] {
+  const kept = view.filter.trim() === "" ? null : keep(tree, view.filter);
+  const result: Row[] = [];
+  const stack: { span: Span; parent: number; level: number; last: boolean }[] = [];
+  const push = (ids: readonly string[], parent: number, level: number) => {
+    const shown = ids
+      .map((id) => tree.spans.get(id))
+      .filter((span): span is Span => span !== undefined && (!kept || kept.has(span.span_id)));
+    for (let at = shown.length - 1; at >= 0; at--) {
+      stack.push({ span: shown[at]!, parent, level, last: at === shown.length - 1 });
+    }
+    return shown.length;
+  };
+  push(tree.trace.roots, -1, 0);
+  for (let next = stack.pop(); next; next = stack.pop()) {
+    const { span } = next;
+    const server = view.merge ? otherSide(tree, span) : null;
+    const below = server
+      ? span.children.flatMap((id) => (id === server.span_id ? server.children : [id]))
+      : span.children;
+    const children = kept ? below.filter((id) => kept.has(id)).length : below.length;
+    const closed = children > 0 && view.closed.has(span.span_id);
+    result.push({
+      span,
+      server,
+      networkNano: server ? Math.max(0, nano(span.duration_nano) - nano(server.duration_nano)) : 0,
+      parent: next.parent,
+      level: next.level,
+      last: next.last,
+      children,
+      closed,
+      matched:
+        !kept || matches(span, view.filter) || (server !== null && matches(server, view.filter)),
+      link: span.parent === null ? "root" : certainty(span) === "certain" ? "certain" : "guess",
+    });
+    if (!closed) push(below, result.length - 1, next.level + 1);
+  }
+  return result;
+}
+
+/** Spans that fit the filter, and all above them. */
+function keep(tree: Tree, filter: string): Set<string> {
+  const kept = new Set<string>();
+  for (const span of tree.trace.spans) {
+    if (!matches(span, filter)) continue;
+    for (
+      let at: Span | undefined = span;
+      at && !kept.has(at.span_id);
+      at = at.parent === null ? undefined : tree.spans.get(at.parent)
+    ) {
+      kept.add(at.span_id);
+    }
+  }
+  return kept;
+}
+
+/** Every span that has something below it. */
+export function branches(tree: Tree): Set<string> {
+  return new Set(
+    tree.trace.spans.filter((span) => span.children.length > 0).map((span) => span.span_id),
+  );
+}
+
+/** The spans above this one, nearest first. */
+export function ancestors(tree: Tree, id: string): string[] {
+  const result: string[] = [];
+  const seen = new Set([id]);
+  let at = tree.spans.get(id)?.parent ?? null;
+  while (at !== null && !seen.has(at)) {
+    seen.add(at);
+    result.push(at);
+    at = tree.spans.get(at)?.parent ?? null;
+  }
+  return result;
+}
+
+/** Spans whose link to their parent, or lack of one, is not certain. */
+export function uncertain(trace: Trace): number {
+  return trace.spans.filter(
+    (span) =>
+      span.evidence === "ambiguous" || (span.parent !== null && certainty(span) === "guess"),
+  ).length;
+}
