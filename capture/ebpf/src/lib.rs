@@ -1,8 +1,18 @@
 //! The zero-code agent: sees what processes say to each other from the kernel,
 //! and turns it into spans.
 
+mod connections;
+mod context;
+pub mod counters;
 pub mod doctor;
 pub mod event;
 pub mod kernel;
 pub mod process;
 pub mod processes;
+mod protocols;
+pub mod recording;
+mod redact;
+mod sessions;
+mod spans;
+mod stream;
+pub mod tracer;

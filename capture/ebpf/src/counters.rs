@@ -1,0 +1,79 @@
+//! What the span side did, and what it had to drop, by name.
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)+) => {
+        /// Totals since the tracer was made.
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        pub struct Counters { $($(#[$doc])* pub $name: u64,)+ }
+
+        impl Counters {
+            /// Every counter with its name, in declared order.
+            pub fn list(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name),)+]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Events taken in.
+    events,
+    /// Events that the kernel side had no room for.
+    events_lost_in_kernel,
+    /// Bytes that went through traced sockets.
+    bytes_seen,
+    /// Spans made.
+    spans,
+    /// Connections opened or first seen.
+    connections_opened,
+    /// Connections whose opening was not reported: their addresses are unknown.
+    connections_without_opening,
+    /// Connections dropped because there were too many, or they held too much.
+    connections_evicted,
+    /// Connections whose protocol was not recognised: no spans from them.
+    connections_of_unknown_protocol,
+    /// Connections that went over to TLS: no spans from there on.
+    connections_encrypted,
+    /// Connections that left their protocol (HTTP upgrade or CONNECT, Redis
+    /// subscription or replication): no spans from there on.
+    connections_switched,
+    /// Times that a connection turned out to speak another protocol.
+    protocol_changes,
+    /// Bytes missing between two events of one direction.
+    gap_bytes,
+    /// Events, or parts of them, that repeated bytes already seen.
+    overlaps,
+    /// Message heads longer than the bound, or not captured to their end; the
+    /// span has what was there.
+    heads_cut,
+    /// Messages whose end had to be told from silence or from the next request.
+    framing_lost,
+    /// Times that parsing set in again after it had lost the message borders.
+    resynchronised,
+    /// Bytes where a message should have begun, and did not.
+    malformed_messages,
+    /// Responses to requests that were not seen.
+    orphan_responses,
+    /// Requests given up because bytes of their connection were not seen.
+    requests_lost,
+    /// Requests beyond the bound on open ones per connection.
+    requests_over_limit,
+    /// Requests that were not answered in time.
+    requests_timed_out,
+    /// Client requests that belong to one of several open server requests.
+    fragments_ambiguous,
+    /// Processes found to handle requests on several threads, or several on one.
+    processes_without_thread_discipline,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_has_each_counter_with_its_value() {
+        let counters = Counters { spans: 7, ..Counters::default() };
+        assert!(counters.list().contains(&("spans", 7)));
+        assert!(counters.list().contains(&("framing_lost", 0)));
+    }
+}

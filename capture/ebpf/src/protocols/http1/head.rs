@@ -1,0 +1,320 @@
+//! HTTP/1 heads (RFC 9112, sections 2 to 6): what a span needs of them.
+//! Lenient, for it only watches: what is malformed but was sent is shown.
+
+use spanwise_model::{AttributeValue, Attributes};
+
+use crate::protocols::text;
+use crate::protocols::trace_headers::TraceHeaders;
+use crate::redact;
+use crate::sessions::{Answer, Failure, Request, Tag};
+
+use super::operation;
+
+const MAX_PATH_BYTES: usize = 1024;
+const MAX_QUERY_BYTES: usize = 1024;
+const MAX_HOST_BYTES: usize = 256;
+const MAX_AGENT_BYTES: usize = 256;
+
+/// Methods of RFC 9110, section 9, and PATCH (RFC 5789): those that the
+/// semantic conventions take as they are. Others are `_OTHER`.
+pub(super) const METHODS: [&str; 9] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+
+/// Further registered methods that are met in practice.
+pub(super) const OTHER_METHODS: [&str; 11] = [
+    "PROPFIND",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "LOCK",
+    "UNLOCK",
+    "REPORT",
+    "SEARCH",
+    "PURGE",
+    "QUERY",
+];
+
+/// How a message's body ends (RFC 9112, section 6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Body {
+    /// After this many bytes.
+    Length(u64),
+    /// With the chunk of size 0.
+    Chunked,
+    /// No header says.
+    Unsaid,
+}
+
+/// A request's head.
+pub(super) struct RequestHead {
+    pub(super) request: Request,
+    pub(super) body: Body,
+}
+
+/// A response's head.
+pub(super) struct ResponseHead {
+    pub(super) status: u16,
+    pub(super) body: Body,
+    pub(super) answer: Answer,
+}
+
+/// Position past the empty line that ends a head, searched from `from` on.
+pub(super) fn end_of(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    while let Some(found) = memchr::memchr(b'\n', bytes.get(at..)?) {
+        let line_end = at + found;
+        match bytes.get(line_end + 1..)? {
+            [b'\n', ..] => return Some(line_end + 2),
+            [b'\r', b'\n', ..] => return Some(line_end + 3),
+            _ => at = line_end + 1,
+        }
+    }
+    None
+}
+
+/// The lines of a head; of one that was cut, the last may be part of a line.
+fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+}
+
+fn headers<'a>(
+    lines: impl Iterator<Item = &'a [u8]>,
+) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    lines.take_while(|line| !line.is_empty()).filter_map(|line| {
+        let colon = memchr::memchr(b':', line)?;
+        Some((line[..colon].trim_ascii(), line[colon + 1..].trim_ascii()))
+    })
+}
+
+fn body_header(name: &[u8], value: &[u8], body: &mut Body) {
+    if name.eq_ignore_ascii_case(b"content-length") {
+        let length = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+        // A transfer coding overrides a length.
+        if let (Some(length), Body::Unsaid) = (length, *body) {
+            *body = Body::Length(length);
+        }
+    } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+        let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii();
+        if last.eq_ignore_ascii_case(b"chunked") {
+            *body = Body::Chunked;
+        }
+    }
+}
+
+/// Version number of `HTTP/1.1`.
+fn version(text: &[u8]) -> Option<&str> {
+    let version = text.strip_prefix(b"HTTP/")?;
+    matches!(version, [b'1', b'.', b'0' | b'1']).then(|| std::str::from_utf8(version).ok())?
+}
+
+/// Host and port of a `Host` header or an authority.
+fn host_and_port(authority: &[u8]) -> (String, Option<u16>) {
+    let authority = text(authority, MAX_HOST_BYTES);
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+            (host, port.parse().ok())
+        }
+        _ => (authority.as_str(), None),
+    };
+    (host.trim_start_matches('[').trim_end_matches(']').to_owned(), port)
+}
+
+struct Target<'a> {
+    authority: Option<&'a [u8]>,
+    path: &'a [u8],
+    query: Option<&'a [u8]>,
+}
+
+/// The four forms of RFC 9112, section 3.2.
+fn target<'a>(target: &'a [u8], method: &str) -> Target<'a> {
+    if method == "CONNECT" {
+        return Target { authority: Some(target), path: b"", query: None };
+    }
+    let (authority, rest) = match memchr::memmem::find(target, b"://") {
+        Some(scheme) if !target.starts_with(b"/") && scheme < 16 => {
+            let rest = &target[scheme + 3..];
+            let slash = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
+            (Some(&rest[..slash]), &rest[slash..])
+        }
+        _ => (None, target),
+    };
+    match memchr::memchr(b'?', rest) {
+        Some(mark) => Target { authority, path: &rest[..mark], query: Some(&rest[mark + 1..]) },
+        None => Target { authority, path: rest, query: None },
+    }
+}
+
+fn add(attributes: &mut Attributes, key: &str, value: impl Into<AttributeValue>) {
+    attributes.push((key.to_owned(), value.into()));
+}
+
+/// Reads a request's head. `complete` where all of it is there; of one that
+/// was cut, what is there counts. `None` where it is no request.
+pub(super) fn request(head: &[u8], complete: bool) -> Option<RequestHead> {
+    let mut lines = lines(head);
+    let line = lines.next()?;
+    let mut words = line.splitn(3, |byte| *byte == b' ');
+    let method = std::str::from_utf8(words.next()?).ok()?;
+    let raw_target = words.next()?;
+    let version = words.next().map(|word| version(word.trim_ascii()));
+    let line_cut = !complete && line.len() == head.len();
+    let version = match version {
+        Some(Some(version)) => Some(version),
+        _ if line_cut => None,
+        _ => return None,
+    };
+    let known = METHODS.contains(&method);
+    let target = target(raw_target, method);
+    let path = text(target.path, MAX_PATH_BYTES);
+
+    let mut found = TraceHeaders::default();
+    let mut body = Body::Unsaid;
+    let (mut host, mut agent) = (target.authority, None);
+    for (name, value) in headers(lines) {
+        match name.len() {
+            // Nothing that is asked for below has a shorter or longer name.
+            0..2 | 18.. => {}
+            4 if name.eq_ignore_ascii_case(b"host") => host = host.or(Some(value)),
+            10 if name.eq_ignore_ascii_case(b"user-agent") => agent = Some(value),
+            _ => {
+                body_header(name, value, &mut body);
+                found.header(name, value);
+            }
+        }
+    }
+
+    let named = if known { method } else { "HTTP" };
+    let mut request = Request::new(operation::name(named, &path));
+    let attributes = &mut request.attributes;
+    add(attributes, "http.request.method", if known { method } else { "_OTHER" });
+    if !known {
+        add(attributes, "http.request.method_original", text(method.as_bytes(), 32));
+    }
+    if !path.is_empty() {
+        add(attributes, "url.path", path);
+    }
+    if let Some(query) = target.query {
+        add(attributes, "url.query", redact::query(&text(query, MAX_QUERY_BYTES)));
+    }
+    add(attributes, "url.scheme", "http");
+    if let Some(host) = host.filter(|host| !host.is_empty()) {
+        let (host, port) = host_and_port(host);
+        add(attributes, "server.address", host);
+        add(attributes, "server.port", i64::from(port.unwrap_or(80)));
+    }
+    if let Some(agent) = agent {
+        add(attributes, "user_agent.original", text(agent, MAX_AGENT_BYTES));
+    }
+    if let Body::Length(length) = body {
+        add(attributes, "http.request.body.size", i64::try_from(length).unwrap_or(i64::MAX));
+    }
+    if let Some(version) = version {
+        add(attributes, "network.protocol.version", version);
+    }
+    request.headers = found;
+    request.tag = match method {
+        "HEAD" => Tag::Head,
+        "CONNECT" => Tag::Connect,
+        _ => Tag::Plain,
+    };
+    Some(RequestHead { request, body })
+}
+
+/// Reads a response's head, as [`request`] does. `serving` where the traced
+/// process sent it: then only 5xx is a failure, else 4xx is one too.
+pub(super) fn response(head: &[u8], serving: bool) -> Option<ResponseHead> {
+    let mut lines = lines(head);
+    let line = lines.next()?;
+    let mut words = line.splitn(3, |byte| *byte == b' ');
+    version(words.next()?)?;
+    let status: u16 = std::str::from_utf8(words.next()?.trim_ascii()).ok()?.parse().ok()?;
+    if !(100..=999).contains(&status) {
+        return None;
+    }
+    let mut answer = Answer { status_code: Some(i32::from(status)), ..Answer::default() };
+    let mut body = Body::Unsaid;
+    let mut found = TraceHeaders::default();
+    for (name, value) in headers(lines) {
+        body_header(name, value, &mut body);
+        if name.eq_ignore_ascii_case(b"x-request-id") {
+            found.header(name, value);
+        }
+    }
+    answer.request_id = found.request_id;
+    add(&mut answer.attributes, "http.response.status_code", i64::from(status));
+    if let Body::Length(length) = body {
+        let length = i64::try_from(length).unwrap_or(i64::MAX);
+        add(&mut answer.attributes, "http.response.body.size", length);
+    }
+    if status >= 500 || (status >= 400 && !serving) {
+        answer.failure =
+            Some(Failure { kind: status.to_string(), message: format!("HTTP {status}") });
+    }
+    Some(ResponseHead { status, body, answer })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute<'a>(request: &'a RequestHead, key: &str) -> Option<&'a AttributeValue> {
+        request.request.attributes.iter().find(|(k, _)| k == key).map(|(_, value)| value)
+    }
+
+    #[test]
+    fn the_end_of_a_head_is_found_in_both_line_styles() {
+        assert_eq!(end_of(b"a\r\nb\r\n\r\nrest", 0), Some(8));
+        assert_eq!(end_of(b"a\nb\n\nrest", 0), Some(5));
+        assert_eq!(end_of(b"a\r\nb\r\n", 0), None);
+        assert_eq!(end_of(b"", 3), None);
+    }
+
+    #[test]
+    fn every_form_of_target_is_read() {
+        let absolute = request(b"GET http://shop:8080/a?b=c HTTP/1.1\r\n\r\n", true).unwrap();
+        assert_eq!(attribute(&absolute, "url.path"), Some(&"/a".into()));
+        assert_eq!(attribute(&absolute, "url.query"), Some(&"b=c".into()));
+        assert_eq!(attribute(&absolute, "server.address"), Some(&"shop".into()));
+        assert_eq!(attribute(&absolute, "server.port"), Some(&AttributeValue::Int(8080)));
+        let connect = request(b"CONNECT [::1]:443 HTTP/1.1\r\n\r\n", true).unwrap();
+        assert_eq!(connect.request.tag, Tag::Connect);
+        assert_eq!(attribute(&connect, "server.address"), Some(&"::1".into()));
+        assert_eq!(attribute(&connect, "server.port"), Some(&AttributeValue::Int(443)));
+    }
+
+    #[test]
+    fn authorization_and_cookies_are_never_kept() {
+        let head = b"GET / HTTP/1.1\r\nAuthorization: Bearer hunter2\r\nCookie: s=hunter2\r\n\r\n";
+        let found = request(head, true).unwrap();
+        assert!(!format!("{:?}", found.request).contains("hunter2"));
+    }
+
+    #[test]
+    fn a_transfer_coding_overrides_a_length() {
+        for head in [
+            "POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n",
+            "POST / HTTP/1.1\r\ntransfer-encoding:chunked\r\ncontent-length:5\r\n\r\n",
+        ] {
+            assert_eq!(request(head.as_bytes(), true).unwrap().body, Body::Chunked);
+        }
+    }
+
+    #[test]
+    fn a_cut_head_gives_what_is_there_and_a_wrong_one_nothing() {
+        let cut = request(b"GET /aaaa", false).unwrap();
+        assert_eq!(attribute(&cut, "url.path"), Some(&"/aaaa".into()));
+        assert!(request(b"GET /aaaa\r\nHost: x\r\n", false).is_none());
+        assert!(request(b"GET / FTP/1.1\r\n\r\n", true).is_none());
+        assert!(request(b"", true).is_none());
+        assert!(response(b"HTTP/1.1 abc\r\n\r\n", true).is_none());
+        assert!(response(b"HTTP/2 200\r\n\r\n", true).is_none());
+    }
+
+    #[test]
+    fn only_clients_fail_on_4xx() {
+        let head = b"HTTP/1.1 404 Not Found\r\n\r\n";
+        assert!(response(head, true).unwrap().answer.failure.is_none());
+        assert_eq!(response(head, false).unwrap().answer.failure.unwrap().kind, "404");
+    }
+}

@@ -1,0 +1,553 @@
+//! HTTP/1.0 and 1.1 (RFC 9112): heads are read, bodies are passed over.
+
+mod head;
+mod operation;
+
+use spanwise_model::protocol;
+
+use self::head::Body;
+use super::infer::Likeness;
+use super::{Input, MAX_HEAD_BYTES, Mark, Outcome, Protocol, Side};
+use crate::sessions::{Desk, Exchanges, Tag};
+
+/// Malformed messages in a row after which the connection is no HTTP.
+const MAX_STRIKES: u8 = 3;
+/// Longest line that a chunk's size may have.
+const MAX_SIZE_LINE_BYTES: usize = 256;
+
+/// Where one side is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// In a head, or before one.
+    Head,
+    /// In a body of which this many bytes are left.
+    Body { remaining: u64 },
+    /// In the line that gives a chunk's size.
+    ChunkSize,
+    /// In a chunk of which this many bytes are left, its line end counted.
+    ChunkData { remaining: u64 },
+    /// In the lines after the last chunk.
+    Trailer,
+    /// In a body that ends with the connection.
+    UntilClose,
+    /// In bytes whose borders are not known.
+    Lost,
+}
+
+#[derive(Debug)]
+struct Half {
+    state: State,
+    /// What there is of a head or a line.
+    buffer: Vec<u8>,
+    /// Of the message's first byte.
+    start: Option<Mark>,
+    /// Whether the next message must begin with the next byte; otherwise it may
+    /// begin with a later event.
+    in_step: bool,
+}
+
+impl Half {
+    const fn new() -> Self {
+        Self { state: State::Head, buffer: Vec::new(), start: None, in_step: false }
+    }
+
+    fn next_message(&mut self) {
+        self.state = State::Head;
+        self.reset();
+        self.in_step = true;
+    }
+
+    fn lost(&mut self) {
+        self.state = State::Lost;
+        self.reset();
+    }
+
+    fn reset(&mut self) {
+        self.buffer.clear();
+        // A long head is rare: its memory is not kept for the next.
+        if self.buffer.capacity() > 2048 {
+            self.buffer = Vec::new();
+        }
+        self.start = None;
+        self.in_step = false;
+    }
+}
+
+/// The parser of one connection.
+pub(super) struct Http1 {
+    serving: bool,
+    request: Half,
+    response: Half,
+    strikes: u8,
+    /// The response makes the connection something else when it is complete.
+    switching: bool,
+}
+
+/// Whether bytes look like the beginning of a message.
+pub(super) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
+    let begins = |prefix: &[u8]| {
+        let common = prefix.len().min(bytes.len());
+        bytes[..common] == prefix[..common]
+    };
+    match side {
+        Side::Response => match bytes {
+            [b'H', b'T', b'T', b'P', b'/', b'1', b'.', ..] => Likeness::Yes,
+            _ if begins(b"HTTP/1.") && whole => Likeness::Maybe,
+            _ => Likeness::No,
+        },
+        Side::Request => {
+            let mut methods = head::METHODS.iter().chain(&head::OTHER_METHODS);
+            let Some(method) = methods.find(|method| {
+                begins(method.as_bytes()) && bytes.get(method.len()).is_none_or(|b| *b == b' ')
+            }) else {
+                return Likeness::No;
+            };
+            match bytes.get(method.len() + 1..) {
+                Some([b'/' | b'*', ..]) => Likeness::Yes,
+                Some([_, ..]) if *method == "CONNECT" => Likeness::Yes,
+                Some(target) if target.len() >= 7 => {
+                    if target[..7].eq_ignore_ascii_case(b"http://") {
+                        Likeness::Yes
+                    } else {
+                        Likeness::No
+                    }
+                }
+                Some(target) if !b"http://"[..].starts_with(&target.to_ascii_lowercase()) => {
+                    Likeness::No
+                }
+                _ if whole => Likeness::Maybe,
+                _ => Likeness::No,
+            }
+        }
+    }
+}
+
+impl Http1 {
+    pub(super) const fn new(serving: bool) -> Self {
+        Self { serving, request: Half::new(), response: Half::new(), strikes: 0, switching: false }
+    }
+
+    const fn half(&mut self, side: Side) -> &mut Half {
+        match side {
+            Side::Request => &mut self.request,
+            Side::Response => &mut self.response,
+        }
+    }
+
+    fn reached(side: Side, mark: Mark, exchanges: &mut Exchanges) {
+        match side {
+            Side::Request => exchanges.request_reached(mark),
+            Side::Response => exchanges.response_reached(mark),
+        }
+    }
+
+    /// The message is complete.
+    fn message_over(&mut self, side: Side, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        self.half(side).next_message();
+        if side == Side::Response {
+            exchanges.end_response(desk);
+        }
+    }
+
+    fn lose(&mut self, side: Side, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        self.half(side).lost();
+        desk.counters.framing_lost += 1;
+        if side == Side::Response {
+            exchanges.weaken(desk);
+        }
+    }
+
+    /// Bytes where a message should begin, and does not.
+    fn malformed(&mut self, side: Side, desk: &mut Desk<'_>) -> Outcome {
+        let was_in_step = self.half(side).in_step;
+        self.half(side).reset();
+        self.half(side).state = State::Head;
+        if was_in_step {
+            desk.counters.malformed_messages += 1;
+            self.strikes += 1;
+        }
+        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
+    }
+
+    /// Reads head bytes; `Err` with the outcome where the rest of the event is
+    /// of no use.
+    fn read_head(
+        &mut self,
+        side: Side,
+        input: &mut Input<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Result<(), Outcome> {
+        let half = self.half(side);
+        if half.buffer.is_empty() {
+            // RFC 9112, section 2.2: empty lines before a message are ignored.
+            let empty = input.bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+            input.take(empty);
+            if input.bytes.is_empty() {
+                return Ok(());
+            }
+            half.start = Some(input.mark);
+        }
+        let start = half.start.unwrap_or(input.mark);
+        let before = half.buffer.len();
+        let taken = input.bytes.len().min(MAX_HEAD_BYTES - before);
+        half.buffer.extend_from_slice(&input.bytes[..taken]);
+        if recognise(side, &half.buffer[..half.buffer.len().min(32)], true) == Likeness::No {
+            input.skip_all();
+            return match self.malformed(side, desk) {
+                Outcome::Read => Ok(()),
+                outcome => Err(outcome),
+            };
+        }
+        let Some(end) = head::end_of(&half.buffer, before.saturating_sub(3)) else {
+            input.take(taken);
+            let full = half.buffer.len() >= MAX_HEAD_BYTES;
+            if full || (input.bytes.is_empty() && input.unseen > 0) {
+                let outcome = self.head_over(side, start, input.mark, false, exchanges, desk);
+                if outcome != Outcome::Read {
+                    return Err(outcome);
+                }
+            }
+            return Ok(());
+        };
+        half.buffer.truncate(end);
+        input.take(end - before);
+        match self.head_over(side, start, input.mark, true, exchanges, desk) {
+            Outcome::Read => Ok(()),
+            outcome => Err(outcome),
+        }
+    }
+
+    /// The buffer holds a head, or what could be captured of one.
+    fn head_over(
+        &mut self,
+        side: Side,
+        start: Mark,
+        end: Mark,
+        complete: bool,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        let buffer = std::mem::take(&mut self.half(side).buffer);
+        let outcome = match side {
+            Side::Request => self.request_head(&buffer, start, end, complete, exchanges, desk),
+            Side::Response => self.response_head(&buffer, start, end, complete, exchanges, desk),
+        };
+        let half = self.half(side);
+        half.buffer = buffer;
+        half.buffer.clear();
+        if half.buffer.capacity() > 2048 {
+            half.buffer = Vec::new();
+        }
+        outcome
+    }
+
+    fn request_head(
+        &mut self,
+        head: &[u8],
+        start: Mark,
+        end: Mark,
+        complete: bool,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        let Some(found) = head::request(head, complete) else {
+            return self.malformed(Side::Request, desk);
+        };
+        self.strikes = 0;
+        exchanges.open(start, end, found.request, desk);
+        if !complete {
+            desk.counters.heads_cut += 1;
+            self.lose(Side::Request, exchanges, desk);
+            return Outcome::Read;
+        }
+        match found.body {
+            Body::Length(0) | Body::Unsaid => self.request.next_message(),
+            Body::Length(remaining) => self.request.state = State::Body { remaining },
+            Body::Chunked => self.request.state = State::ChunkSize,
+        }
+        Outcome::Read
+    }
+
+    fn response_head(
+        &mut self,
+        head: &[u8],
+        start: Mark,
+        end: Mark,
+        complete: bool,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        let Some(found) = head::response(head, self.serving) else {
+            return self.malformed(Side::Response, desk);
+        };
+        self.strikes = 0;
+        // RFC 9110, section 15.2: interim responses come before the final one.
+        if (100..200).contains(&found.status) && found.status != 101 && complete {
+            self.response.next_message();
+            return Outcome::Read;
+        }
+        let tag = match exchanges.answering() {
+            Some(exchange) => {
+                exchange.answer = found.answer;
+                exchange.request.tag
+            }
+            None => {
+                desk.counters.orphan_responses += 1;
+                Tag::Plain
+            }
+        };
+        exchanges.begin_response(start);
+        exchanges.response_reached(end);
+        self.switching =
+            found.status == 101 || (tag == Tag::Connect && (200..300).contains(&found.status));
+        if !complete {
+            desk.counters.heads_cut += 1;
+            self.lose(Side::Response, exchanges, desk);
+            return Outcome::Read;
+        }
+        let no_body = tag == Tag::Head || matches!(found.status, 101 | 204 | 304) || self.switching;
+        match found.body {
+            _ if no_body => self.message_over(Side::Response, exchanges, desk),
+            Body::Length(0) => self.message_over(Side::Response, exchanges, desk),
+            Body::Length(remaining) => self.response.state = State::Body { remaining },
+            Body::Chunked => self.response.state = State::ChunkSize,
+            Body::Unsaid => {
+                self.response.state = State::UntilClose;
+                exchanges.weaken(desk);
+            }
+        }
+        if self.switching { Outcome::Switched } else { Outcome::Read }
+    }
+
+    /// Reads a line into the buffer; `true` when it is complete.
+    fn read_line(&mut self, side: Side, input: &mut Input<'_>) -> LineRead {
+        let half = self.half(side);
+        let (taken, complete) = match memchr::memchr(b'\n', input.bytes) {
+            Some(end) => (end + 1, true),
+            None => (input.bytes.len(), false),
+        };
+        let bytes = input.take(taken);
+        if half.buffer.len() + bytes.len() > MAX_SIZE_LINE_BYTES {
+            return LineRead::TooLong;
+        }
+        half.buffer.extend_from_slice(bytes);
+        if complete { LineRead::Complete } else { LineRead::Partial }
+    }
+
+    fn read_chunk_size(
+        &mut self,
+        side: Side,
+        input: &mut Input<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) {
+        match self.read_line(side, input) {
+            LineRead::Partial => {}
+            LineRead::TooLong => self.lose(side, exchanges, desk),
+            LineRead::Complete => {
+                let half = self.half(side);
+                let size = chunk_size(&half.buffer);
+                half.buffer.clear();
+                match size {
+                    Some(0) => half.state = State::Trailer,
+                    // The chunk is followed by a line end.
+                    Some(size) => half.state = State::ChunkData { remaining: size + 2 },
+                    None => self.lose(side, exchanges, desk),
+                }
+            }
+        }
+    }
+
+    fn read_trailer(
+        &mut self,
+        side: Side,
+        input: &mut Input<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) {
+        match self.read_line(side, input) {
+            LineRead::Partial => {}
+            LineRead::TooLong => self.lose(side, exchanges, desk),
+            LineRead::Complete => {
+                let half = self.half(side);
+                let empty = matches!(half.buffer.as_slice(), b"\r\n" | b"\n");
+                half.buffer.clear();
+                if empty {
+                    Self::reached(side, input.mark, exchanges);
+                    self.message_over(side, exchanges, desk);
+                }
+            }
+        }
+    }
+
+    /// Bytes that were only counted, or missed.
+    fn read_unseen(
+        &mut self,
+        side: Side,
+        input: &mut Input<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) {
+        let half = self.half(side);
+        match half.state {
+            State::Body { .. } | State::ChunkData { .. } | State::UntilClose | State::Lost => {}
+            State::Head if half.buffer.is_empty() => {
+                // Whole messages may be in there: their number is not known.
+                if side == Side::Request || exchanges.is_empty() {
+                    self.lose(side, exchanges, desk);
+                } else {
+                    exchanges.begin_response(input.mark);
+                    self.lose(side, exchanges, desk);
+                }
+            }
+            State::Head => {
+                let start = half.start.unwrap_or(input.mark);
+                self.head_over(side, start, input.mark, false, exchanges, desk);
+            }
+            State::ChunkSize | State::Trailer => self.lose(side, exchanges, desk),
+        }
+    }
+
+    /// A request where the rest of a body should be: its sender thought better
+    /// of it (RFC 9110, section 10.1.1, where a final status came instead of
+    /// 100), or borders were lost.
+    fn begins_anew(&self, side: Side, bytes: &[u8], exchanges: &mut Exchanges) -> bool {
+        let half = match side {
+            Side::Request => &self.request,
+            Side::Response => &self.response,
+        };
+        let begins = || recognise(side, bytes, false) == Likeness::Yes;
+        match half.state {
+            State::Lost => begins(),
+            State::Body { .. } | State::ChunkSize | State::ChunkData { .. } => {
+                side == Side::Request && exchanges.uploading().is_none() && begins()
+            }
+            _ => false,
+        }
+    }
+}
+
+enum LineRead {
+    Complete,
+    Partial,
+    TooLong,
+}
+
+/// RFC 9112, section 7.1: hexadecimal, extensions after a semicolon.
+fn chunk_size(line: &[u8]) -> Option<u64> {
+    let digits = line.split(|byte| *byte == b';').next()?.trim_ascii();
+    if digits.is_empty() || digits.len() > 15 {
+        return None;
+    }
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+impl Protocol for Http1 {
+    fn name(&self) -> &'static str {
+        protocol::HTTP
+    }
+
+    fn read(
+        &mut self,
+        side: Side,
+        mut input: Input<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        if self.begins_anew(side, input.bytes, exchanges) {
+            desk.counters.resynchronised += 1;
+            if side == Side::Response && self.response.state == State::Lost {
+                exchanges.end_response(desk);
+            }
+            self.half(side).reset();
+            self.half(side).state = State::Head;
+        }
+        let ends_chunks = input.unseen == 0 && ends_with_last_chunk(input.bytes);
+        while !input.is_empty() {
+            if input.bytes.is_empty() {
+                self.read_unseen(side, &mut input, exchanges, desk);
+            }
+            match self.half(side).state {
+                State::Head => {
+                    if let Err(outcome) = self.read_head(side, &mut input, exchanges, desk) {
+                        return outcome;
+                    }
+                }
+                State::Body { remaining } => {
+                    let left = remaining - input.skip(remaining);
+                    Self::reached(side, input.mark, exchanges);
+                    if left == 0 {
+                        self.message_over(side, exchanges, desk);
+                    } else {
+                        self.half(side).state = State::Body { remaining: left };
+                    }
+                }
+                State::ChunkSize => self.read_chunk_size(side, &mut input, exchanges, desk),
+                State::ChunkData { remaining } => {
+                    let left = remaining - input.skip(remaining);
+                    Self::reached(side, input.mark, exchanges);
+                    self.half(side).state = match left {
+                        0 => State::ChunkSize,
+                        remaining => State::ChunkData { remaining },
+                    };
+                }
+                State::Trailer => self.read_trailer(side, &mut input, exchanges, desk),
+                State::UntilClose => {
+                    input.skip_all();
+                    Self::reached(side, input.mark, exchanges);
+                }
+                State::Lost => {
+                    input.skip_all();
+                    Self::reached(side, input.mark, exchanges);
+                    if ends_chunks {
+                        self.message_over(side, exchanges, desk);
+                        self.half(side).in_step = false;
+                    }
+                }
+            }
+        }
+        Outcome::Read
+    }
+
+    fn turn(&mut self, to: Side, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        if to == Side::Request && self.response.state == State::Lost {
+            exchanges.end_response(desk);
+        }
+        if self.half(to).state == State::Lost {
+            self.half(to).reset();
+            self.half(to).state = State::Head;
+        }
+    }
+
+    fn quiet(&mut self, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        if self.response.state == State::Lost {
+            exchanges.end_response(desk);
+        }
+    }
+
+    fn closed(&mut self, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        match self.response.state {
+            State::UntilClose | State::Lost => exchanges.end_response(desk),
+            State::Head if !self.response.buffer.is_empty() => {
+                if let Some(start) = self.response.start {
+                    exchanges.begin_response(start);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn between_responses(&self) -> bool {
+        self.response.state == State::Head && self.response.buffer.is_empty()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.request.buffer.capacity() + self.response.buffer.capacity()
+    }
+}
+
+/// The chunk of size 0 without trailers (RFC 9112, section 7.1).
+fn ends_with_last_chunk(bytes: &[u8]) -> bool {
+    bytes == b"0\r\n\r\n" || bytes.ends_with(b"\r\n0\r\n\r\n")
+}

@@ -1,0 +1,166 @@
+//! Protocols: what each parser offers, and how a connection's protocol is told
+//! from its first bytes. One file a protocol.
+
+mod http1;
+mod infer;
+pub(crate) mod trace_headers;
+
+use crate::sessions::{Desk, Exchanges};
+
+pub(crate) use infer::{Guess, infer};
+
+/// Most bytes of a message's head that are held while it is incomplete.
+pub(crate) const MAX_HEAD_BYTES: usize = 16 * 1024;
+
+/// Which of the two speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The one that asks.
+    Request,
+    /// The one that answers.
+    Response,
+}
+
+/// A byte's place in its direction, and the system call that moved it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// From the first byte seen of the direction.
+    pub(crate) offset: u64,
+    /// TCP sequence number.
+    pub(crate) seq: u32,
+    /// When it moved, `CLOCK_MONOTONIC`.
+    pub(crate) time_nano: u64,
+    /// The process that moved it.
+    pub(crate) process: u32,
+    /// Its thread.
+    pub(crate) thread: u32,
+    /// Segments that the socket had sent again by then.
+    pub(crate) retransmits: u32,
+    /// Smoothed round-trip time; 0 where there is none yet.
+    pub(crate) srtt_micros: u32,
+}
+
+impl Mark {
+    /// The place `bytes` further on, moved by the same call.
+    pub(crate) const fn after(self, bytes: u64) -> Self {
+        Self {
+            offset: self.offset + bytes,
+            // Sequence numbers wrap at 32 bits: cutting is meant.
+            seq: self.seq.wrapping_add(bytes as u32),
+            ..self
+        }
+    }
+}
+
+/// Bytes of one system call that are still to be read: the captured ones, then
+/// those that were only counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Input<'a> {
+    /// Captured.
+    pub(crate) bytes: &'a [u8],
+    /// Counted, after the captured ones.
+    pub(crate) unseen: u64,
+    /// Of the first byte.
+    pub(crate) mark: Mark,
+}
+
+impl<'a> Input<'a> {
+    /// Moves past captured bytes and returns them.
+    pub(crate) fn take(&mut self, count: usize) -> &'a [u8] {
+        let (taken, rest) = self.bytes.split_at(count.min(self.bytes.len()));
+        self.bytes = rest;
+        self.mark = self.mark.after(taken.len() as u64);
+        taken
+    }
+
+    /// Moves past up to `count` bytes, captured or not; returns how many.
+    pub(crate) fn skip(&mut self, count: u64) -> u64 {
+        let seen = usize::try_from(count).unwrap_or(usize::MAX).min(self.bytes.len());
+        self.take(seen);
+        let mut skipped = seen as u64;
+        if self.bytes.is_empty() {
+            let unseen = self.unseen.min(count - skipped);
+            self.unseen -= unseen;
+            self.mark = self.mark.after(unseen);
+            skipped += unseen;
+        }
+        skipped
+    }
+
+    /// Moves past everything.
+    pub(crate) fn skip_all(&mut self) {
+        self.skip(u64::MAX);
+    }
+
+    /// Whether nothing is left.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.unseen == 0
+    }
+}
+
+/// What a parser made of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Read.
+    Read,
+    /// These are not this protocol's bytes.
+    Foreign,
+    /// From here on the connection does not speak this protocol any more.
+    Switched,
+    /// From here on the connection is encrypted.
+    Encrypted,
+}
+
+/// A protocol's parser for one connection: reads both directions, opens
+/// exchanges and completes them. Whatever it is given, it holds a bounded
+/// number of bytes.
+pub(crate) trait Protocol: Send {
+    /// Its name in the `protocol` column.
+    fn name(&self) -> &'static str;
+
+    /// Reads bytes of one side. Input without captured bytes stands for bytes
+    /// that were not seen.
+    fn read(
+        &mut self,
+        side: Side,
+        input: Input<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome;
+
+    /// The other side begins to speak: `to` spoke not last.
+    fn turn(&mut self, to: Side, exchanges: &mut Exchanges, desk: &mut Desk<'_>);
+
+    /// Nothing came for a while: what ends by silence has ended.
+    fn quiet(&mut self, exchanges: &mut Exchanges, desk: &mut Desk<'_>);
+
+    /// The connection is closed: what ends by closing has ended.
+    fn closed(&mut self, exchanges: &mut Exchanges, desk: &mut Desk<'_>);
+
+    /// Whether the answering side is between two messages.
+    fn between_responses(&self) -> bool;
+
+    /// Bytes that it holds.
+    fn held_bytes(&self) -> usize;
+}
+
+/// A parser for the protocol; `serving` where the traced process answers.
+pub(crate) fn parser(guess: Guess, serving: bool) -> Box<dyn Protocol> {
+    match guess {
+        Guess::Http1 => Box::new(http1::Http1::new(serving)),
+    }
+}
+
+/// Text of bytes, at most `limit` of them, cut where a character ends.
+pub(crate) fn text(bytes: &[u8], limit: usize) -> String {
+    let cut = bytes.len() > limit;
+    let bytes = &bytes[..bytes.len().min(limit)];
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        // A character that the limit cut in two is left out.
+        Err(error) if cut && error.error_len().is_none() => {
+            String::from_utf8_lossy(&bytes[..error.valid_up_to()]).into_owned()
+        }
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}

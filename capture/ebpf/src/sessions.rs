@@ -1,0 +1,409 @@
+//! Sessions: requests paired with responses, first in first out, for each
+//! connection.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use spanwise_model::{AttributeValue, Attributes};
+
+use crate::context::{Context, Fragment, Handled};
+use crate::counters::Counters;
+use crate::process::{Process, ProcessDirectory};
+use crate::protocols::Mark;
+use crate::protocols::trace_headers::TraceHeaders;
+
+/// Open requests per connection; requests beyond make no spans.
+const MAX_OPEN: usize = 4096;
+
+/// Bytes that the open requests of a connection may hold.
+const MAX_HELD_BYTES: usize = 1 << 20;
+
+/// What the whole tracer shares, lent to whoever reads a connection's bytes.
+pub(crate) struct Desk<'a> {
+    /// Open server requests of all processes.
+    pub(crate) context: &'a mut Context,
+    /// Who processes are.
+    pub(crate) processes: &'a mut dyn ProcessDirectory,
+    /// Totals.
+    pub(crate) counters: &'a mut Counters,
+    /// Where completed exchanges go.
+    pub(crate) finished: &'a mut Vec<Exchange>,
+    /// Exchanges so far: names each.
+    pub(crate) exchanges: &'a mut u64,
+}
+
+/// What a protocol must remember of a request to understand its response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tag {
+    /// Nothing.
+    Plain,
+    /// HTTP HEAD: the response has no body.
+    Head,
+    /// HTTP CONNECT: success makes the connection a tunnel.
+    Connect,
+    /// PostgreSQL's request for encryption: the response is one byte.
+    Encryption,
+}
+
+/// What a request says.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// The span's name.
+    pub(crate) operation: String,
+    /// The span's attributes.
+    pub(crate) attributes: Attributes,
+    /// Trace headers.
+    pub(crate) headers: TraceHeaders,
+    /// For the protocol's own use.
+    pub(crate) tag: Tag,
+    /// Makes a span only if it fails.
+    pub(crate) silent: bool,
+}
+
+impl Request {
+    /// A request with this operation and nothing more known.
+    pub(crate) fn new(operation: impl Into<String>) -> Self {
+        Self {
+            operation: operation.into(),
+            attributes: Attributes::new(),
+            headers: TraceHeaders::default(),
+            tag: Tag::Plain,
+            silent: false,
+        }
+    }
+}
+
+/// Why an exchange failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// `error.type`.
+    pub(crate) kind: String,
+    /// For people.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// A failure whose kind says it all.
+    pub(crate) fn plain(kind: &str) -> Self {
+        Self { kind: kind.to_owned(), message: kind.to_owned() }
+    }
+}
+
+/// What a response says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Answer {
+    /// The protocol's own number.
+    pub(crate) status_code: Option<i32>,
+    /// Set where it says that the request failed.
+    pub(crate) failure: Option<Failure>,
+    /// The span's further attributes.
+    pub(crate) attributes: Attributes,
+    /// X-Request-ID of the response.
+    pub(crate) request_id: Option<String>,
+}
+
+/// A request and its response.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    /// Unique in the tracer.
+    pub(crate) id: u64,
+    /// First byte of the request.
+    pub(crate) request_start: Mark,
+    /// Last byte of its head.
+    pub(crate) head_end: Mark,
+    /// Past its last byte so far.
+    pub(crate) request_end: Mark,
+    /// First byte of the final response.
+    pub(crate) response_start: Option<Mark>,
+    /// Past its last byte so far.
+    pub(crate) response_end: Option<Mark>,
+    /// What the request says.
+    pub(crate) request: Request,
+    /// What the response says.
+    pub(crate) answer: Answer,
+    /// Its place in the process.
+    pub(crate) fragment: Fragment,
+    /// The process as it was when the request passed.
+    pub(crate) process: Arc<Process>,
+    /// Whether it is the connection's first.
+    pub(crate) first: bool,
+    /// The protocol that both spoke.
+    pub(crate) protocol: &'static str,
+    /// Its span was made; it only keeps its place in the order.
+    spent: bool,
+}
+
+/// The exchanges of one connection.
+#[derive(Debug)]
+pub(crate) struct Exchanges {
+    connection: u64,
+    serving: bool,
+    protocol: &'static str,
+    open: VecDeque<Exchange>,
+    /// The exchange whose request is still passing.
+    uploading: Option<u64>,
+    /// No request but those of the connection's opening has been seen.
+    fresh: bool,
+    held_bytes: usize,
+}
+
+fn held_bytes(exchange: &Exchange) -> usize {
+    let attributes = |list: &Attributes| -> usize {
+        list.iter()
+            .map(|(key, value)| {
+                64 + key.len()
+                    + if let AttributeValue::String(text) = value { text.len() } else { 0 }
+            })
+            .sum()
+    };
+    size_of::<Exchange>()
+        + exchange.request.operation.len()
+        + exchange.request.headers.held_bytes()
+        + attributes(&exchange.request.attributes)
+        + attributes(&exchange.answer.attributes)
+}
+
+impl Exchanges {
+    /// No exchanges yet.
+    pub(crate) const fn new(connection: u64) -> Self {
+        Self {
+            connection,
+            serving: false,
+            protocol: "",
+            open: VecDeque::new(),
+            uploading: None,
+            fresh: true,
+            held_bytes: 0,
+        }
+    }
+
+    /// Whether the traced process answers.
+    pub(crate) const fn serving(&self) -> bool {
+        self.serving
+    }
+
+    /// Says what is spoken and whether the traced process answers, once that is
+    /// known.
+    pub(crate) const fn recognised(&mut self, protocol: &'static str, serving: bool) {
+        self.protocol = protocol;
+        self.serving = serving;
+    }
+
+    /// Bytes that the open exchanges hold.
+    pub(crate) const fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Whether no request waits for its response or for the rest of it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// When the oldest open request began.
+    pub(crate) fn oldest_nano(&self) -> Option<u64> {
+        self.open.iter().find(|exchange| !exchange.spent).map(|e| e.request_start.time_nano)
+    }
+
+    /// A request whose head is complete: `head_end` is past its last byte, or
+    /// past what could be read of it.
+    pub(crate) fn open(
+        &mut self,
+        request_start: Mark,
+        head_end: Mark,
+        request: Request,
+        desk: &mut Desk<'_>,
+    ) {
+        if self.open.len() >= MAX_OPEN || self.held_bytes > MAX_HELD_BYTES {
+            // Which response belongs to which request is lost with the first
+            // that has no place in the order.
+            desk.counters.requests_over_limit += 1;
+            self.abandon(desk);
+        }
+        let process = desk.processes.describe(head_end.process);
+        if !desk.context.knows(head_end.process) {
+            desk.context.introduce(head_end.process, &process.runtime);
+        }
+        *desk.exchanges += 1;
+        let id = *desk.exchanges;
+        let fragment = if self.serving {
+            desk.context.request_read(head_end.process, head_end.thread, self.connection, id)
+        } else {
+            desk.context.request_sent(request_start.process, request_start.thread)
+        };
+        if matches!(fragment, Fragment::Ambiguous { .. }) && !request.silent {
+            desk.counters.fragments_ambiguous += 1;
+        }
+        let first = self.fresh && !request.silent;
+        self.fresh &= !first;
+        let exchange = Exchange {
+            id,
+            request_start,
+            head_end,
+            request_end: head_end,
+            response_start: None,
+            response_end: None,
+            request,
+            answer: Answer::default(),
+            fragment,
+            process,
+            first,
+            protocol: self.protocol,
+            spent: false,
+        };
+        self.held_bytes += held_bytes(&exchange);
+        self.uploading = Some(id);
+        self.open.push_back(exchange);
+    }
+
+    /// The request that is still passing, while it has no complete response.
+    pub(crate) fn uploading(&mut self) -> Option<&mut Exchange> {
+        let id = self.uploading?;
+        self.open.back_mut().filter(|exchange| exchange.id == id && !exchange.spent)
+    }
+
+    /// More of that request has passed, up to `end`.
+    pub(crate) fn request_reached(&mut self, end: Mark) {
+        if let Some(exchange) = self.uploading() {
+            exchange.request_end = end;
+        }
+    }
+
+    /// The request that the answering side is answering, or will next.
+    pub(crate) fn answering(&mut self) -> Option<&mut Exchange> {
+        self.open.front_mut()
+    }
+
+    /// The first byte of its final response; `false` where no request is open.
+    pub(crate) fn begin_response(&mut self, start: Mark) -> bool {
+        let Some(exchange) = self.open.front_mut() else { return false };
+        exchange.response_start.get_or_insert(start);
+        true
+    }
+
+    /// More of its response has passed, up to `end`.
+    pub(crate) fn response_reached(&mut self, end: Mark) {
+        if let Some(exchange) = self.open.front_mut()
+            && exchange.response_start.is_some()
+        {
+            exchange.response_end = Some(end);
+        }
+    }
+
+    /// The end of the response cannot be seen in the bytes.
+    pub(crate) fn weaken(&mut self, desk: &mut Desk<'_>) {
+        if self.serving
+            && let Some(exchange) = self.open.front()
+        {
+            let at = exchange.head_end;
+            desk.context.weaken(at.process, at.thread, exchange.id);
+        }
+    }
+
+    /// The response is complete, up to what [`Self::response_reached`] was told.
+    pub(crate) fn end_response(&mut self, desk: &mut Desk<'_>) {
+        if self.open.front().is_some_and(|exchange| exchange.response_start.is_some()) {
+            self.finish_oldest(true, desk);
+        }
+    }
+
+    fn finish_oldest(&mut self, complete: bool, desk: &mut Desk<'_>) {
+        let Some(exchange) = self.open.pop_front() else { return };
+        if exchange.spent {
+            return;
+        }
+        self.held_bytes = self.held_bytes.saturating_sub(held_bytes(&exchange));
+        if self.open.is_empty() {
+            // What parsers added after the request was weighed.
+            self.held_bytes = 0;
+        }
+        self.leave_context(&exchange, complete, desk);
+        if !exchange.request.silent || exchange.answer.failure.is_some() {
+            desk.finished.push(exchange);
+        }
+    }
+
+    fn leave_context(&self, exchange: &Exchange, complete: bool, desk: &mut Desk<'_>) {
+        if !self.serving {
+            return;
+        }
+        let handled = match (exchange.response_start, exchange.response_end) {
+            (Some(first), Some(last)) if complete => {
+                Some(Handled { first_writer: first.thread, last_writer: last.thread })
+            }
+            _ => None,
+        };
+        let at = exchange.head_end;
+        desk.context.request_over(at.process, at.thread, exchange.id, handled);
+    }
+
+    /// Gives up all open requests: nobody can tell any more which response is
+    /// whose. They make no spans.
+    pub(crate) fn abandon(&mut self, desk: &mut Desk<'_>) {
+        while let Some(exchange) = self.open.pop_front() {
+            if !exchange.spent {
+                desk.counters.requests_lost += u64::from(!exchange.request.silent);
+                self.leave_context(&exchange, false, desk);
+            }
+        }
+        self.held_bytes = 0;
+        self.uploading = None;
+    }
+
+    /// The connection has closed: what is open has failed.
+    pub(crate) fn closed(&mut self, end: Mark, reset: bool, desk: &mut Desk<'_>) {
+        while let Some(exchange) = self.open.front_mut() {
+            let kind = match (exchange.response_start, reset) {
+                (Some(_), _) => "incomplete_response",
+                (None, true) => "connection_reset",
+                (None, false) => "no_response",
+            };
+            exchange.answer.failure = Some(Failure::plain(kind));
+            let after = exchange.response_end.unwrap_or(exchange.request_end);
+            exchange.response_end = Some(Mark { time_nano: end.time_nano, ..after });
+            // A process that goes away in the middle of opening a connection
+            // has done nothing worth a span.
+            if exchange.request.silent {
+                exchange.answer.failure = None;
+            }
+            self.finish_oldest(false, desk);
+        }
+    }
+
+    /// Makes failed spans of requests that began before `before_nano` and have
+    /// no response yet. They keep their places, for the response may still
+    /// come.
+    pub(crate) fn time_out(&mut self, before_nano: u64, now_nano: u64, desk: &mut Desk<'_>) {
+        for index in 0..self.open.len() {
+            let exchange = &mut self.open[index];
+            if exchange.request_start.time_nano >= before_nano {
+                break;
+            }
+            if exchange.spent || exchange.response_start.is_some() {
+                continue;
+            }
+            let spent = exchange.placeholder();
+            let mut exchange = std::mem::replace(&mut self.open[index], spent);
+            desk.counters.requests_timed_out += 1;
+            exchange.answer.failure = Some(Failure::plain("timeout_no_response"));
+            exchange.response_end = Some(Mark { time_nano: now_nano, ..exchange.request_end });
+            self.held_bytes = self.held_bytes.saturating_sub(held_bytes(&exchange));
+            self.leave_context(&exchange, false, desk);
+            if !exchange.request.silent {
+                desk.finished.push(exchange);
+            }
+        }
+    }
+}
+
+impl Exchange {
+    /// What keeps the place of an exchange whose span is made.
+    fn placeholder(&self) -> Self {
+        Self {
+            request: Request { tag: self.request.tag, ..Request::new(String::new()) },
+            answer: Answer::default(),
+            process: Arc::clone(&self.process),
+            spent: true,
+            ..*self
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The whole of the span side: events in, spans out.
+
+use ahash::AHashMap;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use spanwise_model::Span;
+
+use crate::connections::Connection;
+use crate::context::Context;
+use crate::counters::Counters;
+use crate::event::{Closed, Data, Event, Opened};
+use crate::process::ProcessDirectory;
+use crate::sessions::{Desk, Exchange};
+use crate::spans;
+
+/// Timers are looked at no more often than this.
+const TICK_NANO: u64 = 20_000_000;
+
+/// Bounds of a [`Tracer`].
+#[derive(Debug, Clone)]
+pub struct TracerConfig {
+    /// Connections known at once; beyond, those unheard of for longest go.
+    pub max_connections: usize,
+    /// Bytes held of unfinished messages and requests, over all connections;
+    /// beyond, connections unheard of for longest go.
+    pub max_held_bytes: usize,
+    /// After this long a request without response has failed.
+    pub request_time_out_nano: u64,
+    /// Where span and fragment ids come from; random where absent.
+    pub seed: Option<u64>,
+}
+
+impl Default for TracerConfig {
+    fn default() -> Self {
+        Self {
+            max_connections: 65_536,
+            max_held_bytes: 24 << 20,
+            request_time_out_nano: 120_000_000_000,
+            seed: None,
+        }
+    }
+}
+
+/// Turns events into spans. Its memory is bounded by its configuration,
+/// whatever the events.
+pub struct Tracer {
+    config: TracerConfig,
+    processes: Box<dyn ProcessDirectory>,
+    connections: AHashMap<u64, Connection>,
+    context: Context,
+    counters: Counters,
+    random: SmallRng,
+    exchanges: u64,
+    held_bytes: usize,
+    unix_minus_monotonic_nano: i64,
+    last_tick_nano: u64,
+    finished: Vec<Exchange>,
+    spans: Vec<Span>,
+}
+
+impl Tracer {
+    /// A tracer that asks `processes` who processes are.
+    pub fn new(config: TracerConfig, processes: Box<dyn ProcessDirectory>) -> Self {
+        let mut random = match config.seed {
+            Some(seed) => SmallRng::seed_from_u64(seed),
+            None => SmallRng::from_os_rng(),
+        };
+        Self {
+            config,
+            processes,
+            connections: AHashMap::new(),
+            context: Context::new(random.random()),
+            counters: Counters::default(),
+            random,
+            exchanges: 0,
+            held_bytes: 0,
+            unix_minus_monotonic_nano: 0,
+            last_tick_nano: 0,
+            finished: Vec::new(),
+            spans: Vec::new(),
+        }
+    }
+
+    /// What to add to event times for nanoseconds since 1970. Spans made from
+    /// now on use it.
+    pub const fn set_clock(&mut self, unix_minus_monotonic_nano: i64) {
+        self.unix_minus_monotonic_nano = unix_minus_monotonic_nano;
+    }
+
+    /// Takes the next event, in the order in which the kernel side reported
+    /// them.
+    pub fn event(&mut self, event: &Event<'_>) {
+        self.counters.events += 1;
+        match event {
+            Event::Opened(opened) => self.opened(opened),
+            Event::Data(data) => self.data(data),
+            Event::Closed(closed) => self.closed(closed),
+            Event::Exec(process) | Event::Exit(process) => {
+                self.context.forget(process.process);
+                self.processes.forget(process.process);
+            }
+        }
+    }
+
+    /// The kernel side had no room for this many events.
+    pub const fn lost(&mut self, count: u64) {
+        self.counters.events_lost_in_kernel += count;
+    }
+
+    /// Lets time pass: ends what ends by silence, and gives up what waited too
+    /// long. To be called some ten times a second.
+    pub fn tick(&mut self, now_monotonic_nano: u64) {
+        if now_monotonic_nano.saturating_sub(self.last_tick_nano) < TICK_NANO {
+            return;
+        }
+        self.last_tick_nano = now_monotonic_nano;
+        // Few have something to do; they are found first, for making spans
+        // needs the whole tracer.
+        let due: Vec<u64> = self
+            .connections
+            .values()
+            .filter(|connection| connection.awaits_time())
+            .map(Connection::id)
+            .collect();
+        let time_out_nano = self.config.request_time_out_nano;
+        for id in due {
+            self.with(id, |connection, desk| {
+                connection.tick(now_monotonic_nano, time_out_nano, desk);
+            });
+        }
+    }
+
+    /// Moves the finished spans to the end of `into`.
+    pub fn drain(&mut self, into: &mut Vec<Span>) {
+        into.append(&mut self.spans);
+    }
+
+    /// Totals since the beginning, each with its name.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.counters.list()
+    }
+
+    /// Connections known now.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Bytes held now of unfinished messages and requests.
+    pub const fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    fn opened(&mut self, opened: &Opened) {
+        self.counters.connections_opened += 1;
+        let connection = Connection::new(opened.connection, Some(*opened), opened.time_nano);
+        self.remove(opened.connection);
+        self.connections.insert(opened.connection, connection);
+        self.keep_bounds();
+    }
+
+    fn data(&mut self, data: &Data<'_>) {
+        if data.length == 0 {
+            return;
+        }
+        self.counters.bytes_seen += u64::from(data.length);
+        if !self.connections.contains_key(&data.connection) {
+            self.counters.connections_without_opening += 1;
+            let connection = Connection::new(data.connection, None, data.time_nano);
+            self.connections.insert(data.connection, connection);
+        }
+        self.with(data.connection, |connection, desk| connection.data(data, desk));
+        self.keep_bounds();
+    }
+
+    fn closed(&mut self, closed: &Closed) {
+        self.with(closed.connection, |connection, desk| connection.closed(closed, desk));
+        self.remove(closed.connection);
+    }
+
+    fn remove(&mut self, id: u64) {
+        if let Some(connection) = self.connections.remove(&id) {
+            self.held_bytes -= connection.held_bytes();
+        }
+    }
+
+    /// Works on a connection, and makes the spans of what it finished.
+    fn with(&mut self, id: u64, work: impl FnOnce(&mut Connection, &mut Desk<'_>)) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let held_before = connection.held_bytes();
+        let mut desk = Desk {
+            context: &mut self.context,
+            processes: self.processes.as_mut(),
+            counters: &mut self.counters,
+            finished: &mut self.finished,
+            exchanges: &mut self.exchanges,
+        };
+        work(connection, &mut desk);
+        self.held_bytes = self.held_bytes + connection.held_bytes() - held_before;
+        self.counters.processes_without_thread_discipline += self.context.take_demoted();
+        for exchange in self.finished.drain(..) {
+            // A process that lives may be better known by now; of one that has
+            // ended only what was known then is left.
+            let number = exchange.head_end.process;
+            let process = if self.context.knows(number) {
+                self.processes.describe(number)
+            } else {
+                std::sync::Arc::clone(&exchange.process)
+            };
+            self.counters.spans += 1;
+            self.spans.push(spans::span(
+                exchange,
+                connection,
+                &process,
+                self.unix_minus_monotonic_nano,
+                &mut self.random,
+            ));
+        }
+    }
+
+    /// Drops the connections unheard of for longest, an eighth at a time, while
+    /// there are too many or they hold too much.
+    fn keep_bounds(&mut self) {
+        while self.connections.len() > self.config.max_connections
+            || (self.held_bytes > self.config.max_held_bytes && !self.connections.is_empty())
+        {
+            let mut by_age: Vec<(u64, u64)> = self
+                .connections
+                .values()
+                .map(|connection| (connection.last_nano, connection.id()))
+                .collect();
+            let count = by_age.len().div_ceil(8);
+            by_age.select_nth_unstable(count - 1);
+            for (_, id) in &by_age[..count] {
+                self.counters.connections_evicted += 1;
+                self.with(*id, |connection, desk| connection.evict(desk));
+                self.remove(*id);
+            }
+        }
+    }
+}
