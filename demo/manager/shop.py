@@ -26,6 +26,7 @@ class Shop:
     def __enter__(self):
         self._claim()
         try:
+            self._prepare()
             self._start()
         except BaseException:
             self.stop()
@@ -36,14 +37,19 @@ class Shop:
         self.stop()
 
     def _claim(self):
-        """Makes sure that no other shop runs, and sweeps what a killed one left."""
+        """Makes sure that no other shop runs from this checkout."""
         layout.RUN.mkdir(exist_ok=True)
         layout.RUN.chmod(0o755)
-        self.lock = open(layout.RUN / "lock", "w")
+        lock = open(layout.RUN / "lock", "w")
         try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ShopError(f"another shop.py runs from {layout.DEMO}; stop it first") from None
+            lock.close()
+            raise ShopError(f"another shop runs from {layout.DEMO}; stop it first") from None
+        self.lock = lock
+
+    def _prepare(self):
+        """Sees that the ports are free and sweeps what a killed shop left."""
         taken = [(name, port, holder) for name, port in layout.PORTS.items() if (holder := ports.holder(port))]
         if taken:
             lines = [f"  port {port} (for {name}) is in use by {holder}" for name, port, holder in taken]
@@ -97,13 +103,13 @@ class Shop:
             self.postgres = None
         if self.lock:
             self._sweep()
+            (layout.RUN / "lock").unlink(missing_ok=True)
             self.lock.close()
             self.lock = None
 
     def _sweep(self):
         for name in ("nginx", "redis", "postgres"):
             shutil.rmtree(layout.RUN / name, ignore_errors=True)
-        (layout.RUN / "lock").unlink(missing_ok=True)
 
 
 def _http_answers(port):
