@@ -18,7 +18,7 @@ use spanwise_model::schema::{column, span_schema};
 use spanwise_model::{Capture, Evidence, Kind, Status};
 
 use super::encode::schema_message;
-use super::inspect::{self, Node};
+use super::inspect::{self, Layout};
 use super::{FlightError, Origin, PutMetadata};
 
 /// What one stream may send.
@@ -65,8 +65,8 @@ pub struct PutDecoder {
     dictionaries: HashMap<i64, ArrayRef>,
     /// Uncompressed bytes since the last batch.
     pending_bytes: usize,
-    row_layout: (Vec<Node>, usize),
-    dictionary_layout: (Vec<Node>, usize),
+    row_layout: Layout,
+    dictionary_layout: Layout,
 }
 
 /// The schema message that every agent of this version sends, and what it says:
@@ -95,8 +95,8 @@ impl PutDecoder {
             started: false,
             dictionaries: HashMap::new(),
             pending_bytes: 0,
-            row_layout: inspect::layout(span_schema().fields()),
-            dictionary_layout: inspect::layout([&values]),
+            row_layout: Layout::new(span_schema().fields()),
+            dictionary_layout: Layout::new([&values]),
         }
     }
 

@@ -9,44 +9,49 @@ use arrow::ipc::{CompressionType, RecordBatch as Header};
 
 use super::FlightError;
 
-/// A node of a column tree, in the order in which Arrow writes them.
+/// A node of a column tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Node {
-    /// A struct, which the span schema never lets be null.
-    Struct,
-    /// Anything else.
-    Other,
+struct Node {
+    /// Whether it is a struct, which the span schema never lets be null.
+    is_struct: bool,
+    /// Index of the buffer that says which of its values are null: the first of
+    /// the node's buffers.
+    validity: usize,
 }
 
-/// The nodes of these fields, and the number of their buffers.
-pub(super) fn layout<'a>(fields: impl IntoIterator<Item = &'a FieldRef>) -> (Vec<Node>, usize) {
-    let (mut nodes, mut buffers) = (Vec::new(), 0);
-    for field in fields {
-        add(field.data_type(), &mut nodes, &mut buffers);
+/// The nodes and buffers of some columns, in the order in which Arrow writes
+/// them.
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    nodes: Vec<Node>,
+    /// Of each buffer, the bytes of one of its values.
+    widths: Vec<usize>,
+}
+
+impl Layout {
+    /// The layout of these columns.
+    pub(super) fn new<'a>(fields: impl IntoIterator<Item = &'a FieldRef>) -> Self {
+        let mut layout = Self::default();
+        fields.into_iter().for_each(|field| layout.add(field.data_type()));
+        layout
     }
-    (nodes, buffers)
-}
 
-fn add(data_type: &DataType, nodes: &mut Vec<Node>, buffers: &mut usize) {
-    match data_type {
-        DataType::Struct(children) => {
-            nodes.push(Node::Struct);
-            *buffers += 1;
-            children.iter().for_each(|child| add(child.data_type(), nodes, buffers));
-        }
-        DataType::List(child) | DataType::Map(child, _) => {
-            nodes.push(Node::Other);
-            *buffers += 2;
-            add(child.data_type(), nodes, buffers);
-        }
-        DataType::Utf8 => {
-            nodes.push(Node::Other);
-            *buffers += 3;
-        }
-        // Numbers, fixed-size bytes, and the keys of dictionaries.
-        _ => {
-            nodes.push(Node::Other);
-            *buffers += 2;
+    fn add(&mut self, data_type: &DataType) {
+        let is_struct = matches!(data_type, DataType::Struct(_));
+        self.nodes.push(Node { is_struct, validity: self.widths.len() });
+        self.widths.push(1);
+        match data_type {
+            DataType::Struct(children) => {
+                children.iter().for_each(|child| self.add(child.data_type()));
+            }
+            DataType::List(child) | DataType::Map(child, _) => {
+                self.widths.push(size_of::<i32>());
+                self.add(child.data_type());
+            }
+            DataType::Utf8 => self.widths.extend([size_of::<i32>(), 1]),
+            DataType::Dictionary(key, _) => self.widths.push(key.primitive_width().unwrap_or(1)),
+            // Numbers and bytes of fixed size.
+            other => self.widths.push(other.primitive_width().unwrap_or(1)),
         }
     }
 }
@@ -55,7 +60,7 @@ fn add(data_type: &DataType, nodes: &mut Vec<Node>, buffers: &mut usize) {
 pub(super) fn check(
     header: &Header<'_>,
     body: &[u8],
-    layout: &(Vec<Node>, usize),
+    layout: &Layout,
     limit_bytes: usize,
 ) -> Result<usize, FlightError> {
     if let Some(compression) = header.compression() {
@@ -64,47 +69,64 @@ pub(super) fn check(
             return Err(FlightError::malformed("only zstd compression is taken"));
         }
     }
+    // Counts of buffers of view types, which the span schema has none of.
+    if header.variadicBufferCounts().is_some_and(|counts| !counts.is_empty()) {
+        return Err(FlightError::malformed("buffers of types that the schema does not have"));
+    }
     let nodes = header.nodes().ok_or_else(|| FlightError::malformed("no field nodes"))?;
     let buffers = header.buffers().ok_or_else(|| FlightError::malformed("no buffers"))?;
-    if nodes.len() != layout.0.len() || buffers.len() != layout.1 {
+    if nodes.len() != layout.nodes.len() || buffers.len() != layout.widths.len() {
         return Err(FlightError::malformed(format_args!(
             "{} field nodes and {} buffers, where the schema has {} and {}",
             nodes.len(),
             buffers.len(),
-            layout.0.len(),
-            layout.1
+            layout.nodes.len(),
+            layout.widths.len()
         )));
     }
+    let mut total = 0_usize;
+    let mut lengths = Vec::with_capacity(layout.widths.len());
+    for (buffer, width) in buffers.iter().zip(&layout.widths) {
+        let bytes = buffer_bytes(buffer.offset(), buffer.length(), body)?;
+        let length = uncompressed_length(bytes, header.compression().is_some())?;
+        total = total.saturating_add(length.max(bytes.len()));
+        if total > limit_bytes {
+            return Err(FlightError::TooLarge { what: "bytes of values", limit: limit_bytes });
+        }
+        if length % width != 0 {
+            return Err(FlightError::malformed(format_args!(
+                "a buffer of {length} bytes holds values of {width} bytes"
+            )));
+        }
+        lengths.push(length);
+    }
     count(header.length(), limit_bytes)?;
-    for (node, kind) in nodes.iter().zip(&layout.0) {
+    for (node, known) in nodes.iter().zip(&layout.nodes) {
         let length = count(node.length(), limit_bytes)?;
         let nulls = count(node.null_count(), limit_bytes)?;
-        if nulls > length || (*kind == Node::Struct && nulls > 0) {
+        let bitmap_fits = lengths[known.validity] >= length.div_ceil(8);
+        if nulls > length || (nulls > 0 && (known.is_struct || !bitmap_fits)) {
             return Err(FlightError::malformed(format_args!(
                 "{nulls} nulls among {length} values"
             )));
         }
     }
-    let mut total = 0_usize;
-    for buffer in buffers {
-        let bytes = buffer_bytes(buffer.offset(), buffer.length(), body)?;
-        let mut needed = bytes.len();
-        if header.compression().is_some() && !bytes.is_empty() {
-            let (prefix, _) = bytes
-                .split_first_chunk()
-                .ok_or_else(|| FlightError::malformed("a compressed buffer without its length"))?;
-            // -1 says that the rest is not compressed.
-            let claimed = i64::from_le_bytes(*prefix);
-            if claimed != -1 {
-                needed = needed.max(count(claimed, usize::MAX)?);
-            }
-        }
-        total = total.saturating_add(needed);
-        if total > limit_bytes {
-            return Err(FlightError::TooLarge { what: "bytes of values", limit: limit_bytes });
-        }
-    }
     Ok(total)
+}
+
+/// Length of a buffer that, where compressed, begins with it; -1 there says
+/// that the rest is not compressed.
+fn uncompressed_length(bytes: &[u8], compressed: bool) -> Result<usize, FlightError> {
+    if !compressed || bytes.is_empty() {
+        return Ok(bytes.len());
+    }
+    let (prefix, rest) = bytes
+        .split_first_chunk()
+        .ok_or_else(|| FlightError::malformed("a compressed buffer without its length"))?;
+    match i64::from_le_bytes(*prefix) {
+        -1 => Ok(rest.len()),
+        claimed => count(claimed, usize::MAX),
+    }
 }
 
 fn buffer_bytes(offset: i64, length: i64, body: &[u8]) -> Result<&[u8], FlightError> {

@@ -32,9 +32,8 @@ fn json(value: Option<Value>) -> Json {
         Some(Value::StringValue(text)) => Json::String(text),
         Some(Value::BoolValue(flag)) => Json::Bool(flag),
         Some(Value::IntValue(number)) => number.into(),
-        // JSON has no NaN and no infinity; protobuf's JSON writes them as texts.
         Some(Value::DoubleValue(number)) => serde_json::Number::from_f64(number)
-            .map_or_else(|| Json::String(number.to_string()), Json::Number),
+            .map_or_else(|| Json::String(not_finite(number).to_owned()), Json::Number),
         Some(Value::BytesValue(bytes)) => Json::String(STANDARD.encode(bytes)),
         Some(Value::ArrayValue(array)) => {
             array.values.into_iter().map(|value| inner(Some(value))).collect()
@@ -44,6 +43,17 @@ fn json(value: Option<Value>) -> Json {
         ),
         // An index into the table that profiles carry; traces have none.
         Some(Value::StringValueStrindex(_)) | None => Json::Null,
+    }
+}
+
+/// JSON has no such numbers; protobuf's JSON writes them as these texts.
+fn not_finite(number: f64) -> &'static str {
+    if number.is_nan() {
+        "NaN"
+    } else if number > 0.0 {
+        "Infinity"
+    } else {
+        "-Infinity"
     }
 }
 

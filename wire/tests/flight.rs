@@ -1,0 +1,201 @@
+//! Flight messages: round trips, and what strangers may send.
+
+use arrow_flight::FlightData;
+use bytes::Bytes;
+use proptest::prelude::*;
+use spanwise_model::{Capture, Evidence, Kind, Span, SpanBatch, SpanBatchBuilder, SpanId};
+use spanwise_wire::flight::{
+    Encoder, FlightError, FlightLimits, Origin, Put, PutDecoder, schema_message,
+};
+
+fn spans(count: u64) -> Vec<Span> {
+    (1..=count)
+        .map(|number| {
+            let mut span = Span::new(
+                SpanId::from_u64(number).unwrap(),
+                if number % 2 == 0 { Capture::ClientProcess } else { Capture::ServerProcess },
+                if number % 2 == 0 { Kind::Client } else { Kind::Server },
+                ["cart", "orders", "stock"][usize::try_from(number % 3).unwrap()],
+                format!("GET /{}", number % 5),
+                1_700_000_000_000_000_000 + number.cast_signed(),
+                1000,
+            );
+            span.request_tcp_seq = Some(u32::try_from(number).unwrap());
+            span.evidence = (number % 4 == 0).then_some(Evidence::Thread);
+            span.attributes = vec![("http.route".into(), "/x".into()), ("n".into(), 7_i64.into())];
+            span
+        })
+        .collect()
+}
+
+const ORIGIN: Origin = Origin { source: [7; 16], sequence: 1 };
+
+/// Schema and one batch.
+fn stream(count: u64) -> Vec<FlightData> {
+    let batch = spans(count).iter().collect::<SpanBatchBuilder>().finish().unwrap();
+    let encoded = Encoder::new().unwrap().encode(&batch, ORIGIN).unwrap();
+    std::iter::once(schema_message()).chain(encoded.messages).collect()
+}
+
+fn decode(messages: Vec<FlightData>) -> Result<Option<Put>, FlightError> {
+    let mut decoder = PutDecoder::new(FlightLimits::default());
+    let mut last = None;
+    for message in messages {
+        last = decoder.push(message)?;
+    }
+    Ok(last)
+}
+
+fn rows(put: Option<Put>) -> (Origin, Vec<Span>) {
+    let Some(Put::Batch { origin, batch, .. }) = put else { panic!("no batch: {put:?}") };
+    let spans = SpanBatch::try_from(batch).unwrap().spans().collect::<Result<_, _>>().unwrap();
+    (origin, spans)
+}
+
+#[test]
+fn batches_survive_on_one_stream_in_any_number() {
+    let mut encoder = Encoder::new().unwrap();
+    let mut decoder = PutDecoder::new(FlightLimits::default());
+    assert!(decoder.push(schema_message()).unwrap().is_none());
+    for (index, count) in [1, 500, 3].into_iter().enumerate() {
+        let wanted = spans(count);
+        let batch = wanted.iter().collect::<SpanBatchBuilder>().finish().unwrap();
+        let origin = Origin { sequence: index as u64 + 1, ..ORIGIN };
+        let encoded = encoder.encode(&batch, origin).unwrap();
+        let mut last = None;
+        for message in encoded.messages {
+            last = decoder.push(message).unwrap();
+        }
+        assert_eq!(rows(last), (origin, wanted));
+    }
+}
+
+#[test]
+fn spans_take_few_bytes_on_the_wire() {
+    let batch = spans(4000).iter().collect::<SpanBatchBuilder>().finish().unwrap();
+    let encoded = Encoder::new().unwrap().encode(&batch, ORIGIN).unwrap();
+    let per_span = encoded.bytes / 4000;
+    assert!(per_span < 40, "{per_span} bytes per span");
+}
+
+#[test]
+fn a_batch_without_schema_is_refused() {
+    let error = decode(stream(3).split_off(1)).unwrap_err();
+    assert!(error.to_string().contains("begin with a schema"), "{error}");
+}
+
+#[test]
+fn another_schema_is_named_as_such() {
+    use arrow::datatypes::{DataType, Field, Schema};
+    use arrow::ipc::writer::IpcWriteOptions;
+    let schema = Schema::new(vec![Field::new("x", DataType::Float16, true)]);
+    let options = IpcWriteOptions::default();
+    let foreign: FlightData = arrow_flight::SchemaAsIpc::new(&schema, &options).into();
+    let error = decode(vec![foreign]).unwrap_err();
+    assert!(matches!(error, FlightError::Schema), "{error}");
+    assert_eq!(tonic::Status::from(error).code(), tonic::Code::FailedPrecondition);
+}
+
+#[test]
+fn a_claimed_length_is_not_believed() {
+    let mut messages = stream(300);
+    let last = messages.last_mut().unwrap();
+    // Every buffer that is compressed begins with its uncompressed length;
+    // the first such one claims 2^62 bytes.
+    let mut body = last.data_body.to_vec();
+    let at = (0..body.len() - 8)
+        .step_by(8)
+        .find(|at| {
+            let claimed = i64::from_le_bytes(body[*at..at + 8].try_into().unwrap());
+            body[*at + 8..].starts_with(&0xfd2f_b528_u32.to_le_bytes()) && claimed > 0
+        })
+        .unwrap();
+    body[at..at + 8].copy_from_slice(&(1_i64 << 62).to_le_bytes());
+    last.data_body = body.into();
+    let error = decode(messages).unwrap_err();
+    assert!(matches!(error, FlightError::TooLarge { .. }), "{error}");
+}
+
+#[test]
+fn limits_hold() {
+    let push_all = |limits| {
+        let mut decoder = PutDecoder::new(limits);
+        stream(1000).into_iter().try_for_each(|message| decoder.push(message).map(|_| ()))
+    };
+    let small = FlightLimits { message_bytes: 1000, ..FlightLimits::default() };
+    assert!(matches!(push_all(small), Err(FlightError::TooLarge { limit: 1000, .. })));
+    let small = FlightLimits { batch_bytes: 50_000, ..FlightLimits::default() };
+    assert!(matches!(push_all(small), Err(FlightError::TooLarge { .. })));
+    push_all(FlightLimits::default()).unwrap();
+}
+
+#[test]
+fn every_truncation_is_an_error() {
+    let whole = stream(5);
+    for index in 0..whole.len() {
+        let parts: [fn(&mut FlightData) -> &mut Bytes; 2] =
+            [|m| &mut m.data_header, |m| &mut m.data_body];
+        for part in parts {
+            let length = part(&mut whole[index].clone()).len();
+            // From the middle to the end, where a cut loses something that is needed.
+            for cut in [1, length / 4, length / 2] {
+                if cut == 0 || cut >= length {
+                    continue;
+                }
+                let mut messages = whole.clone();
+                part(&mut messages[index]).truncate(cut);
+                assert!(decode(messages).is_err(), "message {index} cut to {cut} of {length}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn damaged_messages_never_panic(
+        message in 0_usize..64,
+        in_header: bool,
+        at: prop::sample::Index,
+        bytes in prop::collection::vec(any::<u8>(), 1..9),
+    ) {
+        let mut messages = stream(4);
+        let count = messages.len();
+        let message = &mut messages[message % count];
+        let part = if in_header { &mut message.data_header } else { &mut message.data_body };
+        if !part.is_empty() {
+            let mut damaged = part.to_vec();
+            let at = at.index(damaged.len());
+            for (target, byte) in damaged[at..].iter_mut().zip(&bytes) {
+                *target = *byte;
+            }
+            *part = damaged.into();
+        }
+        match decode(messages) {
+            Ok(Some(Put::Batch { batch, .. })) => {
+                // What is taken can be read to the last cell.
+                let batch = SpanBatch::try_from(batch).unwrap();
+                for span in batch.spans() {
+                    span.unwrap();
+                }
+            }
+            Ok(_) => {}
+            // The answer where Arrow panicked and was caught: there shall be
+            // nothing to catch.
+            Err(error) => {
+                let text = error.to_string();
+                prop_assert!(!text.contains("Arrow could not read"), "{}", text);
+            }
+        }
+    }
+
+    #[test]
+    fn random_bytes_never_panic(header: Vec<u8>, body: Vec<u8>, metadata: Vec<u8>) {
+        let message = FlightData::new()
+            .with_data_header(header)
+            .with_data_body(body)
+            .with_app_metadata(metadata);
+        let _ = decode(vec![schema_message(), message]);
+    }
+}
