@@ -1,1 +1,9 @@
-//! Placeholder.
+//! Traces to answers. Pure functions.
+
+mod graph;
+mod quantile;
+mod summary;
+
+pub use graph::{Call, Figures, Graph, GraphEdge, GraphNode};
+pub use quantile::quantile;
+pub use summary::{RootSummary, ServiceShare, TraceSummary};

@@ -1,0 +1,100 @@
+//! A trace in a line: what a list of search results shows.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use spanwise_assemble::{Node, Trace};
+use spanwise_model::{Status, TraceId};
+
+/// One trace, summed up.
+#[derive(Debug, Clone)]
+pub struct TraceSummary {
+    /// Its id.
+    pub trace_id: TraceId,
+    /// Its first root; `None` for a trace without spans.
+    pub root: Option<RootSummary>,
+    /// Earliest start.
+    pub start_unix_nano: i64,
+    /// From the earliest start to the latest end.
+    pub duration_nano: i64,
+    /// Spans.
+    pub spans: usize,
+    /// Spans whose status is an error.
+    pub errors: usize,
+    /// Services, busiest first.
+    pub services: Vec<ServiceShare>,
+    /// Protocols, by name.
+    pub protocols: Vec<String>,
+    /// Links below certainty.
+    pub uncertain_links: usize,
+    /// Whether all spans hang under one root.
+    pub complete: bool,
+}
+
+/// The root of a trace.
+#[derive(Debug, Clone, Serialize)]
+pub struct RootSummary {
+    /// Its service.
+    pub service: String,
+    /// Its operation.
+    pub operation: String,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Where it was seen.
+    pub capture: &'static str,
+}
+
+/// A service's part in a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceShare {
+    /// The service.
+    pub name: String,
+    /// Its spans.
+    pub spans: usize,
+    /// Those that failed.
+    pub errors: usize,
+    /// Time in its spans that no child of theirs covers.
+    pub busy_nano: i64,
+}
+
+impl TraceSummary {
+    /// The summary of a tree.
+    pub fn of(trace: &Trace) -> Self {
+        let mut services: BTreeMap<&str, ServiceShare> = BTreeMap::new();
+        let mut protocols: Vec<String> =
+            trace.nodes.iter().filter_map(|node| node.span.protocol.clone()).collect();
+        protocols.sort_unstable();
+        protocols.dedup();
+        for Node { span, self_nano, .. } in &trace.nodes {
+            let share = services.entry(&span.service).or_insert_with(|| ServiceShare {
+                name: span.service.clone(),
+                spans: 0,
+                errors: 0,
+                busy_nano: 0,
+            });
+            share.spans += 1;
+            share.errors += usize::from(span.status == Status::Error);
+            share.busy_nano = share.busy_nano.saturating_add(*self_nano);
+        }
+        let mut services: Vec<ServiceShare> = services.into_values().collect();
+        services.sort_by(|a, b| b.busy_nano.cmp(&a.busy_nano).then_with(|| a.name.cmp(&b.name)));
+        let start = trace.start_unix_nano();
+        Self {
+            trace_id: trace.trace_id,
+            root: trace.roots().next().map(|node| RootSummary {
+                service: node.span.service.clone(),
+                operation: node.span.operation.clone(),
+                kind: node.span.kind.as_str(),
+                capture: node.span.capture.as_str(),
+            }),
+            start_unix_nano: start,
+            duration_nano: trace.end_unix_nano().saturating_sub(start),
+            spans: trace.nodes.len(),
+            errors: services.iter().map(|service| service.errors).sum(),
+            services,
+            protocols,
+            uncertain_links: trace.uncertain_links(),
+            complete: trace.roots().count() == 1,
+        }
+    }
+}
