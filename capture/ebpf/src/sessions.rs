@@ -306,6 +306,13 @@ impl Exchanges {
         }
     }
 
+    /// The response, whose borders were lost, is over. Responses to the requests
+    /// after it may have been among the bytes, so those are given up.
+    pub(crate) fn end_lost_response(&mut self, desk: &mut Desk<'_>) {
+        self.end_response(desk);
+        self.abandon(desk);
+    }
+
     fn finish_oldest(&mut self, complete: bool, desk: &mut Desk<'_>) {
         let Some(exchange) = self.open.pop_front() else { return };
         if exchange.spent {
@@ -357,13 +364,15 @@ impl Exchanges {
                 (None, true) => "connection_reset",
                 (None, false) => "no_response",
             };
-            exchange.answer.failure = Some(Failure::plain(kind));
-            let after = exchange.response_end.unwrap_or(exchange.request_end);
-            exchange.response_end = Some(Mark { time_nano: end.time_nano, ..after });
-            // A process that goes away in the middle of opening a connection
-            // has done nothing worth a span.
-            if exchange.request.silent {
-                exchange.answer.failure = None;
+            // A server that says why it hangs up has answered. A process that goes
+            // away in the middle of opening a connection has done nothing worth
+            // a span.
+            if exchange.answer.failure.is_none() && !exchange.request.silent {
+                exchange.answer.failure = Some(Failure::plain(kind));
+                let after = exchange.response_end.unwrap_or(exchange.request_end);
+                let retransmits = end.retransmits;
+                exchange.response_end =
+                    Some(Mark { time_nano: end.time_nano, retransmits, ..after });
             }
             self.finish_oldest(false, desk);
         }

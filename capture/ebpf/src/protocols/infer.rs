@@ -1,12 +1,16 @@
 //! Tells a connection's protocol from first bytes of a message.
 
-use super::{Side, http1};
+use super::{Side, http1, postgresql, redis};
 
 /// A protocol that bytes were recognised as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guess {
     /// HTTP/1.0 or 1.1.
     Http1,
+    /// PostgreSQL, version 3.
+    Postgresql,
+    /// Redis, RESP2 or RESP3.
+    Redis,
 }
 
 /// How bytes look to a protocol.
@@ -24,7 +28,11 @@ pub(crate) enum Likeness {
 /// they are all that the system calls moved so far.
 type Recognise = fn(Side, &[u8], bool) -> Likeness;
 
-const PROTOCOLS: [(Guess, Recognise); 1] = [(Guess::Http1, http1::recognise)];
+const PROTOCOLS: [(Guess, Recognise); 3] = [
+    (Guess::Http1, http1::recognise),
+    (Guess::Postgresql, postgresql::recognise),
+    (Guess::Redis, redis::recognise),
+];
 
 /// What the first bytes of a direction are taken for, if its speaker may be
 /// any of `sides`: `Ok(None)` where more bytes are needed, an error where they

@@ -3,6 +3,9 @@
 
 mod http1;
 mod infer;
+mod postgresql;
+mod redis;
+mod sql;
 pub(crate) mod trace_headers;
 
 use crate::sessions::{Desk, Exchanges};
@@ -148,6 +151,8 @@ pub(crate) trait Protocol: Send {
 pub(crate) fn parser(guess: Guess, serving: bool) -> Box<dyn Protocol> {
     match guess {
         Guess::Http1 => Box::new(http1::Http1::new(serving)),
+        Guess::Postgresql => Box::new(postgresql::Postgresql::new()),
+        Guess::Redis => Box::new(redis::Redis::new()),
     }
 }
 

@@ -512,7 +512,7 @@ impl Protocol for Http1 {
 
     fn turn(&mut self, to: Side, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
         if to == Side::Request && self.response.state == State::Lost {
-            exchanges.end_response(desk);
+            exchanges.end_lost_response(desk);
         }
         if self.half(to).state == State::Lost {
             self.half(to).reset();
@@ -522,7 +522,7 @@ impl Protocol for Http1 {
 
     fn quiet(&mut self, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
         if self.response.state == State::Lost {
-            exchanges.end_response(desk);
+            exchanges.end_lost_response(desk);
         }
     }
 

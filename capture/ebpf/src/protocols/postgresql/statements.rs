@@ -1,0 +1,154 @@
+//! Prepared statements and portals of one connection, by name.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::protocols::{sql, text};
+
+use super::message::MAX_CONTENT_BYTES;
+
+/// Names remembered at once; the oldest are forgotten.
+const MAX_STATEMENTS: usize = 128;
+const MAX_PORTALS: usize = 16;
+/// Longer names are not remembered.
+const MAX_NAME_BYTES: usize = 128;
+/// Longest SQL text that is shown.
+const MAX_TEXT_BYTES: usize = 2048;
+
+/// An SQL text, as it is shown.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Statement {
+    /// Without its literals.
+    pub(super) text: String,
+    /// What it does.
+    pub(super) summary: sql::Summary,
+}
+
+impl Statement {
+    /// The statement with this text, which may be cut.
+    pub(super) fn new(bytes: &[u8]) -> Arc<Self> {
+        let source = text(bytes, MAX_CONTENT_BYTES);
+        let mut shown = sql::without_literals(&source);
+        if shown.len() > MAX_TEXT_BYTES {
+            let end = (0..=MAX_TEXT_BYTES).rev().find(|at| shown.is_char_boundary(*at));
+            shown.truncate(end.unwrap_or(0));
+            shown.push_str("...");
+        }
+        Arc::new(Self { text: shown, summary: sql::summary(&source) })
+    }
+}
+
+/// A bounded table of names.
+#[derive(Debug)]
+struct Names {
+    entries: VecDeque<(Vec<u8>, Arc<Statement>)>,
+    limit: usize,
+}
+
+impl Names {
+    fn put(&mut self, name: &[u8], statement: Arc<Statement>) {
+        if name.len() > MAX_NAME_BYTES {
+            return;
+        }
+        self.remove(name);
+        if self.entries.len() >= self.limit {
+            self.entries.pop_front();
+        }
+        self.entries.push_back((name.to_vec(), statement));
+    }
+
+    fn get(&self, name: &[u8]) -> Option<Arc<Statement>> {
+        // The one just used is near the end.
+        let found = self.entries.iter().rev().find(|(known, _)| known == name);
+        found.map(|(_, statement)| Arc::clone(statement))
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        self.entries.retain(|(known, _)| known != name);
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.entries
+            .iter()
+            .map(|(name, statement)| {
+                size_of::<Statement>() + name.len() + 64 + statement.text.len()
+            })
+            .sum()
+    }
+}
+
+/// What one connection has prepared and bound.
+#[derive(Debug)]
+pub(super) struct Statements {
+    prepared: Names,
+    portals: Names,
+    held_bytes: usize,
+}
+
+impl Statements {
+    pub(super) const fn new() -> Self {
+        Self {
+            prepared: Names { entries: VecDeque::new(), limit: MAX_STATEMENTS },
+            portals: Names { entries: VecDeque::new(), limit: MAX_PORTALS },
+            held_bytes: 0,
+        }
+    }
+
+    /// Parse: names a statement.
+    pub(super) fn prepare(&mut self, name: &[u8], statement: Arc<Statement>) {
+        self.prepared.put(name, statement);
+        self.held_bytes = self.prepared.held_bytes() + self.portals.held_bytes();
+    }
+
+    /// Bind: names a portal for a statement, which is returned where it is
+    /// known.
+    pub(super) fn bind(&mut self, portal: &[u8], statement: &[u8]) -> Option<Arc<Statement>> {
+        let found = self.prepared.get(statement)?;
+        self.portals.put(portal, Arc::clone(&found));
+        Some(found)
+    }
+
+    /// The statement that a portal executes.
+    pub(super) fn portal(&self, name: &[u8]) -> Option<Arc<Statement>> {
+        self.portals.get(name)
+    }
+
+    /// Close: forgets a statement (`S`) or a portal (`P`).
+    pub(super) fn close(&mut self, kind: u8, name: &[u8]) {
+        match kind {
+            b'S' => self.prepared.remove(name),
+            _ => self.portals.remove(name),
+        }
+    }
+
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_bounded_and_the_oldest_goes() {
+        let mut statements = Statements::new();
+        for number in 0..=MAX_STATEMENTS {
+            let text = format!("SELECT * FROM t{number}");
+            statements.prepare(number.to_string().as_bytes(), Statement::new(text.as_bytes()));
+        }
+        assert!(statements.bind(b"", b"0").is_none());
+        let last = statements.bind(b"p", MAX_STATEMENTS.to_string().as_bytes()).unwrap();
+        assert_eq!(statements.portal(b"p"), Some(last));
+        assert!(statements.held_bytes() < 64 * 1024);
+        statements.close(b'P', b"p");
+        assert_eq!(statements.portal(b"p"), None);
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        let statement = Statement::new("é".repeat(3000).as_bytes());
+        assert!(statement.text.len() <= MAX_TEXT_BYTES + 3);
+        assert!(statement.text.ends_with("é..."));
+    }
+}

@@ -1,0 +1,465 @@
+//! Redis serialization protocol, versions 2 and 3, and inline commands
+//! (redis.io/docs/latest/develop/reference/protocol-spec).
+
+mod command;
+mod reply;
+
+use spanwise_model::protocol;
+
+use self::command::{Command, INLINE, MAX_KEY_BYTES, MAX_NAME_BYTES};
+use self::reply::{Reply, Step};
+use super::infer::Likeness;
+use super::{Input, Mark, Outcome, Protocol, Side};
+use crate::sessions::{Desk, Exchanges, Failure};
+
+/// Malformed messages in a row after which the connection is no Redis.
+const MAX_STRIKES: u8 = 3;
+/// Bytes of a line that are looked at.
+const MAX_LINE_BYTES: usize = 512;
+/// Words that a command may have (Redis's own bound is 1024 * 1024).
+const MAX_WORDS: u64 = 1 << 20;
+
+/// Where the asking side is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before a command.
+    Start,
+    /// In the line of a command without framing.
+    Inline,
+    /// In the line `*WORDS`.
+    Count,
+    /// In the line `$LENGTH`.
+    Length,
+    /// In a word of which this many bytes are left, its line end counted.
+    Word { remaining: u64 },
+    /// In bytes whose borders are not known.
+    Lost,
+}
+
+/// The parser of one connection.
+pub(super) struct Redis {
+    state: State,
+    line: Vec<u8>,
+    start: Option<Mark>,
+    command: Command,
+    /// Words of the command that are complete.
+    complete: u64,
+    opened: bool,
+    in_step: bool,
+    reply: Reply,
+    reply_lost: bool,
+    database: Option<u32>,
+    strikes: u8,
+}
+
+/// Whether bytes look like the beginning of a message.
+pub(super) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
+    let partly = if whole { Likeness::Maybe } else { Likeness::No };
+    let Some(first) = bytes.first() else { return partly };
+    match (side, first) {
+        (_, b'*') => {
+            let digits = bytes[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            match &bytes[1 + digits..] {
+                _ if digits > 7 => Likeness::No,
+                [] | [b'\r'] | [b'\r', b'\n'] if digits > 0 || bytes.len() == 1 => partly,
+                [b'\r', b'\n', b'$', ..] if digits > 0 => Likeness::Yes,
+                [b'\r', b'\n', b':' | b'+' | b'*', ..] if digits > 0 && side == Side::Response => {
+                    Likeness::Yes
+                }
+                _ => Likeness::No,
+            }
+        }
+        (Side::Response, b'$' | b':' | b'+') => match bytes.iter().position(|b| *b == b'\n') {
+            None if bytes.len() < 24 => partly,
+            None => Likeness::No,
+            Some(end) => {
+                let line = bytes[1..end].strip_suffix(b"\r").unwrap_or_default();
+                let number =
+                    !line.is_empty() && line.iter().all(|b| b.is_ascii_digit() || *b == b'-');
+                let status = matches!(line, b"OK" | b"PONG" | b"QUEUED") && end + 1 == bytes.len();
+                if (*first != b'+' && number) || (*first == b'+' && status) {
+                    Likeness::Yes
+                } else {
+                    Likeness::No
+                }
+            }
+        },
+        (Side::Request, first) if first.is_ascii_alphabetic() => {
+            let letters = bytes.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+            let word = &bytes[..letters];
+            let is = |known: &&str| known.as_bytes().eq_ignore_ascii_case(word);
+            let may_be = |known: &&str| {
+                known.len() >= letters && known.as_bytes()[..letters].eq_ignore_ascii_case(word)
+            };
+            match bytes.iter().position(|byte| *byte == b'\n') {
+                Some(end) => {
+                    let plain = bytes[..end].iter().all(|b| !b.is_ascii_control() || *b == b'\r');
+                    let ended = matches!(bytes[letters], b' ' | b'\r' | b'\n');
+                    if plain && ended && INLINE.iter().any(|known| is(&known)) {
+                        Likeness::Yes
+                    } else {
+                        Likeness::No
+                    }
+                }
+                None if letters == bytes.len() && INLINE.iter().any(|known| may_be(&known)) => {
+                    partly
+                }
+                None if letters < bytes.len()
+                    && matches!(bytes[letters], b' ' | b'\r')
+                    && INLINE.iter().any(|known| is(&known))
+                    && bytes.len() < MAX_LINE_BYTES =>
+                {
+                    partly
+                }
+                None => Likeness::No,
+            }
+        }
+        _ => Likeness::No,
+    }
+}
+
+/// The number in `*12` or `$12`, the sign left out.
+fn number(line: &[u8]) -> Option<i64> {
+    std::str::from_utf8(line).ok()?.trim_end().parse().ok()
+}
+
+impl Redis {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Start,
+            line: Vec::new(),
+            start: None,
+            command: Command::default(),
+            complete: 0,
+            opened: false,
+            in_step: false,
+            reply: Reply::new(),
+            reply_lost: false,
+            database: None,
+            strikes: 0,
+        }
+    }
+
+    fn next_command(&mut self) {
+        self.state = State::Start;
+        self.line.clear();
+        self.command = Command::default();
+        self.complete = 0;
+        self.opened = false;
+        self.in_step = true;
+    }
+
+    fn lose_request(&mut self, at: Mark, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        // A command whose name is known is worth a span.
+        if !self.opened && self.complete > 0 {
+            self.open(at, exchanges, desk);
+        }
+        desk.counters.framing_lost += 1;
+        self.next_command();
+        self.state = State::Lost;
+        self.in_step = false;
+    }
+
+    fn malformed_request(&mut self, desk: &mut Desk<'_>) -> Outcome {
+        let was_in_step = self.in_step;
+        self.next_command();
+        self.state = State::Lost;
+        self.in_step = false;
+        self.strike(was_in_step, desk)
+    }
+
+    fn strike(&mut self, was_in_step: bool, desk: &mut Desk<'_>) -> Outcome {
+        if was_in_step {
+            desk.counters.malformed_messages += 1;
+            self.strikes += 1;
+        }
+        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
+    }
+
+    fn open(&mut self, at: Mark, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        let start = self.start.unwrap_or(at);
+        exchanges.open(start, at, self.command.request(self.database), desk);
+        if let Some(database) = self.command.selects() {
+            self.database = Some(database);
+        }
+        self.opened = true;
+        self.strikes = 0;
+    }
+
+    /// Reads a line; `true` when it is complete. What is longer than the bound
+    /// is passed over.
+    fn read_line(line: &mut Vec<u8>, input: &mut Input<'_>) -> bool {
+        let (taken, complete) = match memchr::memchr(b'\n', input.bytes) {
+            Some(end) => (end + 1, true),
+            None => (input.bytes.len(), false),
+        };
+        let bytes = input.take(taken);
+        let room = MAX_LINE_BYTES.saturating_sub(line.len());
+        line.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        complete
+    }
+
+    fn word_complete(
+        &mut self,
+        at: Mark,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        self.complete += 1;
+        let known = self.complete >= 2 || self.complete == self.command.words;
+        if known && !self.opened {
+            if self.command.ends_pairing() {
+                return Outcome::Switched;
+            }
+            self.open(at, exchanges, desk);
+        }
+        if self.complete >= self.command.words {
+            exchanges.request_reached(at);
+            self.next_command();
+        } else {
+            self.line.clear();
+            self.state = State::Length;
+        }
+        Outcome::Read
+    }
+
+    fn read_request(
+        &mut self,
+        input: &mut Input<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        let unseen_only = input.bytes.is_empty();
+        match self.state {
+            State::Word { .. } | State::Lost => {}
+            _ if unseen_only => self.lose_request(input.mark, exchanges, desk),
+            _ => {}
+        }
+        match self.state {
+            State::Start => match input.bytes[0] {
+                b'\r' | b'\n' => {
+                    input.take(1);
+                }
+                first => {
+                    self.start = Some(input.mark);
+                    self.line.clear();
+                    if first == b'*' {
+                        input.take(1);
+                        self.state = State::Count;
+                    } else if first.is_ascii_alphabetic() {
+                        self.state = State::Inline;
+                    } else {
+                        return self.malformed_request(desk);
+                    }
+                }
+            },
+            State::Inline => {
+                if Self::read_line(&mut self.line, input) {
+                    let mut words =
+                        self.line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+                    let name = words.next().unwrap_or_default();
+                    if !name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_')) {
+                        return self.malformed_request(desk);
+                    }
+                    self.command.name = name.to_vec();
+                    self.command.first = words.next().map(<[u8]>::to_vec);
+                    self.command.words =
+                        1 + u64::from(self.command.first.is_some()) + words.count() as u64;
+                    self.complete = self.command.words - 1;
+                    return self.word_complete(input.mark, exchanges, desk);
+                }
+            }
+            State::Count => {
+                if Self::read_line(&mut self.line, input) {
+                    match number(&self.line) {
+                        // Redis takes an empty command for none.
+                        Some(count) if count <= 0 => self.next_command(),
+                        Some(count) if count.unsigned_abs() <= MAX_WORDS => {
+                            self.command.words = count.unsigned_abs();
+                            self.line.clear();
+                            self.state = State::Length;
+                        }
+                        _ => return self.malformed_request(desk),
+                    }
+                }
+            }
+            State::Length => {
+                if Self::read_line(&mut self.line, input) {
+                    let length = self.line.strip_prefix(b"$").and_then(number);
+                    match length.and_then(|length| u64::try_from(length).ok()) {
+                        Some(length) if length < 1 << 40 => {
+                            self.state = State::Word { remaining: length + 2 };
+                        }
+                        _ => return self.malformed_request(desk),
+                    }
+                }
+            }
+            State::Word { remaining } => {
+                let content = remaining.saturating_sub(2);
+                let seen = usize::try_from(content).unwrap_or(usize::MAX).min(input.bytes.len());
+                match self.complete {
+                    0 => keep(&mut self.command.name, &input.bytes[..seen], MAX_NAME_BYTES),
+                    1 => {
+                        let first = self.command.first.get_or_insert_default();
+                        keep(first, &input.bytes[..seen], MAX_KEY_BYTES);
+                    }
+                    _ => {}
+                }
+                match remaining - input.skip(remaining) {
+                    0 => return self.word_complete(input.mark, exchanges, desk),
+                    remaining => {
+                        self.state = State::Word { remaining };
+                        if self.opened {
+                            exchanges.request_reached(input.mark);
+                        }
+                    }
+                }
+            }
+            State::Lost => input.skip_all(),
+        }
+        Outcome::Read
+    }
+
+    fn read_reply(
+        &mut self,
+        input: &mut Input<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        if self.reply_lost {
+            input.skip_all();
+            exchanges.response_reached(input.mark);
+            return Outcome::Read;
+        }
+        let was_in_step = self.reply.in_step;
+        match self.reply.read(input) {
+            Step::More => {
+                if let (Some(start), false) = (self.reply.start, self.reply.is_push) {
+                    exchanges.begin_response(start);
+                    exchanges.response_reached(input.mark);
+                }
+                Outcome::Read
+            }
+            Step::Complete { start, error } => {
+                self.strikes = 0;
+                if exchanges.begin_response(start) {
+                    exchanges.response_reached(input.mark);
+                    if let (Some(error), Some(exchange)) = (error, exchanges.answering()) {
+                        let failure = failure(&error);
+                        exchange.answer.attributes.push((
+                            "db.response.status_code".to_owned(),
+                            failure.kind.as_str().into(),
+                        ));
+                        exchange.answer.failure = Some(failure);
+                    }
+                    exchanges.end_response(desk);
+                } else {
+                    desk.counters.orphan_responses += 1;
+                }
+                Outcome::Read
+            }
+            Step::Pushed => Outcome::Read,
+            Step::Unseen => {
+                if self.reply.start.is_none() {
+                    exchanges.begin_response(input.mark);
+                }
+                desk.counters.framing_lost += 1;
+                self.lose_reply();
+                exchanges.weaken(desk);
+                Outcome::Read
+            }
+            Step::Malformed => {
+                self.lose_reply();
+                self.strike(was_in_step, desk)
+            }
+        }
+    }
+
+    fn lose_reply(&mut self) {
+        self.reply = Reply::new();
+        self.reply_lost = true;
+    }
+}
+
+fn keep(to: &mut Vec<u8>, bytes: &[u8], limit: usize) {
+    let room = limit.saturating_sub(to.len());
+    to.extend_from_slice(&bytes[..bytes.len().min(room)]);
+}
+
+/// The failure that an error reply names: its first word, in capitals, is the
+/// kind.
+fn failure(error: &[u8]) -> Failure {
+    let message = super::text(error, MAX_LINE_BYTES);
+    // Redis repeats the arguments of commands that it does not know.
+    let message = message.split(", with args beginning with").next().unwrap_or_default();
+    let kind = message.split(' ').next().unwrap_or_default();
+    let is_kind = !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+    Failure { kind: if is_kind { kind } else { "ERR" }.to_owned(), message: message.to_owned() }
+}
+
+impl Protocol for Redis {
+    fn name(&self) -> &'static str {
+        protocol::REDIS
+    }
+
+    fn read(
+        &mut self,
+        side: Side,
+        mut input: Input<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        while !input.is_empty() {
+            let outcome = match side {
+                Side::Request => self.read_request(&mut input, exchanges, desk),
+                Side::Response => self.read_reply(&mut input, exchanges, desk),
+            };
+            if outcome != Outcome::Read {
+                return outcome;
+            }
+        }
+        Outcome::Read
+    }
+
+    fn turn(&mut self, to: Side, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        match to {
+            Side::Request => {
+                if self.reply_lost {
+                    exchanges.end_lost_response(desk);
+                }
+                if self.state == State::Lost {
+                    // Commands were missed: whose the next reply is, is not known.
+                    exchanges.abandon(desk);
+                    desk.counters.resynchronised += 1;
+                    self.state = State::Start;
+                }
+            }
+            Side::Response => {
+                if std::mem::take(&mut self.reply_lost) {
+                    desk.counters.resynchronised += 1;
+                }
+            }
+        }
+    }
+
+    fn quiet(&mut self, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        if self.reply_lost {
+            exchanges.end_lost_response(desk);
+        }
+    }
+
+    fn closed(&mut self, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        self.quiet(exchanges, desk);
+    }
+
+    fn between_responses(&self) -> bool {
+        !self.reply_lost && self.reply.start.is_none()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.line.capacity()
+            + self.command.name.capacity()
+            + self.command.first.as_ref().map_or(0, Vec::capacity)
+            + self.reply.held_bytes()
+    }
+}

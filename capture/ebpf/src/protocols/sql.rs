@@ -1,0 +1,326 @@
+//! SQL texts: literals taken out, and a summary of few distinct values
+//! (OpenTelemetry's `db.query.summary`). A scanner, no parser: it must cope
+//! with texts that were cut anywhere.
+
+/// Tables named in a summary.
+const MAX_TARGETS: usize = 3;
+/// Longest name in a summary.
+const MAX_NAME_BYTES: usize = 64;
+
+/// What a piece of SQL text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A string, a number, a bit string: a value.
+    Literal,
+    /// A keyword or a name without quotes.
+    Word,
+    /// A name in double quotes.
+    Quoted,
+    /// Of either style, or white space.
+    Blank,
+    /// `$1`, or any other character.
+    Other,
+}
+
+fn is_word_start(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80
+}
+
+fn is_word(byte: u8) -> bool {
+    is_word_start(byte) || byte.is_ascii_digit() || byte == b'$'
+}
+
+/// The position from `from` on where `go_on` ends. On a character's border, if
+/// `go_on` takes all bytes from 0x80 on or none.
+fn run(bytes: &[u8], from: usize, go_on: impl Fn(u8) -> bool) -> usize {
+    bytes[from..].iter().position(|byte| !go_on(*byte)).map_or(bytes.len(), |found| from + found)
+}
+
+/// Past the quote that closes what `bytes[open]` opens; a doubled quote does
+/// not close, nor does an escaped one where escapes are meant.
+fn closing_quote(bytes: &[u8], open: usize, escapes: bool) -> usize {
+    let quote = bytes[open];
+    let mut at = open + 1;
+    while at < bytes.len() {
+        if bytes[at] == b'\\' && escapes {
+            at += 2;
+        } else if bytes[at] != quote {
+            at += 1;
+        } else if bytes.get(at + 1) == Some(&quote) {
+            at += 2;
+        } else {
+            return at + 1;
+        }
+    }
+    bytes.len()
+}
+
+/// Past the end of a block comment; they nest in PostgreSQL.
+fn closing_comment(bytes: &[u8]) -> usize {
+    let (mut depth, mut at) = (0usize, 0);
+    while at < bytes.len() {
+        match bytes.get(at..at + 2) {
+            Some(b"/*") => (depth, at) = (depth + 1, at + 2),
+            Some(b"*/") if depth == 1 => return at + 2,
+            Some(b"*/") => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// Past a string in dollar quotes; `None` where the dollar opens none.
+fn dollar_quoted(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    if bytes.get(1).is_some_and(u8::is_ascii_digit) {
+        return None;
+    }
+    let tag_end = run(bytes, 1, |byte| is_word(byte) && byte != b'$');
+    if bytes.get(tag_end) != Some(&b'$') {
+        return None;
+    }
+    let tag = &text[..=tag_end];
+    let found = text[tag_end + 1..].find(tag);
+    Some(found.map_or(text.len(), |at| tag_end + 1 + at + tag.len()))
+}
+
+/// Past a number: digits, a fraction, an exponent, the `0x` and `1_000` forms.
+fn number(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'e' | b'E' if matches!(bytes.get(at + 1), Some(b'+' | b'-')) => at += 2,
+            b'.' | b'_' => at += 1,
+            byte if byte.is_ascii_alphanumeric() => at += 1,
+            _ => break,
+        }
+    }
+    at.min(bytes.len())
+}
+
+/// The first piece of a text that is not empty: what it is, and its length.
+fn first_piece(text: &str) -> (Kind, usize) {
+    let bytes = text.as_bytes();
+    let second = bytes.get(1).copied();
+    // A prefix makes the string that follows what it is: E'', B'', X'', N'', U&''.
+    let prefixed = match (bytes[0], second) {
+        (b'e' | b'E' | b'b' | b'B' | b'x' | b'X' | b'n' | b'N', Some(b'\'')) => Some(1),
+        (b'u' | b'U', Some(b'&')) if bytes.get(2) == Some(&b'\'') => Some(2),
+        _ => None,
+    };
+    if let Some(open) = prefixed {
+        let escapes = matches!(bytes[0], b'e' | b'E');
+        return (Kind::Literal, closing_quote(bytes, open, escapes).min(bytes.len()));
+    }
+    match (bytes[0], second) {
+        (b'\'', _) => (Kind::Literal, closing_quote(bytes, 0, false)),
+        (b'"', _) => (Kind::Quoted, closing_quote(bytes, 0, false)),
+        (b'-', Some(b'-')) => (Kind::Blank, run(bytes, 0, |byte| byte != b'\n')),
+        (b'/', Some(b'*')) => (Kind::Blank, closing_comment(bytes)),
+        (b'$', _) => match dollar_quoted(text) {
+            Some(end) => (Kind::Literal, end),
+            None => (Kind::Other, run(bytes, 1, |byte| byte.is_ascii_digit())),
+        },
+        (b'0'..=b'9', _) | (b'.', Some(b'0'..=b'9')) => (Kind::Literal, number(bytes)),
+        (byte, _) if byte.is_ascii_whitespace() => {
+            (Kind::Blank, run(bytes, 0, |byte| byte.is_ascii_whitespace()))
+        }
+        (byte, _) if is_word_start(byte) => (Kind::Word, run(bytes, 0, is_word)),
+        _ => (Kind::Other, 1),
+    }
+}
+
+fn pieces(mut text: &str) -> impl Iterator<Item = (Kind, &str)> {
+    std::iter::from_fn(move || {
+        if text.is_empty() {
+            return None;
+        }
+        let (kind, mut length) = first_piece(text);
+        // An escaped character may be longer than the byte that was skipped.
+        while !text.is_char_boundary(length) {
+            length += 1;
+        }
+        let (piece, rest) = text.split_at(length);
+        text = rest;
+        Some((kind, piece))
+    })
+}
+
+/// The text with every literal replaced by `?`; comments stay.
+pub(super) fn without_literals(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    for (kind, piece) in pieces(text) {
+        kept.push_str(if kind == Kind::Literal { "?" } else { piece });
+    }
+    kept
+}
+
+/// What a statement does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Summary {
+    /// `db.operation.name`, for example `SELECT`; empty where there is none.
+    pub(super) operation: String,
+    /// `db.query.summary`: the operation and its tables.
+    pub(super) text: String,
+}
+
+/// The summary of the first statement in a text.
+pub(super) fn summary(text: &str) -> Summary {
+    let mut operation: Option<String> = None;
+    let mut targets: Vec<String> = Vec::new();
+    let (mut depth, mut target_next, mut common_table) = (0usize, false, false);
+    let mut name_open = false;
+    for (kind, piece) in pieces(text) {
+        match kind {
+            Kind::Blank => {}
+            Kind::Other => {
+                match piece {
+                    "(" => depth += 1,
+                    ")" => depth = depth.saturating_sub(1),
+                    ";" if operation.is_some() => break,
+                    _ => {}
+                }
+                // `schema.table` and `FROM a, b` go on.
+                name_open = piece == "." && name_open;
+                if piece == "(" {
+                    target_next = false;
+                }
+                continue;
+            }
+            Kind::Literal => target_next = false,
+            Kind::Word | Kind::Quoted => {
+                let upper = piece.to_ascii_uppercase();
+                if operation.is_none() {
+                    operation = Some(upper.chars().take(MAX_NAME_BYTES).collect());
+                    common_table = upper == "WITH";
+                    target_next = upper == "UPDATE" || upper == "TRUNCATE";
+                    continue;
+                }
+                if common_table && depth == 0 {
+                    if matches!(upper.as_str(), "SELECT" | "INSERT" | "UPDATE" | "DELETE") {
+                        common_table = false;
+                        target_next = upper == "UPDATE";
+                        operation = Some(upper);
+                    }
+                    continue;
+                }
+                let is_name = kind == Kind::Quoted || !is_keyword(&upper);
+                if target_next && is_name {
+                    targets.push(name(piece));
+                    target_next = false;
+                    name_open = true;
+                    if targets.len() >= MAX_TARGETS {
+                        break;
+                    }
+                    continue;
+                }
+                if name_open && is_name {
+                    // The part after a dot, or an alias: a dot keeps it open.
+                    if let Some(last) = targets.last_mut()
+                        && text_follows_dot(text, piece)
+                    {
+                        last.push('.');
+                        last.push_str(&name(piece));
+                    }
+                }
+                target_next = matches!(upper.as_str(), "FROM" | "INTO" | "JOIN" | "TABLE")
+                    || (target_next && matches!(upper.as_str(), "ONLY" | "IF" | "NOT" | "EXISTS"));
+            }
+        }
+        if kind != Kind::Blank {
+            name_open = false;
+        }
+    }
+    let operation = operation.unwrap_or_default();
+    let mut text = operation.clone();
+    for target in targets {
+        text.push(' ');
+        text.push_str(&target);
+    }
+    Summary { operation, text }
+}
+
+/// Whether `piece`, a part of `text`, comes right after a dot.
+fn text_follows_dot(text: &str, piece: &str) -> bool {
+    let at = piece.as_ptr().addr() - text.as_ptr().addr();
+    text.as_bytes()[..at].trim_ascii_end().ends_with(b".")
+}
+
+fn name(piece: &str) -> String {
+    piece.trim_matches('"').chars().take(MAX_NAME_BYTES).collect()
+}
+
+/// Words that may stand where a table's name is expected and are none.
+fn is_keyword(upper: &str) -> bool {
+    matches!(
+        upper,
+        "ONLY"
+            | "IF"
+            | "NOT"
+            | "EXISTS"
+            | "SELECT"
+            | "LATERAL"
+            | "UNNEST"
+            | "VALUES"
+            | "TABLE"
+            | "STDIN"
+            | "STDOUT"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_go_and_the_rest_stays() {
+        let cases = [
+            ("SELECT 1", "SELECT ?"),
+            ("SELECT 'it''s', E'a\\'b', B'01', U&'x'", "SELECT ?, ?, ?, ?"),
+            ("SELECT $$body$$, $tag$ a $$ b $tag$, $1", "SELECT ?, ?, $1"),
+            ("SELECT a1, t2.c3 FROM \"we'ird\"", "SELECT a1, t2.c3 FROM \"we'ird\""),
+            ("WHERE x=-1.5e-3 AND y=.5 AND z=0xff", "WHERE x=-? AND y=? AND z=?"),
+            (
+                "SELECT 1 /* a 'b' /* 2 */ 3 */ -- 4\n, 5",
+                "SELECT ? /* a 'b' /* 2 */ 3 */ -- 4\n, ?",
+            ),
+            ("SELECT 'cut in the mid", "SELECT ?"),
+            ("SELECT E'\\é'", "SELECT ?"),
+            ("SELECT $cut", "SELECT $cut"),
+            ("", ""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(without_literals(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_text_cut_anywhere_never_shows_a_literal() {
+        let text = "INSERT INTO t VALUES (E'geh\\'eim', 'geheim', $x$geheim$x$, U&'geheim')";
+        for end in 0..=text.len() {
+            assert!(!without_literals(&text[..end]).contains("geh"), "{}", &text[..end]);
+        }
+    }
+
+    #[test]
+    fn summaries_name_operation_and_tables() {
+        let cases = [
+            ("select * from orders where id = $1", "SELECT orders"),
+            ("SELECT a FROM shop.orders o JOIN \"Items\" i ON true", "SELECT shop.orders Items"),
+            ("INSERT INTO users (id) VALUES (1)", "INSERT users"),
+            ("UPDATE stock SET n = n - 1", "UPDATE stock"),
+            ("DELETE FROM ONLY carts", "DELETE carts"),
+            ("WITH x AS (SELECT 1 FROM a) SELECT * FROM b", "SELECT a b"),
+            ("/* hi */ SELECT 1", "SELECT"),
+            ("SELECT x FROM (SELECT y FROM inner_table) s", "SELECT inner_table"),
+            ("BEGIN", "BEGIN"),
+            ("CREATE TABLE IF NOT EXISTS t (id int)", "CREATE t"),
+            ("BEGIN; SELECT 1 FROM t", "BEGIN"),
+            ("COPY t FROM STDIN", "COPY"),
+            ("", ""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(summary(text).text, expected, "{text}");
+        }
+    }
+}
