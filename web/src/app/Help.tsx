@@ -1,0 +1,73 @@
+import { useEffect, useRef } from "react";
+import { CaptureTag } from "../parts/CaptureTag";
+
+const KEYS: readonly [keys: string[], what: string][] = [
+  [["/"], "Search: the service on the search page, the filter in a trace"],
+  [["j", "k"], "Next and previous span or trace (also f and b, or the arrows)"],
+  [["Enter"], "Open what is chosen"],
+  [["Esc"], "Close the details, or leave a field"],
+  [["←", "→"], "Collapse and expand the span"],
+  [["[", "]"], "Collapse and expand everything"],
+  [["e"], "Next span that failed"],
+  [["m"], "Merge both sides of each hop into one line"],
+  [["g"], "Jump to a trace by its id"],
+  [["?"], "This help"],
+];
+
+export function Help({ open, onClose }: { open: boolean; onClose: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    if (open && !dialog.current?.open) dialog.current?.showModal();
+    if (!open && dialog.current?.open) dialog.current.close();
+  }, [open]);
+  return (
+    <dialog
+      ref={dialog}
+      onClose={onClose}
+      onClick={(event) => event.target === dialog.current && onClose()}
+      aria-label="Help"
+    >
+      <h2>Keys</h2>
+      <dl className="keys">
+        {KEYS.map(([keys, what]) => (
+          <div key={what} style={{ display: "contents" }}>
+            <dt>
+              {keys.map((key) => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </dt>
+            <dd>{what}</dd>
+          </div>
+        ))}
+      </dl>
+      <h2>Where a span was seen</h2>
+      <dl className="keys">
+        {(["client-process", "server-process", "app"] as const).map((capture) => (
+          <div key={capture} style={{ display: "contents" }}>
+            <dt>
+              <CaptureTag capture={capture} />
+            </dt>
+            <dd>
+              {
+                {
+                  "client-process": "in the kernel, at the socket calls of the caller",
+                  "server-process": "in the kernel, at the socket calls of the called",
+                  app: "by the application itself, through its SDK",
+                }[capture]
+              }
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <h2>Links</h2>
+      <p className="quiet" style={{ margin: "6px 0 16px" }}>
+        A solid connector is a link that cannot be accidental. A dashed one is a guess, with its
+        confidence in the details. <b className="warn-text">?</b> marks a span that several requests
+        could have caused: Spanwise chose none.
+      </p>
+      <form method="dialog">
+        <button className="button">Close</button>
+      </form>
+    </dialog>
+  );
+}

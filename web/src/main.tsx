@@ -1,0 +1,32 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { ApiError } from "./api/client";
+import { App } from "./app/App";
+import "uplot/dist/uPlot.min.css";
+import "./styles/tokens.css";
+import "./styles/base.css";
+import "./styles/shell.css";
+import "./styles/search.css";
+import "./styles/trace.css";
+import "./styles/details.css";
+import "./styles/map.css";
+import "./styles/status.css";
+
+const client = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // What the server refused, it will refuse again.
+      retry: (count, error) => count < 2 && !(error instanceof ApiError && error.status >= 400),
+      refetchOnWindowFocus: false,
+    },
+  },
+});
+
+createRoot(document.getElementById("root")!).render(
+  <StrictMode>
+    <QueryClientProvider client={client}>
+      <App />
+    </QueryClientProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,72 @@
+import { useServices, useStatus } from "../../api/queries";
+import { Link, setParams } from "../../app/router";
+import { Blank } from "../../parts/Blank";
+import { narrowed, WIDE } from "./question";
+import type { Asked } from "./question";
+
+/** Why a search found nothing, and what to do about it. */
+export function Empty({ asked }: { asked: Asked }) {
+  const services = useServices();
+  const status = useStatus();
+  if (services.data && services.data.services.length === 0) {
+    const agent = status.data?.agent;
+    if (agent?.state === "running") {
+      return (
+        <Blank title="Listening: no request seen yet">
+          <p>
+            The agent watches this machine. Send a request to any service on it (HTTP/1.1,
+            PostgreSQL or Redis) and it appears here within three seconds. No change to the service
+            is needed.
+          </p>
+          <button className="button" onClick={() => setParams({ live: "1" })}>
+            Watch live
+          </button>
+        </Blank>
+      );
+    }
+    return (
+      <Blank title="No service seen yet">
+        {agent?.state === "off" ? (
+          <>
+            <p>
+              The agent is off, so nothing is seen without code.{" "}
+              {agent.reason ?? "No reason given."}
+            </p>
+            <p>
+              Run <code>spanwise doctor</code> to see what this kernel allows, or send OTLP spans to
+              port <code>4317</code> (gRPC) or <code>4318</code> (HTTP).
+            </p>
+          </>
+        ) : (
+          <p>
+            This server has no agent of its own. Start one on each machine with{" "}
+            <code>spanwise agent</code>, or send OTLP spans to port <code>4317</code> (gRPC) or{" "}
+            <code>4318</code> (HTTP).
+          </p>
+        )}
+        <Link to="/status">See the status</Link>
+      </Blank>
+    );
+  }
+  if (narrowed(asked)) {
+    return (
+      <Blank title="No trace fits">
+        <p>
+          One span of a trace must fulfil the service, operation, duration, status and attributes
+          together.
+        </p>
+        <button className="button" onClick={() => setParams({ ...WIDE }, "push")}>
+          Clear the filters
+        </button>
+      </Blank>
+    );
+  }
+  return (
+    <Blank title="Nothing in this time">
+      <p>Services are known, but none of their spans lies in this range.</p>
+      <button className="button" onClick={() => setParams({ start: "-24h", end: null }, "push")}>
+        Look at the last 24 hours
+      </button>
+    </Blank>
+  );
+}

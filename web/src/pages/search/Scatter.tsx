@@ -1,0 +1,275 @@
+import { useEffect, useMemo, useRef, useState } from "react";
+import uPlot from "uplot";
+import type { TraceSummary } from "../../api/types";
+import { navigate, setParams } from "../../app/router";
+import { token, useTheme } from "../../app/theme";
+import { apiDuration, formatDuration, nano } from "../../model/duration";
+import { plural } from "../../model/number";
+import { formatTime, milliseconds, unixNano } from "../../model/time";
+
+interface Point {
+  trace: TraceSummary;
+  /** Seconds since 1970. */
+  x: number;
+  /** Nanoseconds. */
+  y: number;
+  radius: number;
+}
+
+/** How near the mouse must come to a point, in CSS pixels. */
+const REACH = 10;
+
+/** Duration over time: a point a trace. Click opens, dragging narrows the search. */
+export function Scatter(props: {
+  traces: readonly TraceSummary[];
+  from: number;
+  to: number;
+  zoomed: boolean;
+}) {
+  const theme = useTheme();
+  const box = useRef<HTMLDivElement>(null);
+  const chart = useRef<uPlot | null>(null);
+  const [near, setNear] = useState<{ point: Point; left: number; top: number } | null>(null);
+  const points = useMemo(
+    () =>
+      props.traces
+        .map((trace): Point => ({
+          trace,
+          x: milliseconds(trace.start_unix_nano) / 1000,
+          y: Math.max(1000, nano(trace.duration_nano)),
+          radius: 2.5 + Math.min(6, Math.sqrt(trace.spans) * 0.45),
+        }))
+        // uPlot wants x ascending; errors are drawn last, over the others.
+        .sort((a, b) => a.x - b.x),
+    [props.traces],
+  );
+  const latest = useRef({ points, from: props.from, to: props.to });
+  latest.current = { points, from: props.from, to: props.to };
+
+  useEffect(() => {
+    const parent = box.current!;
+    const colours = {
+      ok: token("--accent"),
+      error: token("--error"),
+      ink: token("--ink-3"),
+      line: token("--line"),
+    };
+    const font = `11px ${getComputedStyle(document.body).fontFamily}`;
+    const draw = (u: uPlot) => {
+      const context = u.ctx;
+      const ratio = devicePixelRatio;
+      context.save();
+      context.beginPath();
+      context.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+      context.clip();
+      for (const failed of [false, true]) {
+        context.fillStyle = context.strokeStyle = failed ? colours.error : colours.ok;
+        for (const point of latest.current.points) {
+          if ((point.trace.status === "error") !== failed) continue;
+          context.beginPath();
+          context.arc(
+            u.valToPos(point.x, "x", true),
+            u.valToPos(point.y, "y", true),
+            point.radius * ratio,
+            0,
+            2 * Math.PI,
+          );
+          context.globalAlpha = failed ? 0.75 : 0.4;
+          context.fill();
+          context.globalAlpha = 0.9;
+          context.lineWidth = ratio;
+          context.stroke();
+        }
+      }
+      context.restore();
+    };
+    const nearest = (u: uPlot): { point: Point; left: number; top: number } | null => {
+      const { left, top } = u.cursor;
+      if (left === undefined || top === undefined || left < 0) return null;
+      let best: { point: Point; left: number; top: number } | null = null;
+      let distance = Infinity;
+      for (const point of latest.current.points) {
+        const x = u.valToPos(point.x, "x");
+        const y = u.valToPos(point.y, "y");
+        const away = Math.hypot(x - left, y - top);
+        if (away < Math.max(REACH, point.radius + 2) && away < distance) {
+          distance = away;
+          best = { point, left: x, top: y };
+        }
+      }
+      return best;
+    };
+    const u = new uPlot(
+      {
+        width: parent.clientWidth,
+        height: parent.clientHeight,
+        legend: { show: false },
+        padding: [10, 16, 0, 0],
+        cursor: {
+          x: false,
+          y: false,
+          points: { show: false },
+          drag: { x: true, y: true, setScale: false, dist: 5, uni: 24 },
+        },
+        scales: {
+          x: { time: true, range: () => [latest.current.from, latest.current.to] },
+          y: { distr: 3, range: () => decades(latest.current.points) },
+        },
+        axes: [
+          {
+            font,
+            stroke: colours.ink,
+            grid: { stroke: colours.line, width: 1 },
+            ticks: { show: false },
+            size: 24,
+            gap: 4,
+          },
+          {
+            font,
+            stroke: colours.ink,
+            grid: { stroke: colours.line, width: 1 },
+            ticks: { show: false },
+            size: 58,
+            gap: 6,
+            splits: (_, __, least, most) => {
+              const marks = [];
+              for (let mark = least; mark <= most * 1.001; mark *= 10) marks.push(mark);
+              return marks;
+            },
+            values: (_, marks) => marks.map(formatDuration),
+            filter: (_, marks) => marks,
+          },
+        ],
+        series: [{}, { paths: () => null, points: { show: false } }],
+        hooks: {
+          draw: [draw],
+          setCursor: [
+            (self) => {
+              const found = nearest(self);
+              self.over.style.cursor = found ? "pointer" : "crosshair";
+              setNear(found);
+            },
+          ],
+          setSelect: [
+            (self) => {
+              const { left, top, width, height } = self.select;
+              if (width < 5 && height < 5) return;
+              const whole = {
+                x: width >= self.over.clientWidth,
+                y: height >= self.over.clientHeight,
+              };
+              setParams(
+                {
+                  ...(whole.x
+                    ? {}
+                    : {
+                        start: unixNano(self.posToVal(left, "x") * 1000),
+                        end: unixNano(self.posToVal(left + width, "x") * 1000),
+                      }),
+                  ...(whole.y
+                    ? {}
+                    : {
+                        min: apiDuration(self.posToVal(top + height, "y"), "down"),
+                        max: apiDuration(self.posToVal(top, "y"), "up"),
+                      }),
+                  live: null,
+                },
+                "push",
+              );
+              self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+            },
+          ],
+        },
+      },
+      data(latest.current.points),
+      parent,
+    );
+    chart.current = u;
+    let down: [number, number] = [0, 0];
+    u.over.addEventListener("mousedown", (event) => (down = [event.clientX, event.clientY]));
+    u.over.addEventListener("click", (event) => {
+      if (Math.hypot(event.clientX - down[0], event.clientY - down[1]) > 4) return;
+      const found = nearest(u);
+      if (found) navigate(`/trace/${found.point.trace.trace_id}`);
+    });
+    u.over.addEventListener("mouseleave", () => setNear(null));
+    const observer = new ResizeObserver(() =>
+      u.setSize({ width: parent.clientWidth, height: parent.clientHeight }),
+    );
+    observer.observe(parent);
+    return () => {
+      observer.disconnect();
+      u.destroy();
+      chart.current = null;
+    };
+  }, [theme]);
+
+  useEffect(() => {
+    chart.current?.setData(data(points));
+  }, [points, props.from, props.to]);
+
+  return (
+    <div className="scatter" data-testid="scatter" data-points={points.length}>
+      <div
+        ref={box}
+        style={{ position: "absolute", inset: 0 }}
+        role="img"
+        aria-label={`Durations of ${plural(points.length, "trace")} over time; the list below has the same`}
+      />
+      {props.zoomed ? (
+        <button
+          type="button"
+          className="button tiny hint active"
+          onClick={() => setParams({ start: null, end: null, min: null, max: null }, "push")}
+        >
+          Reset zoom
+        </button>
+      ) : (
+        <span className="label hint">drag to zoom · click opens</span>
+      )}
+      {near && <Tip {...near} />}
+    </div>
+  );
+}
+
+function Tip({ point, left, top }: { point: Point; left: number; top: number }) {
+  const { trace } = point;
+  // 58 px of axis and 10 px of padding lie between the box and the plot.
+  const flipped = left > 700;
+  return (
+    <div
+      className="tip"
+      style={{
+        top: Math.min(96, top + 18),
+        ...(flipped ? { right: `calc(100% - ${left + 52}px)` } : { left: left + 72 }),
+      }}
+    >
+      <b className="cut">{trace.root.operation}</b>
+      <span className="quiet">
+        {trace.root.service} · {formatTime(milliseconds(trace.start_unix_nano), Date.now())}
+      </span>
+      <span>
+        {formatDuration(nano(trace.duration_nano))} · {plural(trace.spans, "span")}
+        {trace.errors > 0 && <span className="is-error"> · {plural(trace.errors, "error")}</span>}
+      </span>
+    </div>
+  );
+}
+
+function data(points: readonly Point[]): uPlot.AlignedData {
+  return [points.map((point) => point.x), points.map((point) => point.y)];
+}
+
+/** Whole powers of ten around all durations. */
+function decades(points: readonly Point[]): [number, number] {
+  if (points.length === 0) return [1e6, 1e9];
+  let least = Infinity;
+  let most = 0;
+  for (const { y } of points) {
+    least = Math.min(least, y);
+    most = Math.max(most, y);
+  }
+  const low = 10 ** Math.floor(Math.log10(least));
+  const high = 10 ** Math.ceil(Math.log10(most));
+  return [low, high > low ? high : low * 10];
+}

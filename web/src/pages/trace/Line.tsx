@@ -1,0 +1,205 @@
+import { memo } from "react";
+import { formatDuration, nano } from "../../model/duration";
+import { certainty, explain, plainText } from "../../model/evidence";
+import { plural } from "../../model/number";
+import type { Row, Tree } from "../../model/tree";
+import { CaptureTag } from "../../parts/CaptureTag";
+import { serviceStyle } from "../../parts/Service";
+
+export const LINE_HEIGHT = 26;
+/** Indentation guides that are drawn; deeper levels keep only the last ones. */
+const MOST_GUIDES = 40;
+
+export interface LineProps {
+  tree: Tree;
+  rows: readonly Row[];
+  at: number;
+  top: number;
+  /** Pixels of indentation a level. */
+  indent: number;
+  /** Nanoseconds from the trace's start at the left and the right edge. */
+  from: number;
+  to: number;
+  selected: boolean;
+  onSelect: (id: string) => void;
+  onToggle: (id: string) => void;
+}
+
+/** One line of the waterfall: a span, or both sides of a hop. */
+export const Line = memo(function Line(props: LineProps) {
+  const row = props.rows[props.at]!;
+  const { span, server } = row;
+  const shown = server ?? span;
+  const failed = span.status === "error" || server?.status === "error";
+  const doubt = certainty(span) === "ambiguous";
+  const parent = span.parent === null ? null : (props.tree.spans.get(span.parent) ?? null);
+  return (
+    <div
+      id={`span-${span.span_id}`}
+      className={`row${failed ? " failed" : ""}${row.matched ? "" : " dim"}`}
+      style={{ ...serviceStyle(shown.service), top: props.top }}
+      role="treeitem"
+      aria-level={row.level + 1}
+      aria-selected={props.selected}
+      aria-expanded={row.children > 0 ? !row.closed : undefined}
+      aria-label={`${shown.service} ${span.operation}, ${formatDuration(nano(span.duration_nano))}${failed ? ", failed" : ""}`}
+      data-testid="span"
+      data-span-id={span.span_id}
+      data-parent-id={row.parent < 0 ? "" : props.rows[row.parent]!.span.span_id}
+      data-service={shown.service}
+      data-operation={span.operation}
+      data-capture={server ? "hop" : span.capture}
+      data-error={failed}
+      data-evidence={span.evidence ?? ""}
+      data-confidence={span.confidence ?? ""}
+      onClick={() => props.onSelect(span.span_id)}
+    >
+      <div className="branch">
+        <Connectors {...props} row={row} title={plainText(explain(span, parent).sentence)} />
+        {row.children > 0 ? (
+          <button
+            type="button"
+            className="twisty"
+            tabIndex={-1}
+            aria-label={row.closed ? "Expand" : "Collapse"}
+            onClick={(event) => {
+              event.stopPropagation();
+              props.onToggle(span.span_id);
+            }}
+          >
+            <svg width="8" height="8" viewBox="0 0 8 8" aria-hidden="true">
+              <path d="M1 2.5h6L4 6z" fill="currentColor" />
+            </svg>
+          </button>
+        ) : (
+          <span style={{ flex: "none", width: 12 }} />
+        )}
+        <span className="stripe" />
+        {server ? (
+          <>
+            <CaptureTag capture="client-process" />
+            <CaptureTag capture="server-process" />
+          </>
+        ) : (
+          <CaptureTag capture={span.capture} />
+        )}
+        {doubt && (
+          <span
+            className="doubt-icon"
+            title="Several requests could have caused this span; none was chosen"
+          >
+            ?
+          </span>
+        )}
+        {failed && (
+          <span className="alert-icon" title={shown.error ?? span.error ?? "failed"}>
+            !
+          </span>
+        )}
+        <span className="name">
+          <span
+            className="from cut"
+            title={server ? `${span.service} calls ${server.service}` : span.service}
+          >
+            {server ? `${span.service} → ${server.service}` : span.service}
+          </span>
+          <span className="operation cut" title={span.operation}>
+            {span.operation}
+          </span>
+        </span>
+        {row.closed && <span className="count">{row.children}</span>}
+      </div>
+      <Bars {...props} row={row} />
+    </div>
+  );
+});
+
+/** Lines from the parent down to this one: solid where the link is certain. */
+function Connectors(props: LineProps & { row: Row; title: string }) {
+  const { row, rows, indent } = props;
+  const width = 14 + row.level * indent;
+  const x = (level: number) => Math.round(14 + level * indent - indent / 2 - 1) + 0.5;
+  const down: string[] = [];
+  let at = row.parent;
+  for (let step = 0; at >= 0 && step < MOST_GUIDES; step++) {
+    const above = rows[at]!;
+    if (!above.last && above.level > 0) down.push(`M${x(above.level)} 0V${LINE_HEIGHT}`);
+    at = above.parent;
+  }
+  const middle = LINE_HEIGHT / 2;
+  return (
+    <svg className="connectors" width={width} height={LINE_HEIGHT} aria-hidden="true">
+      <path d={down.join("")} />
+      {row.level > 0 && (
+        <>
+          {/* The stem belongs to all siblings; only the branch tells of this link. */}
+          <path d={`M${x(row.level)} 0V${row.last ? middle : LINE_HEIGHT}`} />
+          <path
+            className={row.link === "guess" ? "guess" : "own"}
+            d={
+              row.link === "guess"
+                ? `M${x(row.level)} 0V${middle + 0.5}H${width + 2}`
+                : `M${x(row.level)} ${middle + 0.5}H${width}`
+            }
+          >
+            <title>{props.title}</title>
+          </path>
+        </>
+      )}
+    </svg>
+  );
+}
+
+function Bars(props: LineProps & { row: Row }) {
+  const { tree, row } = props;
+  const { span, server } = row;
+  const scale = 100 / (props.to - props.from);
+  const start = tree.start.get(span.span_id)!;
+  const length = Math.max(0, nano(span.duration_nano));
+  const left = (start - props.from) * scale;
+  const width = length * scale;
+  const right = left + width;
+  const text = server
+    ? `${formatDuration(length)} · net ${formatDuration(row.networkNano)}`
+    : formatDuration(length);
+  const needed = server ? 22 : 12;
+  if (right < 0 || left > 100) {
+    return (
+      <div className="bar-lane">
+        <span className="bar-text quiet" style={right < 0 ? { left: 0 } : { right: 0 }}>
+          {right < 0 ? "←" : "→"}
+        </span>
+      </div>
+    );
+  }
+  return (
+    <div className="bar-lane" title={`${text}, ${plural(row.children, "child", "children")}`}>
+      <div
+        className={server ? "bar outer" : "bar"}
+        style={{ left: `${left}%`, width: `${width}%` }}
+      />
+      {server && (
+        <div
+          className="bar inner"
+          style={{
+            left: `${(tree.start.get(server.span_id)! - props.from) * scale}%`,
+            width: `${Math.max(0, nano(server.duration_nano)) * scale}%`,
+          }}
+        />
+      )}
+      {right < 100 - needed ? (
+        <span className="bar-text" style={{ left: `${Math.max(0, right)}%` }}>
+          {text}
+        </span>
+      ) : left > needed ? (
+        <span className="bar-text" style={{ right: `${100 - left}%` }}>
+          {text}
+        </span>
+      ) : (
+        <span className="bar-text boxed" style={{ left: `${Math.max(0, left)}%` }}>
+          {text}
+        </span>
+      )}
+    </div>
+  );
+}

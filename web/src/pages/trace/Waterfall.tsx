@@ -1,0 +1,147 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useEffect, useMemo, useRef, useState } from "react";
+import type { CSSProperties } from "react";
+import { formatDuration, ticks } from "../../model/duration";
+import type { Row, Tree } from "../../model/tree";
+import { Line, LINE_HEIGHT } from "./Line";
+import type { Shown } from "./state";
+
+const KEY = "spanwise.tree-width";
+/** Levels are indented by this much, and by less where the trace is deep. */
+const INDENT = 15;
+
+export function Waterfall(props: {
+  tree: Tree;
+  rows: readonly Row[];
+  zoom: Shown["zoom"];
+  selected: string | null;
+  onSelect: (id: string) => void;
+  onToggle: (id: string) => void;
+}) {
+  const { tree, rows } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(1000);
+  const [share, setShare] = useState(storedShare);
+  const treeWidth = Math.round(Math.min(Math.max(share * width, 200), width - 160));
+  const from = props.zoom[0] * tree.length;
+  const to = props.zoom[1] * tree.length;
+  const deepest = useMemo(() => rows.reduce((most, row) => Math.max(most, row.level), 1), [rows]);
+  const indent = Math.max(1, Math.min(INDENT, (treeWidth * 0.5) / deepest));
+  const marks = ticks(from, to, Math.max(2, Math.floor((width - treeWidth) / 110)));
+  const place = (mark: number) => `${((mark - from) / (to - from)) * 100}%`;
+
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => LINE_HEIGHT,
+    overscan: 20,
+  });
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) => setWidth(entry!.contentRect.width));
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, []);
+  const { selected } = props;
+  useEffect(() => {
+    const at = rows.findIndex(
+      (row) => row.span.span_id === selected || row.server?.span_id === selected,
+    );
+    if (at >= 0) virtual.scrollToIndex(at, { align: "auto" });
+    // Only when the choice changes: not whenever lines move.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [selected]);
+
+  const chooseShare = (next: number) => {
+    const bounded = Math.min(0.75, Math.max(0.2, next));
+    setShare(bounded);
+    try {
+      localStorage.setItem(KEY, String(bounded));
+    } catch {
+      // It holds for this page.
+    }
+  };
+  return (
+    <>
+      <div className="ruler" style={{ "--tree": `${treeWidth}px` } as CSSProperties}>
+        <div className="head">
+          Service and operation
+          <div
+            className="grip"
+            role="separator"
+            aria-orientation="vertical"
+            aria-label="Width of the tree"
+            aria-valuenow={Math.round(share * 100)}
+            tabIndex={0}
+            onKeyDown={(event) => {
+              if (event.key === "ArrowLeft") chooseShare(share - 0.02);
+              else if (event.key === "ArrowRight") chooseShare(share + 0.02);
+              else return;
+              event.stopPropagation();
+              event.preventDefault();
+            }}
+            onPointerDown={(event) => event.currentTarget.setPointerCapture(event.pointerId)}
+            onPointerMove={(event) => {
+              if (!event.currentTarget.hasPointerCapture(event.pointerId)) return;
+              chooseShare((event.clientX - box.current!.getBoundingClientRect().left) / width);
+            }}
+          />
+        </div>
+        <div className="ticks" aria-hidden="true">
+          {marks.map((mark) => (
+            <span key={mark} style={{ left: place(mark) }}>
+              {formatDuration(mark)}
+            </span>
+          ))}
+        </div>
+      </div>
+      <div
+        className="lines"
+        ref={box}
+        style={{ "--tree": `${treeWidth}px` } as CSSProperties}
+        role="tree"
+        aria-label="Spans of the trace"
+        aria-activedescendant={selected ? `span-${selected}` : undefined}
+        tabIndex={0}
+        data-testid="tree"
+        data-rows={rows.length}
+      >
+        <div className="rows" role="presentation" style={{ height: virtual.getTotalSize() }}>
+          <div className="grid" aria-hidden="true">
+            {marks.map((mark) => (
+              <i key={mark} style={{ left: place(mark) }} />
+            ))}
+          </div>
+          {virtual.getVirtualItems().map((item) => {
+            const { span, server } = rows[item.index]!;
+            return (
+              <Line
+                key={span.span_id}
+                tree={tree}
+                rows={rows}
+                at={item.index}
+                top={item.start}
+                indent={indent}
+                from={from}
+                to={to}
+                selected={
+                  selected !== null && (span.span_id === selected || server?.span_id === selected)
+                }
+                onSelect={props.onSelect}
+                onToggle={props.onToggle}
+              />
+            );
+          })}
+        </div>
+      </div>
+    </>
+  );
+}
+
+function storedShare(): number {
+  try {
+    const stored = Number(localStorage.getItem(KEY));
+    return stored >= 0.2 && stored <= 0.75 ? stored : 0.42;
+  } catch {
+    return 0.42;
+  }
+}

@@ -1,0 +1,44 @@
+/** What of a trace is shown, as its address says. */
+import { setParams } from "../../app/router";
+
+/** More collapsed spans than these are not kept in the address. */
+const MOST_CLOSED = 60;
+
+export interface Shown {
+  selected: string | null;
+  filter: string;
+  merge: boolean;
+  closed: ReadonlySet<string>;
+  /** The part of the trace's time that is shown, as shares of it. */
+  zoom: readonly [from: number, to: number];
+}
+
+export const WHOLE: Shown["zoom"] = [0, 1];
+
+export function readShown(params: URLSearchParams): Shown {
+  const zoom = /^([01]?\.?\d*)-([01]?\.?\d*)$/.exec(params.get("zoom") ?? "");
+  const from = Number(zoom?.[1] ?? 0);
+  const to = Number(zoom?.[2] ?? 1);
+  return {
+    selected: params.get("span"),
+    filter: params.get("q") ?? "",
+    merge: params.get("merge") === "1",
+    closed: new Set((params.get("closed") ?? "").split(",").filter(Boolean)),
+    zoom: from >= 0 && to <= 1 && to - from > 1e-7 && to - from < 1 ? [from, to] : WHOLE,
+  };
+}
+
+export const select = (id: string | null) => setParams({ span: id });
+export const setFilter = (filter: string) => setParams({ q: filter });
+export const setMerge = (merge: boolean) => setParams({ merge: merge ? "1" : null });
+
+export function setZoom([from, to]: Shown["zoom"]): void {
+  const whole = from <= 0 && to >= 1;
+  const text = (share: number) => String(Number(share.toFixed(7)));
+  setParams({ zoom: whole ? null : `${text(from)}-${text(to)}` });
+}
+
+/** The address for these collapsed spans, or null where they are too many for one. */
+export function closedText(closed: ReadonlySet<string>): string | null {
+  return closed.size > MOST_CLOSED ? null : [...closed].join(",");
+}

@@ -1,0 +1,25 @@
+import type { ReactNode } from "react";
+import { ApiError } from "../api/client";
+
+/** What a page says when it has nothing to show: why, and what to do. */
+export function Blank(props: { title: string; busy?: boolean; children?: ReactNode }) {
+  return (
+    <div className="blank" role="status" data-testid="blank">
+      {props.busy && <div className="spinner" />}
+      <h2>{props.title}</h2>
+      {props.children}
+    </div>
+  );
+}
+
+/** What went wrong, as the server or the browser said. */
+export function Failure({ error }: { error: Error }) {
+  return (
+    <div className="notice error" role="alert" data-testid="failure">
+      <div>
+        <b>{error instanceof ApiError ? error.title : "Something broke in this page"}</b>
+        <div>{error.message}</div>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,11 @@
+import { useEffect, useState } from "react";
+
+/** The time of day, in milliseconds, told anew every so often. */
+export function useNow(everyMilliseconds = 1000): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), everyMilliseconds);
+    return () => clearInterval(timer);
+  }, [everyMilliseconds]);
+  return now;
+}
