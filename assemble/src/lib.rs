@@ -1,25 +1,16 @@
 //! Rows to traces: which span hangs under which, why, and how surely.
 //!
-//! Pure functions over rows; no IO. [`Window`] does it as rows stream in,
-//! [`assemble_all`] for rows that were found later, with [`Expansion`] saying
-//! which further rows to look for; [`Trace`] is the tree that comes of it.
-//! The rules that make links stand in one table, [`RULES`].
+//! Pure functions over rows; no IO. [`Window`] does it as rows stream in;
+//! [`Expansion`] says which further rows to look for when a trace is asked
+//! for, and [`Trace`] is the tree that comes of them. Both use the same table
+//! of parent rules, in [`links`].
 
-mod index;
-mod multi;
-mod parents;
-mod read;
-mod resolve;
-mod row;
+mod links;
 mod search;
 mod tree;
 mod window;
 
-#[cfg(test)]
-mod testing;
-
-pub use parents::{RULES, Rule};
-pub use row::{Prior, Row};
-pub use search::{Expansion, MAX_ROUNDS, SearchKey, assemble_all};
+pub use links::{Link, links, rule_names};
+pub use search::{Expansion, MAX_ROUNDS, SearchKey};
 pub use tree::{Node, Trace};
-pub use window::{Window, WindowConfig, WindowCounters};
+pub use window::{Window, WindowConfig, WindowCounters, trace_id};
