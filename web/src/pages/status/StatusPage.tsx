@@ -1,3 +1,127 @@
+import type { ReactNode } from "react";
+import { useStatus } from "../../api/queries";
+import type { Status } from "../../api/types";
+import { formatDuration } from "../../model/duration";
+import { figures } from "../../model/figures";
+import type { Figure } from "../../model/figures";
+import { plural } from "../../model/number";
+import { Blank, Failure } from "../../parts/Blank";
+
+const AGENT_STATES = {
+  running: ["running", "ok"],
+  off: ["off", "warn"],
+  remote: ["on other machines", ""],
+} as const;
+
 export function StatusPage() {
-  return null;
+  const status = useStatus();
+  if (status.isError) {
+    return (
+      <main className="page">
+        <div className="status">
+          <Failure error={status.error} />
+        </div>
+      </main>
+    );
+  }
+  if (!status.data) return <Blank title="Asking the server" busy />;
+  return (
+    <main className="page">
+      <Report status={status.data} />
+    </main>
+  );
+}
+
+function Report({ status }: { status: Status }) {
+  const { counters, reason, state, hook, ...facts } = status.agent;
+  const { counters: storeCounters, warnings: storeWarnings, ...store } = status.store ?? {};
+  const warnings = [
+    ...new Set([...status.warnings, ...(Array.isArray(storeWarnings) ? storeWarnings : [])]),
+  ] as string[];
+  const [stateName, stateClass] = AGENT_STATES[state] ?? [state, ""];
+  return (
+    <div className="status" data-testid="status" data-agent={state}>
+      <div className="status-head">
+        <h1>Spanwise {status.version}</h1>
+        <span className="quiet">up for {formatDuration(status.uptime_seconds * 1e9)}</span>
+      </div>
+      <div className="status-notices">
+        {warnings.map((warning) => (
+          <div key={warning} className="notice warn" role="status">
+            {warning}
+          </div>
+        ))}
+        {warnings.length === 0 && <div className="notice">Nothing needs your attention.</div>}
+      </div>
+      <div className="status-cards">
+        <Card title="Agent" badge={<span className={`badge ${stateClass}`}>{stateName}</span>}>
+          {reason && <p>{reason}</p>}
+          {state === "off" && (
+            <p>
+              Without it only spans that applications send are seen. <code>spanwise doctor</code>{" "}
+              tells what this kernel allows.
+            </p>
+          )}
+          <Table list={figures({ ...(hook ? { hook } : {}), ...facts })} />
+          <Counters list={figures(counters)} what="Agent counters" />
+        </Card>
+        <Card title="Store">
+          <Table list={figures(store)} />
+          <Counters list={figures(storeCounters)} what="Store counters" />
+        </Card>
+        <Card title="Ingest">
+          <Counters list={figures(status.ingest)} what="Ingest counters" />
+        </Card>
+        <Card title="Server">
+          <Table list={figures(status.server)} />
+        </Card>
+      </div>
+    </div>
+  );
+}
+
+function Card(props: { title: string; badge?: ReactNode; children: ReactNode }) {
+  return (
+    <section className="card" aria-label={props.title}>
+      <h2>
+        {props.title}
+        {props.badge}
+      </h2>
+      {props.children}
+    </section>
+  );
+}
+
+/** Counters, with what was lost first: that is why one looks. */
+function Counters({ list, what }: { list: readonly Figure[]; what: string }) {
+  const lost = list.filter((one) => one.lost);
+  if (list.length === 0) return null;
+  return (
+    <>
+      <h3 title={what}>
+        {lost.length === 0
+          ? "Counters · nothing lost"
+          : `Counters · ${plural(lost.length, "kind")} of loss`}
+      </h3>
+      <Table list={[...lost, ...list.filter((one) => !one.lost)]} />
+    </>
+  );
+}
+
+function Table({ list }: { list: readonly Figure[] }) {
+  if (list.length === 0) return null;
+  return (
+    <table>
+      <tbody>
+        {list.map((one) => (
+          <tr key={one.key} className={one.lost ? "lost" : ""} data-key={one.key}>
+            <th scope="row" title={one.key}>
+              {one.name}
+            </th>
+            <td>{one.text}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
 }

@@ -1,0 +1,55 @@
+/** Figures that the server reports, whatever it reports: named, with units, losses apart. */
+import { formatDuration } from "./duration";
+import { formatBytes, formatCount, plainName } from "./number";
+import { formatTime } from "./time";
+
+export interface Figure {
+  key: string;
+  name: string;
+  text: string;
+  /** A count of something that was lost, refused or broken, and it is not zero. */
+  lost: boolean;
+}
+
+const LOSS =
+  /drop|lost|loss|refus|reject|full|evict|torn|broken|corrupt|fail|error|unpars|overflow|too_large|too_many|skipped|truncat|without|missed|expired|invalid|duplicate|given_up|repair/;
+
+function text(key: string, value: unknown): string {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  const number =
+    typeof value === "number" ? value : /^-?\d+$/.test(String(value)) ? Number(value) : null;
+  if (number !== null) {
+    if (key.endsWith("_unix_nano"))
+      return number === 0 ? "–" : formatTime(number / 1e6, Date.now());
+    if (key.endsWith("_nano")) return formatDuration(number);
+    if (key.endsWith("_seconds")) return formatDuration(number * 1e9);
+    if (key.endsWith("bytes")) return formatBytes(number);
+    return Number.isInteger(number) ? formatCount(number) : String(number);
+  }
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** A JSON object, or a list of pairs, as figures; objects within are flattened. */
+export function figures(source: unknown, prefix = ""): Figure[] {
+  const entries: [string, unknown][] = Array.isArray(source)
+    ? source.filter((one): one is [string, unknown] => Array.isArray(one) && one.length === 2)
+    : typeof source === "object" && source !== null
+      ? Object.entries(source)
+      : [];
+  return entries.flatMap(([key, value]) => {
+    const path = prefix === "" ? key : `${prefix}_${key}`;
+    const nested = typeof value === "object" && value !== null;
+    if (nested && (!Array.isArray(value) || value.every((one) => Array.isArray(one)))) {
+      return figures(value, path);
+    }
+    return [
+      {
+        key: path,
+        name: plainName(path),
+        text: text(path, value),
+        lost: LOSS.test(path) && Number(value) > 0,
+      },
+    ];
+  });
+}
