@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayBuilder, FixedSizeBinaryBuilder, Float32Builder, Int32Builder, Int64Builder, ListBuilder,
-    MapBuilder, MapFieldNames, RecordBatch, StringBuilder, StringDictionaryBuilder, StructBuilder,
-    UInt8Builder, UInt16Builder, UInt32Builder, UInt64Builder,
+    Array, ArrayBuilder, FixedSizeBinaryBuilder, Float32Builder, Int32Builder, Int64Builder,
+    ListBuilder, MapBuilder, MapFieldNames, RecordBatch, StringBuilder, StringDictionaryBuilder,
+    StructBuilder, UInt8Builder, UInt16Builder, UInt32Builder, UInt64Builder,
 };
 use arrow::datatypes::{Field, Int32Type};
 
@@ -261,7 +261,13 @@ impl SpanBatchBuilder {
     pub fn finish(&mut self) -> Result<RecordBatch, ModelError> {
         self.rows = 0;
         macro_rules! columns {
-            ($($field:ident),+ $(,)?) => { vec![$(Arc::new(self.$field.finish()) as _),+] };
+            ($($field:ident),+ $(,)?) => { vec![$({
+                // Builders start with room for a thousand values: without this
+                // a batch of one span takes 380 kB, and batches are kept.
+                let mut column = self.$field.finish();
+                column.shrink_to_fit();
+                Arc::new(column) as _
+            }),+] };
         }
         let columns = columns![
             trace_id,

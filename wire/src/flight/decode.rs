@@ -234,7 +234,7 @@ impl PutDecoder {
 /// The body at an address that Arrow can use as it is; copied where a message
 /// left it at another.
 fn aligned(body: Bytes) -> Buffer {
-    if body.as_ptr().align_offset(64) == 0 {
+    if body.as_ptr().align_offset(align_of::<i64>()) == 0 {
         Buffer::from(body)
     } else {
         Buffer::from(body.as_ref())

@@ -2,10 +2,10 @@
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
-use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{
     DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions,
 };
+use arrow::ipc::{CompressionType, MetadataVersion};
 use arrow_flight::{FlightData, FlightDescriptor};
 use bytes::Bytes;
 use spanwise_model::schema::span_schema;
@@ -15,6 +15,10 @@ use super::{Origin, PutMetadata};
 /// Fast enough for the traced host; higher levels gain little on buffers of
 /// some kilobytes.
 const ZSTD_LEVEL: i32 = 1;
+
+/// What the columns' widest values need; Arrow's usual 64 would be mostly
+/// padding, as a batch has some hundred buffers.
+const ALIGNMENT: usize = 8;
 
 /// Turns batches into messages. Keeps its compressor between batches.
 pub struct Encoder {
@@ -51,7 +55,7 @@ impl Encoder {
     pub fn new() -> Result<Self, ArrowError> {
         Ok(Self {
             generator: IpcDataGenerator::default(),
-            options: IpcWriteOptions::default()
+            options: IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)?
                 .try_with_compression(Some(CompressionType::ZSTD))?
                 .try_with_compression_level(Some(ZSTD_LEVEL))?,
             context: IpcWriteContext::default(),

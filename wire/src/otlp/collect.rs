@@ -40,9 +40,9 @@ pub struct Rejections {
 impl Rejections {
     /// Reasons that occur, as counter names.
     pub const REASONS: &'static [&'static str] = &[
-        Invalid::TraceId.name(),
-        Invalid::SpanId.name(),
-        Invalid::ParentSpanId.name(),
+        Invalid::Trace.name(),
+        Invalid::Span.name(),
+        Invalid::Parent.name(),
         MALFORMED,
         TOO_LARGE,
     ];

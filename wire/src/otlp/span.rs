@@ -14,21 +14,21 @@ use super::known::Known;
 use super::resource::{ResourceFacts, ScopeFacts};
 use super::value::attributes;
 
-/// Why a span is not taken.
+/// Which id makes that a span is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Invalid {
-    TraceId,
-    SpanId,
-    ParentSpanId,
+    Trace,
+    Span,
+    Parent,
 }
 
 impl Invalid {
     /// Its counter's name.
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::TraceId => "invalid_trace_id",
-            Self::SpanId => "invalid_span_id",
-            Self::ParentSpanId => "invalid_parent_span_id",
+            Self::Trace => "invalid_trace_id",
+            Self::Span => "invalid_span_id",
+            Self::Parent => "invalid_parent_span_id",
         }
     }
 }
@@ -39,8 +39,8 @@ pub(super) fn to_row(
     resource: &ResourceFacts,
     scope: &ScopeFacts,
 ) -> Result<(Span, u64), Invalid> {
-    let trace_id = TraceId::from_bytes(&span.trace_id).ok_or(Invalid::TraceId)?;
-    let span_id = SpanId::from_bytes(&span.span_id).ok_or(Invalid::SpanId)?;
+    let trace_id = TraceId::from_bytes(&span.trace_id).ok_or(Invalid::Trace)?;
+    let span_id = SpanId::from_bytes(&span.span_id).ok_or(Invalid::Span)?;
     let parent_span_id = parent(&span.parent_span_id)?;
     let kind = kind(span.kind);
     let start_unix_nano = nanoseconds(span.start_time_unix_nano);
@@ -107,7 +107,7 @@ fn parent(bytes: &[u8]) -> Result<Option<SpanId>, Invalid> {
     match bytes.len() {
         // All zero stands for none, too: some senders fill the field always.
         0 | SpanId::LEN => Ok(SpanId::from_bytes(bytes)),
-        _ => Err(Invalid::ParentSpanId),
+        _ => Err(Invalid::Parent),
     }
 }
 

@@ -1,0 +1,154 @@
+//! A sink that remembers, and receivers on free ports.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use async_trait::async_trait;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use parking_lot::Mutex;
+use spanwise_ingest::{Ingest, Limits, Origin, Refused, Sink};
+use spanwise_model::SpanBatch;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// What a store would hold: it outlives the server before it.
+#[derive(Default)]
+pub struct Memory {
+    pub batches: Mutex<Vec<(Option<Origin>, RecordBatch)>>,
+    pub origins: Mutex<HashSet<Origin>>,
+    pub duplicates: Mutex<u64>,
+    pub full: AtomicBool,
+    /// Time that a batch takes.
+    pub delay: Mutex<Duration>,
+}
+
+#[async_trait]
+impl Sink for Memory {
+    async fn accept(&self, batch: RecordBatch, origin: Option<Origin>) -> Result<(), Refused> {
+        let delay = *self.delay.lock();
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        if self.full.load(Ordering::SeqCst) {
+            return Err(Refused {
+                reason: "the data directory is full; free some space".to_owned(),
+                retry_after: Duration::from_millis(50),
+            });
+        }
+        if origin.is_some_and(|origin| !self.origins.lock().insert(origin)) {
+            *self.duplicates.lock() += 1;
+            return Ok(());
+        }
+        self.batches.lock().push((origin, batch));
+        Ok(())
+    }
+}
+
+impl Memory {
+    /// Operations of all spans, in the order in which they came.
+    pub fn operations(&self) -> Vec<String> {
+        let batches = self.batches.lock();
+        batches
+            .iter()
+            .flat_map(|(_, batch)| {
+                let batch = SpanBatch::try_from(batch.clone()).unwrap();
+                batch.spans().map(|span| span.unwrap().operation).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+}
+
+pub struct Server {
+    pub ingest: Ingest,
+    pub grpc: SocketAddr,
+    pub http: SocketAddr,
+    stop: Vec<oneshot::Sender<()>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    pub async fn start(sink: Arc<Memory>, limits: Limits) -> Self {
+        Self::start_at(sink, limits, "127.0.0.1:0".parse().unwrap()).await
+    }
+
+    /// Receivers whose gRPC port is this one.
+    pub async fn start_at(sink: Arc<Memory>, limits: Limits, grpc: SocketAddr) -> Self {
+        let ingest = Ingest::new(sink, limits);
+        let grpc_listener = TcpListener::bind(grpc).await.unwrap();
+        let http_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (grpc, http) =
+            (grpc_listener.local_addr().unwrap(), http_listener.local_addr().unwrap());
+        let (stop_grpc, stopped_grpc) = oneshot::channel::<()>();
+        let (stop_http, stopped_http) = oneshot::channel::<()>();
+        let serve_grpc = ingest.clone();
+        let serve_http = ingest.clone();
+        let tasks = vec![
+            tokio::spawn(async move {
+                let stopped = async { drop(stopped_grpc.await) };
+                serve_grpc.serve_grpc(grpc_listener, stopped).await.unwrap();
+            }),
+            tokio::spawn(async move {
+                let stopped = async { drop(stopped_http.await) };
+                serve_http.serve_http(http_listener, stopped).await.unwrap();
+            }),
+        ];
+        Self { ingest, grpc, http, stop: vec![stop_grpc, stop_http], tasks }
+    }
+
+    /// Ends it as a signal would.
+    pub async fn stop(self) {
+        drop(self.stop);
+        for task in self.tasks {
+            task.await.unwrap();
+        }
+    }
+
+    pub fn counter(&self, name: &str) -> u64 {
+        self.ingest.status().counters[name]
+    }
+}
+
+/// A request with as many spans, the operations of which are numbers.
+pub fn request(spans: u64) -> ExportTraceServiceRequest {
+    let spans = (1..=spans)
+        .map(|number| Span {
+            trace_id: vec![1; 16],
+            span_id: number.to_be_bytes().to_vec(),
+            name: number.to_string(),
+            ..Default::default()
+        })
+        .collect();
+    let service = KeyValue {
+        key: "service.name".into(),
+        value: Some(AnyValue { value: Some(Value::StringValue("shop".into())) }),
+        ..Default::default()
+    };
+    ExportTraceServiceRequest {
+        resource_spans: vec![ResourceSpans {
+            resource: Some(Resource { attributes: vec![service], ..Default::default() }),
+            scope_spans: vec![ScopeSpans { spans, ..Default::default() }],
+            ..Default::default()
+        }],
+    }
+}
+
+/// Waits until something is so, for at most ten seconds.
+pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
+    for _ in 0..1000 {
+        if so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("not within ten seconds: {what}");
+}

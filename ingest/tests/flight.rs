@@ -1,0 +1,323 @@
+//! The agent's sender against the receiver, with all that may go wrong between.
+
+mod common;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow_flight::FlightData;
+use arrow_flight::flight_service_client::FlightServiceClient;
+use common::{Memory, Server, until};
+use serde_json::json;
+use spanwise_ingest::Limits;
+use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder, SpanId};
+use spanwise_wire::flight::{
+    Encoder, FlightSender, Origin, SenderConfig, SenderError, schema_message,
+};
+use tonic::Code;
+
+fn batch(numbers: std::ops::Range<u64>) -> RecordBatch {
+    let mut builder = SpanBatchBuilder::new();
+    for number in numbers {
+        builder.push(&Span::new(
+            SpanId::from_u64(number + 1).unwrap(),
+            Capture::ServerProcess,
+            Kind::Server,
+            "cart",
+            number.to_string(),
+            0,
+            1,
+        ));
+    }
+    builder.finish().unwrap()
+}
+
+fn sender(server: SocketAddr) -> FlightSender {
+    FlightSender::spawn(SenderConfig {
+        shortest_pause: Duration::from_millis(20),
+        longest_pause: Duration::from_millis(200),
+        ..SenderConfig::new(format!("http://{server}"))
+    })
+    .unwrap()
+}
+
+fn numbers(range: std::ops::Range<u64>) -> Vec<String> {
+    range.map(|number| number.to_string()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_arrive_in_order_and_facts_are_kept() {
+    let memory = Arc::new(Memory::default());
+    let server = Server::start(Arc::clone(&memory), Limits::default()).await;
+    let sender = sender(server.grpc);
+    sender.set_facts(&json!({"host": "h1", "hook": "sock-length"}));
+    for start in (0..1000).step_by(50) {
+        sender.send(&batch(start..start + 50));
+    }
+    until("all are acknowledged", || sender.counters().spans_acknowledged == 1000).await;
+    assert_eq!(memory.operations(), numbers(0..1000));
+
+    sender.set_facts(&json!({"host": "h1", "hook": "sys-exit"}));
+    until("new facts arrive", || server.ingest.status().agents[0].facts["hook"] == "sys-exit")
+        .await;
+    let status = server.ingest.status();
+    let agent = &status.agents[0];
+    assert_eq!((agent.batches, agent.spans, agent.last_sequence), (20, 1000, 20));
+    assert!(agent.connected);
+    assert_eq!(status.flight_streams, 1);
+
+    let counters = sender.shutdown(Duration::from_secs(5)).await;
+    assert_eq!((counters.spans_dropped(), counters.connections), (0, 1));
+    until("the stream is closed", || server.ingest.status().flight_streams == 0).await;
+    assert!(!server.ingest.status().agents[0].connected);
+    sender.send(&batch(0..3));
+    assert_eq!(sender.counters().spans_dropped_shutdown, 3);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_server_loses_nothing_acknowledged_and_keeps_nothing_twice() {
+    let memory = Arc::new(Memory::default());
+    // Batches take a while, so that the server goes away with some on the way.
+    *memory.delay.lock() = Duration::from_millis(3);
+    let mut server = Server::start(Arc::clone(&memory), Limits::default()).await;
+    let address = server.grpc;
+    let sender = sender(address);
+    let feeding = tokio::spawn({
+        let sender = sender.clone();
+        async move {
+            for number in 0..400 {
+                sender.send(&batch(number..number + 1));
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+    });
+    for round in 1..=3 {
+        let some = round * 40;
+        until("some arrive", || sender.counters().spans_acknowledged > some).await;
+        let acknowledged = sender.counters().spans_acknowledged;
+        server.stop().await;
+        assert!(memory.operations().len() as u64 >= acknowledged);
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        server = Server::start_at(Arc::clone(&memory), Limits::default(), address).await;
+    }
+    feeding.await.unwrap();
+    let counters = sender.shutdown(Duration::from_secs(20)).await;
+    assert_eq!((counters.spans_acknowledged, counters.spans_dropped()), (400, 0), "{counters:?}");
+    assert!(counters.connections >= 4, "{counters:?}");
+    // Each once, in the order in which they were sent.
+    assert_eq!(memory.operations(), numbers(0..400));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unanswered_batch_comes_again_under_the_same_name() {
+    // A server that is killed after it stored a batch and before it said so:
+    // the first attempt is answered by nobody.
+    let memory = Arc::new(Memory::default());
+    *memory.delay.lock() = Duration::from_millis(300);
+    let limits = Limits { drain_time: Duration::from_millis(10), ..Limits::default() };
+    let first = Server::start(Arc::clone(&memory), limits).await;
+    let address = first.grpc;
+    let proxy = Proxy::start(address).await;
+    let sender = sender(proxy.address);
+    sender.send(&batch(0..5));
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    // The line breaks while the batch is being stored.
+    proxy.cut();
+    until("it is stored", || memory.operations().len() == 5).await;
+    *memory.delay.lock() = Duration::ZERO;
+    until("it is acknowledged", || sender.counters().spans_acknowledged == 5).await;
+    assert_eq!(memory.operations().len(), 5);
+    assert_eq!(*memory.duplicates.lock(), 1);
+    sender.shutdown(Duration::from_secs(1)).await;
+    first.stop().await;
+}
+
+/// A line between sender and server that can be cut.
+struct Proxy {
+    address: SocketAddr,
+    cut: tokio::sync::watch::Sender<u64>,
+}
+
+impl Proxy {
+    async fn start(to: SocketAddr) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (cut, cuts) = tokio::sync::watch::channel(0);
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let mut cuts = cuts.clone();
+                cuts.mark_unchanged();
+                tokio::spawn(async move {
+                    let mut far = tokio::net::TcpStream::connect(to).await.unwrap();
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        _ = cuts.changed() => {}
+                    }
+                });
+            }
+        });
+        Self { address, cut }
+    }
+
+    fn cut(&self) {
+        self.cut.send_modify(|count| *count += 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_no_server_memory_is_bounded_and_the_newest_are_dropped() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let sender = FlightSender::spawn(SenderConfig {
+        queue_bytes: 100_000,
+        shortest_pause: Duration::from_millis(20),
+        longest_pause: Duration::from_millis(100),
+        ..SenderConfig::new(format!("http://{address}"))
+    })
+    .unwrap();
+    for start in (0..10_000).step_by(100) {
+        sender.send(&batch(start..start + 100));
+        assert!(sender.counters().queue_bytes <= 100_000);
+    }
+    let counters = sender.counters();
+    assert_eq!(counters.spans_offered, 10_000);
+    assert!(counters.spans_dropped_queue_full > 0);
+    assert_eq!(counters.spans_dropped_queue_full + counters.queue_spans, 10_000);
+    until("it tries", || sender.counters().connections_failed > 1).await;
+
+    // When the server comes, what waited is delivered: the oldest.
+    let memory = Arc::new(Memory::default());
+    let server = Server::start_at(Arc::clone(&memory), Limits::default(), address).await;
+    until("the queue is empty", || sender.counters().queue_batches == 0).await;
+    assert_eq!(memory.operations(), numbers(0..counters.queue_spans));
+    sender.shutdown(Duration::from_secs(1)).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_without_server_ends_in_time_and_counts() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let sender = sender(address);
+    sender.send(&batch(0..7));
+    let began = std::time::Instant::now();
+    let counters = sender.shutdown(Duration::from_millis(100)).await;
+    assert!(began.elapsed() < Duration::from_secs(2));
+    assert_eq!(counters.spans_dropped_shutdown, 7);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_store_is_waited_for() {
+    let memory = Arc::new(Memory::default());
+    memory.full.store(true, Ordering::SeqCst);
+    let server = Server::start(Arc::clone(&memory), Limits::default()).await;
+    let sender = sender(server.grpc);
+    for number in 0..10 {
+        sender.send(&batch(number..number + 1));
+    }
+    until("it is refused twice", || sender.counters().refusals >= 2).await;
+    assert!(memory.operations().is_empty());
+    memory.full.store(false, Ordering::SeqCst);
+    until("all arrive", || sender.counters().spans_acknowledged == 10).await;
+    assert_eq!(memory.operations(), numbers(0..10));
+    let counters = sender.shutdown(Duration::from_secs(1)).await;
+    // A refusal does not cost the connection.
+    assert_eq!(counters.connections, 1);
+    assert!(server.counter("flight_batches_refused") >= 2);
+    server.stop().await;
+}
+
+async fn put_raw(server: &Server, messages: Vec<FlightData>) -> tonic::Status {
+    let address = format!("http://{}", server.grpc);
+    let channel = tonic::transport::Endpoint::from_shared(address).unwrap().connect().await;
+    let mut client = FlightServiceClient::new(channel.unwrap());
+    let messages = futures::stream::iter(messages);
+    let mut replies = match client.do_put(messages).await {
+        Ok(response) => response.into_inner(),
+        Err(status) => return status,
+    };
+    loop {
+        match replies.message().await {
+            Ok(Some(_)) => {}
+            Ok(None) => return tonic::Status::ok(""),
+            Err(status) => return status,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_stream_ends_alone() {
+    let memory = Arc::new(Memory::default());
+    let server = Server::start(Arc::clone(&memory), Limits::default()).await;
+    let good = sender(server.grpc);
+    good.send(&batch(0..1));
+    until("one arrives", || memory.operations().len() == 1).await;
+
+    let garbage = FlightData::new().with_data_header(vec![7; 100]).with_data_body(vec![9; 100]);
+    let status = put_raw(&server, vec![schema_message(), garbage]).await;
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert!(status.message().contains("malformed Flight message"), "{status}");
+    let origin = Origin { source: [3; 16], sequence: 1 };
+    let mut cut = Encoder::new().unwrap().encode(&batch(0..100), origin).unwrap().messages;
+    let last = cut.last_mut().unwrap();
+    last.data_body.truncate(last.data_body.len() / 2);
+    cut.insert(0, schema_message());
+    let status = put_raw(&server, cut).await;
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert_eq!(server.counter("flight_streams_malformed"), 2);
+
+    good.send(&batch(1..2));
+    until("another arrives", || memory.operations().len() == 2).await;
+    assert_eq!(good.counters().connections, 1);
+    good.shutdown(Duration::from_secs(1)).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_the_server_cannot_take_is_dropped_and_the_next_ones_are_not() {
+    let memory = Arc::new(Memory::default());
+    let mut limits = Limits::default();
+    limits.flight.batch_bytes = 100_000;
+    let server = Server::start(Arc::clone(&memory), limits).await;
+    let sender = sender(server.grpc);
+    sender.send(&batch(0..2));
+    sender.send(&batch(2..3000));
+    sender.send(&batch(3000..3002));
+    until("the small ones arrive", || sender.counters().spans_acknowledged == 4).await;
+    assert_eq!(sender.counters().spans_dropped_rejected, 2998);
+    assert_eq!(memory.operations(), ["0", "1", "3000", "3001"]);
+    sender.shutdown(Duration::from_secs(1)).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_are_bounded() {
+    let limits = Limits { flight_streams: 1, ..Limits::default() };
+    let server = Server::start(Arc::default(), limits).await;
+    let one = sender(server.grpc);
+    one.send(&batch(0..1));
+    until("one is there", || one.counters().spans_acknowledged == 1).await;
+    let two = sender(server.grpc);
+    two.send(&batch(0..1));
+    until("the other is refused", || two.counters().refusals > 0).await;
+    assert!(server.counter("flight_streams_refused") > 0);
+    one.shutdown(Duration::from_secs(1)).await;
+    until("then it is taken", || two.counters().spans_acknowledged == 1).await;
+    two.shutdown(Duration::from_secs(1)).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn addresses_that_are_none_are_said_so() {
+    for server in ["", "127.0.0.1:4317", "https://h:4317", "http://", "not an address"] {
+        let error = FlightSender::spawn(SenderConfig::new(server)).err();
+        assert!(matches!(error, Some(SenderError::Address { .. })), "{server:?}: {error:?}");
+    }
+}

@@ -1,0 +1,246 @@
+//! OTLP over HTTP on a real socket.
+
+mod common;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::{Memory, Server, request};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+use prost::Message;
+use spanwise_ingest::Limits;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const PROTOBUF: (&str, &str) = ("content-type", "application/x-protobuf");
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+struct Answer {
+    status: u16,
+    headers: http::HeaderMap,
+    body: Bytes,
+}
+
+impl Answer {
+    fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+async fn post(server: &Server, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
+    let mut request = http::Request::post(format!("http://{}{path}", server.http));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let response = client.request(request.body(Full::new(Bytes::from(body))).unwrap()).await;
+    let (parts, body) = response.unwrap().into_parts();
+    Answer {
+        status: parts.status.as_u16(),
+        headers: parts.headers,
+        body: body.collect().await.unwrap().to_bytes(),
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+const JSON_SPAN: &str = r#"{"resourceSpans":[{"scopeSpans":[{"spans":[
+    {"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","name":"j"},
+    {"traceId":"5b8efff798038103d269b633813fc60c","spanId":"ee","name":"bad"}]}]}]}"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_encoding_arrives() {
+    let memory = Arc::new(Memory::default());
+    let server = Server::start(Arc::clone(&memory), Limits::default()).await;
+    let body = request(2).encode_to_vec();
+    let zstd = zstd::stream::encode_all(body.as_slice(), 3).unwrap();
+    for (headers, body) in [
+        (vec![PROTOBUF], body.clone()),
+        (vec![PROTOBUF, ("content-encoding", "gzip")], gzip(&body)),
+        (vec![PROTOBUF, ("content-encoding", "zstd")], zstd),
+        (vec![PROTOBUF, ("content-encoding", "identity")], body),
+    ] {
+        let answer = post(&server, "/v1/traces", &headers, body).await;
+        assert_eq!(answer.status, 200, "{headers:?}");
+        assert_eq!(answer.headers["content-type"], "application/x-protobuf");
+        let response = ExportTraceServiceResponse::decode(answer.body).unwrap();
+        assert_eq!(response.partial_success, None);
+    }
+    let json = [("content-type", "application/json; charset=utf-8")];
+    let answer = post(&server, "/v1/traces", &json, JSON_SPAN.into()).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.json()["partialSuccess"]["rejectedSpans"], "1");
+    assert_eq!(memory.operations(), ["1", "2", "1", "2", "1", "2", "1", "2", "j"]);
+    assert_eq!(server.counter("otlp_spans_accepted"), 9);
+    assert_eq!(server.counter("spans_rejected_invalid_span_id"), 1);
+    assert_eq!(server.ingest.status().in_flight_bytes, 0);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_requests_are_told_what_is_wrong_and_hurt_nobody() {
+    let memory = Arc::new(Memory::default());
+    let server = Server::start(Arc::clone(&memory), Limits::default()).await;
+    let good = request(3).encode_to_vec();
+
+    // Wrong lengths, in the encoding of the request.
+    let answer = post(&server, "/v1/traces", &[PROTOBUF], good[..good.len() - 3].to_vec()).await;
+    assert_eq!(
+        (answer.status, &answer.headers["content-type"]),
+        (400, &PROTOBUF.1.parse().unwrap())
+    );
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    assert!(text.contains("resource_spans") || text.contains("bytes"), "{text}");
+    let answer = post(&server, "/v1/traces", &[JSON], b"{\"resourceSpans\":".to_vec()).await;
+    assert_eq!((answer.status, answer.json()["code"].as_i64()), (400, Some(3)));
+
+    // Garbage that is said to be compressed.
+    let encoded = [PROTOBUF, ("content-encoding", "gzip")];
+    assert_eq!(post(&server, "/v1/traces", &encoded, good.clone()).await.status, 400);
+    assert_eq!(server.counter("requests_malformed"), 3);
+
+    // Types and encodings that are not spoken.
+    let answer = post(&server, "/v1/traces", &[("content-type", "text/plain")], vec![1]).await;
+    assert_eq!(answer.status, 415);
+    assert!(answer.json()["message"].as_str().unwrap().contains("application/x-protobuf"));
+    let encoded = [PROTOBUF, ("content-encoding", "br")];
+    assert_eq!(post(&server, "/v1/traces", &encoded, good.clone()).await.status, 415);
+
+    // Other signals.
+    for path in ["/v1/logs", "/v1/metrics"] {
+        let answer = post(&server, path, &[JSON], b"{}".to_vec()).await;
+        assert_eq!(answer.status, 404);
+        assert!(answer.json()["message"].as_str().unwrap().contains("traces only"));
+    }
+
+    assert_eq!(post(&server, "/v1/traces", &[PROTOBUF], good).await.status, 200);
+    assert_eq!(memory.operations(), ["1", "2", "3"]);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_of_100_mb_is_refused_in_words() {
+    let memory = Arc::new(Memory::default());
+    let server = Server::start(Arc::clone(&memory), Limits::default()).await;
+    // A client that announces the length, and one that does not.
+    let answer = post(&server, "/v1/traces", &[PROTOBUF], vec![0; 100 << 20]).await;
+    assert_eq!(answer.status, 413);
+    assert!(String::from_utf8_lossy(&answer.body).contains("send smaller batches"));
+
+    let mut stream = TcpStream::connect(server.http).await.unwrap();
+    let head = "POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+                transfer-encoding: chunked\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let (mut reader, mut writer) = stream.into_split();
+    let writing = tokio::spawn(async move {
+        let chunk = [b"100000\r\n".as_slice(), &vec![b' '; 1 << 20], b"\r\n"].concat();
+        // The server may hang up before all is written.
+        for _ in 0..100 {
+            if writer.write_all(&chunk).await.is_err() {
+                break;
+            }
+        }
+    });
+    let mut answer = vec![0; 12];
+    reader.read_exact(&mut answer).await.unwrap();
+    assert_eq!(answer, b"HTTP/1.1 413");
+    drop(reader);
+    writing.await.unwrap();
+
+    assert_eq!(server.counter("requests_too_large"), 2);
+    assert!(memory.operations().is_empty());
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bomb_is_refused() {
+    let server = Server::start(Arc::default(), Limits::default()).await;
+    let zeros = vec![0; 80 << 20];
+    let zstd = zstd::stream::encode_all(zeros.as_slice(), 1).unwrap();
+    for (encoding, bomb) in [("gzip", gzip(&zeros)), ("zstd", zstd)] {
+        assert!(bomb.len() < 1 << 20);
+        let headers = [PROTOBUF, ("content-encoding", encoding)];
+        let answer = post(&server, "/v1/traces", &headers, bomb).await;
+        assert_eq!(answer.status, 413, "{encoding}");
+        assert!(String::from_utf8_lossy(&answer.body).contains("when decompressed"));
+    }
+    assert_eq!(server.ingest.status().in_flight_bytes, 0);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_store_says_when_to_come_again() {
+    let memory = Arc::new(Memory::default());
+    memory.full.store(true, Ordering::SeqCst);
+    let server = Server::start(Arc::clone(&memory), Limits::default()).await;
+    let answer = post(&server, "/v1/traces", &[JSON], JSON_SPAN.into()).await;
+    assert_eq!((answer.status, &answer.headers["retry-after"]), (429, &"1".parse().unwrap()));
+    let json = answer.json();
+    assert_eq!(json["code"], 8);
+    assert!(json["message"].as_str().unwrap().contains("free some space"));
+    assert_eq!(server.counter("requests_refused_store"), 1);
+    memory.full.store(false, Ordering::SeqCst);
+    assert_eq!(post(&server, "/v1/traces", &[JSON], JSON_SPAN.into()).await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_in_flight_is_bounded_and_counted() {
+    let memory = Arc::new(Memory::default());
+    *memory.delay.lock() = Duration::from_millis(500);
+    let limits = Limits { in_flight_bytes: 1_000_000, ..Limits::default() };
+    let server = Server::start(Arc::clone(&memory), limits).await;
+    let answer = post(&server, "/v1/traces", &[PROTOBUF], vec![0; 2_000_000]).await;
+    assert_eq!(answer.status, 429);
+    assert_eq!(server.counter("requests_refused_memory"), 1);
+    // Room is given back.
+    assert_eq!(server.ingest.status().in_flight_bytes, 0);
+    let small = request(1).encode_to_vec();
+    assert_eq!(post(&server, "/v1/traces", &[PROTOBUF], small).await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_and_silent_senders_are_let_go() {
+    let limits = Limits {
+        body_time: Duration::from_millis(200),
+        silence_time: Duration::from_millis(600),
+        connections: 2,
+        ..Limits::default()
+    };
+    let server = Server::start(Arc::default(), limits).await;
+
+    // Says nothing at all.
+    let mut silent = TcpStream::connect(server.http).await.unwrap();
+    // Begins a body and never ends it.
+    let mut slow = TcpStream::connect(server.http).await.unwrap();
+    let head = "POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+                content-length: 100\r\n\r\n{";
+    slow.write_all(head.as_bytes()).await.unwrap();
+    // One too many is closed at once.
+    let mut third = TcpStream::connect(server.http).await.unwrap();
+    assert_eq!(third.read(&mut [0; 16]).await.unwrap_or(0), 0);
+    assert_eq!(server.counter("connections_refused"), 1);
+
+    let mut answer = vec![0; 12];
+    slow.read_exact(&mut answer).await.unwrap();
+    assert_eq!(answer, b"HTTP/1.1 408");
+    drop(slow);
+    let mut nothing = [0; 16];
+    let closed = tokio::time::timeout(Duration::from_secs(5), silent.read(&mut nothing)).await;
+    assert_eq!(closed.unwrap().unwrap_or(0), 0);
+    common::until("both places are free", || server.counter("requests_timed_out") == 1).await;
+    let body = request(1).encode_to_vec();
+    assert_eq!(post(&server, "/v1/traces", &[PROTOBUF], body).await.status, 200);
+    server.stop().await;
+}
