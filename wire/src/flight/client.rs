@@ -251,14 +251,13 @@ impl Worker {
                     tracing::debug!(?retry_after, reason, "the server has no room");
                     sleep(retry_after.max(self.config.shortest_pause)).await;
                 }
-                Ended::Rejected(status) => {
+                Ended::Rejected(status) if self.queue.drop_rejected() => {
                     tracing::warn!(
                         reason = status.message(),
                         "the server could not read a batch; it is dropped"
                     );
-                    self.queue.drop_rejected();
                 }
-                Ended::Lost(status) => {
+                Ended::Lost(status) | Ended::Rejected(status) => {
                     self.queue.count(|counters| counters.streams_lost += 1);
                     self.report_failure(*failures, &status);
                     self.pause(*failures).await;
@@ -304,7 +303,8 @@ impl Worker {
 
     fn ended(&self, status: tonic::Status) -> Ended {
         match status.code() {
-            Code::InvalidArgument => Ended::Rejected(status),
+            // Out of range is what tonic answers to a message past its limit.
+            Code::InvalidArgument | Code::OutOfRange => Ended::Rejected(status),
             Code::ResourceExhausted => Ended::Refused {
                 retry_after: crate::rpc_status::RpcStatus::retry_after_in_details(status.details())
                     .unwrap_or(self.config.longest_pause)

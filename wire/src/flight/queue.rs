@@ -166,14 +166,17 @@ impl Queue {
     }
 
     /// Drops the first batch, where it was sent on this stream: the server
-    /// could not read it, and would stop at it again.
-    pub(super) fn drop_rejected(&self) {
+    /// could not read it, and would stop at it again. `false` where there is
+    /// none to blame.
+    pub(super) fn drop_rejected(&self) -> bool {
         let mut state = self.state.lock();
         let sent = state.sent;
-        if let Some(batch) = state.batches.pop_front_if(|batch| batch.sequence <= sent) {
-            state.bytes -= batch.encoded.bytes;
-            state.counters.spans_dropped_rejected += batch.spans;
-        }
+        let Some(batch) = state.batches.pop_front_if(|batch| batch.sequence <= sent) else {
+            return false;
+        };
+        state.bytes -= batch.encoded.bytes;
+        state.counters.spans_dropped_rejected += batch.spans;
+        true
     }
 
     pub(super) fn close(&self) {
