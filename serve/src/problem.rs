@@ -1,0 +1,78 @@
+//! Errors as RFC 9457 problem details.
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use spanwise_model::ModelError;
+use spanwise_store::StoreError;
+
+/// An answer that is an error; `detail` says what to do.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    title: &'static str,
+    detail: String,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    r#type: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+}
+
+impl Problem {
+    pub(crate) fn invalid(detail: impl Into<String>) -> Self {
+        let (status, title) = (StatusCode::BAD_REQUEST, "invalid parameter");
+        Self { status, title, detail: detail.into() }
+    }
+
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
+        Self { status: StatusCode::NOT_FOUND, title: "not found", detail: detail.into() }
+    }
+
+    fn internal(detail: String) -> Self {
+        tracing::error!("a query failed: {detail}");
+        let (status, title) = (StatusCode::INTERNAL_SERVER_ERROR, "the query failed");
+        Self { status, title, detail }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = Body {
+            r#type: "about:blank",
+            title: self.title,
+            status: self.status.as_u16(),
+            detail: &self.detail,
+        };
+        let json = serde_json::to_string(&body).unwrap_or_else(|_| "{}".to_owned());
+        (self.status, [(header::CONTENT_TYPE, "application/problem+json")], json).into_response()
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Invalid(detail) => Self::invalid(detail),
+            StoreError::Limit(detail) => Self {
+                status: StatusCode::UNPROCESSABLE_ENTITY,
+                title: "the query ran into a limit",
+                detail: format!("{detail}; narrow it by time, or ask for fewer rows"),
+            },
+            error @ StoreError::Full { .. } => Self {
+                status: StatusCode::SERVICE_UNAVAILABLE,
+                title: "no room",
+                detail: error.to_string(),
+            },
+            error => Self::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<ModelError> for Problem {
+    fn from(error: ModelError) -> Self {
+        Self::internal(error.to_string())
+    }
+}

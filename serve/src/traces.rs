@@ -1,0 +1,80 @@
+//! `GET /api/v1/traces/{id}`: one trace, whole.
+
+use axum::extract::{Path, State};
+use axum::response::Json;
+use serde_json::Value;
+use spanwise_assemble::{Expansion, SearchKey, Trace};
+use spanwise_model::{SpanBatch, SpanId, TraceId};
+use spanwise_store::{Key, TimeRange};
+
+use crate::problem::Problem;
+use crate::{ApiState, json};
+
+/// Spans of one trace that are looked at; beyond, the answer says that it is cut.
+const MAX_SPANS: usize = 100_000;
+/// Keys are reused over time: what is further away than this is another trace's.
+const AROUND_NANO: i64 = 3_600_000_000_000;
+
+pub(crate) async fn trace(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let keys = match (id.parse::<TraceId>(), id.parse::<SpanId>()) {
+        (Ok(trace), _) => vec![Key::AssembledTrace(trace), Key::Trace(trace)],
+        (_, Ok(span)) => vec![Key::Span(span)],
+        _ => {
+            return Err(Problem::invalid(format!(
+                "`{}` is no id; write a trace id (32 hexadecimal digits) or a span id (16)",
+                id.chars().take(64).collect::<String>()
+            )));
+        }
+    };
+    let mut search = Expansion::new(MAX_SPANS);
+    add(&state, &mut search, &keys, TimeRange::ALL).await?;
+    let Some(first) = search.time_range() else {
+        return Err(Problem::not_found(format!(
+            "no span of {id} is stored; it may have been older than the retention, or not have \
+             arrived yet: try again in a few seconds"
+        )));
+    };
+    let around = TimeRange {
+        from_unix_nano: first.0.saturating_sub(AROUND_NANO),
+        to_unix_nano: first.1.saturating_add(AROUND_NANO),
+    };
+    loop {
+        let keys: Vec<Key> = search.next_keys().into_iter().map(key).collect();
+        if keys.is_empty() {
+            break;
+        }
+        add(&state, &mut search, &keys, around).await?;
+    }
+    let (spans, cut) = search.finish();
+    let mut warnings = Vec::new();
+    if cut {
+        warnings.push(format!("the trace is larger than what is shown ({} spans)", spans.len()));
+    }
+    Ok(Json(json::trace(&Trace::of(spans), &warnings)))
+}
+
+const fn key(key: SearchKey) -> Key {
+    match key {
+        SearchKey::Assembled(id) => Key::AssembledTrace(id),
+        SearchKey::Header(id) => Key::Trace(id),
+        SearchKey::Fragment(id) => Key::Fragment(id),
+        SearchKey::Hop(request, response) => Key::TcpSequences(request, response),
+    }
+}
+
+async fn add(
+    state: &ApiState,
+    search: &mut Expansion,
+    keys: &[Key],
+    time: TimeRange,
+) -> Result<(), Problem> {
+    for batch in state.store.find_by_keys(keys, time).await? {
+        let batch = SpanBatch::try_from(batch)?;
+        let spans = batch.spans().collect::<Result<Vec<_>, _>>()?;
+        search.add(spans);
+    }
+    Ok(())
+}
