@@ -4,7 +4,7 @@ import { SearchPage } from "../pages/search/SearchPage";
 import { StatusPage } from "../pages/status/StatusPage";
 import { TracePage } from "../pages/trace/TracePage";
 import { Blank } from "../parts/Blank";
-import { introduce } from "./palette";
+import { introduce, introduced } from "./palette";
 import { Link, usePlace } from "./router";
 import { TopBar } from "./TopBar";
 
@@ -24,7 +24,12 @@ export function App() {
   return (
     <>
       <TopBar />
-      <Page path={path} />
+      {services.isPending && !introduced() ? (
+        // One moment, once: colours come from all services, not from the first trace seen.
+        <Blank title="Loading" busy />
+      ) : (
+        <Page path={path} />
+      )}
     </>
   );
 }

@@ -44,3 +44,6 @@ const slot = (service: string): number => slots.get(service) ?? hash(service) % 
 export const serviceColour = (service: string): string => cssColour(slot(service));
 export const serviceHex = (service: string, theme: Theme): string =>
   hexColour(slot(service), theme);
+
+/** Whether this browser knows any service. */
+export const introduced = (): boolean => slots.size > 0;

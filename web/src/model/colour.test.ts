@@ -10,6 +10,18 @@ describe("assign", () => {
     expect(assign(new Map(), [...shop].reverse())).toEqual(slots);
   });
 
+  it("gives a small shop colours that lie apart", () => {
+    const hexes = [...assign(new Map(), shop).values()].map((slot) => hexColour(slot, "light"));
+    const rgb = hexes.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+    for (const [at, one] of rgb.entries()) {
+      for (const other of rgb.slice(at + 1)) {
+        expect(Math.hypot(...one.map((value, channel) => value - other[channel]!))).toBeGreaterThan(
+          40,
+        );
+      }
+    }
+  });
+
   it("never moves a service that has a slot", () => {
     const before = assign(new Map(), shop);
     const after = assign(before, ["aaa", "bbb", ...shop]);

@@ -1,7 +1,7 @@
 /**
  * One colour for each service, the same in every view. A service's slot comes
- * from a hash of its name; where two known services meet in a slot, the later
- * one takes the nearest free one, and keeps it in this browser.
+ * from a hash of its name; where another known service looks like it, the later
+ * one takes the next slot that does not, and keeps it in this browser.
  *
  * A slot is a hue at one of two lightnesses in OKLCH, so that all colours look
  * equally strong. Hues near red are left to errors.
@@ -46,15 +46,34 @@ export function assign(
   const used = new Set(result.values());
   for (const name of [...new Set(names)].sort()) {
     if (result.has(name)) continue;
-    const first = hash(name) % SLOTS;
-    let slot = first;
-    // 7 and 24 share no factor: every slot is visited once, far hues first.
-    for (let step = 0; step < SLOTS && used.has(slot); step++) slot = (slot + 7) % SLOTS;
-    if (used.has(slot)) slot = first;
+    const slot = freeSlot(hash(name) % SLOTS, used);
     used.add(slot);
     result.set(name, slot);
   }
   return result;
+}
+
+/** Steps in hue (degrees) at which two colours are still told apart, best first. */
+const APART = [66, 50, 40, 28, 1];
+/** What another lightness is worth, in degrees of hue. */
+const TONE_APART = 36;
+
+/** The first slot from here on that is far from all used ones, or as far as there is. */
+function freeSlot(first: number, used: ReadonlySet<number>): number {
+  for (const apart of APART) {
+    // 7 and 24 share no factor: every slot is visited once.
+    for (let step = 0; step < SLOTS; step++) {
+      const slot = (first + step * 7) % SLOTS;
+      if ([...used].every((other) => distance(slot, other) >= apart)) return slot;
+    }
+  }
+  return first;
+}
+
+function distance(one: number, other: number): number {
+  const turn = Math.abs(HUES[one % HUES.length]! - HUES[other % HUES.length]!);
+  const tone = one < HUES.length === other < HUES.length ? 0 : TONE_APART;
+  return Math.min(turn, 360 - turn) + tone;
 }
 
 function parts(slot: number, theme: Theme): { l: number; c: number; h: number } {

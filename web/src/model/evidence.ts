@@ -134,11 +134,11 @@ export function plainText(pieces: readonly Piece[]): string {
 }
 
 const CAPTURE_WORDS: Record<string, [short: string, long: string]> = {
-  "client-process": ["client", "System calls of the calling process"],
-  "server-process": ["server", "System calls of the called process"],
-  "client-nic": ["client nic", "Network interface of the calling host"],
-  "server-nic": ["server nic", "Network interface of the called host"],
-  app: ["sdk", "Reported by the application itself (SDK)"],
+  "client-process": ["client", "in the system calls of the calling process"],
+  "server-process": ["server", "in the system calls of the called process"],
+  "client-nic": ["client nic", "at the network interface of the calling host"],
+  "server-nic": ["server nic", "at the network interface of the called host"],
+  app: ["sdk", "as the application itself reports it (SDK)"],
 };
 
 /** Where a span was seen: for a tag, and in full. */

@@ -5,7 +5,7 @@ it("names figures with their units and sets losses apart", () => {
   expect(
     figures({ wal_bytes: 2048, uptime_seconds: 90, files: 12000, ring_full: 3, refused_busy: 0 }),
   ).toEqual([
-    { key: "wal_bytes", name: "Wal", text: "2.00 KiB", lost: false },
+    { key: "wal_bytes", name: "WAL size", text: "2.00 KiB", lost: false },
     { key: "uptime_seconds", name: "Uptime", text: "1 m 30 s", lost: false },
     { key: "files", name: "Files", text: "12,000", lost: false },
     { key: "ring_full", name: "Ring full", text: "3", lost: true },

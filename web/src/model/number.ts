@@ -1,5 +1,19 @@
 /** Counts, rates and bytes for people. */
 
+const ACRONYMS: Record<string, string> = {
+  api: "API",
+  bpf: "BPF",
+  btf: "BTF",
+  grpc: "gRPC",
+  http: "HTTP",
+  otlp: "OTLP",
+  rss: "RSS",
+  sql: "SQL",
+  tcp: "TCP",
+  ui: "UI",
+  wal: "WAL",
+};
+
 const GROUPED = new Intl.NumberFormat("en-US");
 
 export function formatCount(value: number): string {
@@ -39,8 +53,13 @@ export function formatBytes(value: number): string {
 
 /** `rtt_nano` and the like: a value under a name that ends in its unit. */
 export function plainName(name: string): string {
-  const text = name.replace(/_(unix_nano|nano|bytes|seconds)$/, "").replaceAll(/[_.-]+/g, " ");
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  const words = name
+    .replace(/_(unix_nano|nano|seconds)$/, "")
+    .replace(/_bytes$/, "_size")
+    .split(/[_.-]+/)
+    .map((word) => ACRONYMS[word] ?? word)
+    .join(" ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 export function plural(count: number, one: string, many = `${one}s`): string {

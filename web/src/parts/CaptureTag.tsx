@@ -22,7 +22,7 @@ export function CaptureTag({ capture }: { capture: string }) {
       role="img"
       aria-label={short}
     >
-      <title>{`${capture}: ${long}`}</title>
+      <title>{`${capture}: seen ${long}`}</title>
       <path
         d={SHAPES[capture] ?? "M7 4v4M7 10v.5"}
         fill="none"

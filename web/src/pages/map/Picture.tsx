@@ -1,27 +1,18 @@
-import { createEdgeCurveProgram, DEFAULT_EDGE_CURVATURE } from "@sigma/edge-curve";
+import { createEdgeCurveProgram } from "@sigma/edge-curve";
 import { MultiDirectedGraph } from "graphology";
 import { useEffect, useRef, useState } from "react";
 import Sigma from "sigma";
 import { createEdgeArrowProgram } from "sigma/rendering";
 import type { Graph, GraphEdge, GraphNode } from "../../api/types";
-import { serviceHex } from "../../app/palette";
 import { token, useTheme } from "../../app/theme";
 import { formatDuration, nano } from "../../model/duration";
-import { layers } from "../../model/layers";
 import { formatCount, formatRate, formatShare } from "../../model/number";
 import { edgeLabel, nodeLabel } from "./draw";
-import type { EdgeExtra, Inks, NodeExtra } from "./draw";
+import type { Inks } from "./draw";
 import { edgeId } from "./edges";
-
-type NodeLook = { x: number; y: number; size: number; label: string; color: string } & NodeExtra;
-type EdgeLook = {
-  size: number;
-  color: string;
-  label: string;
-  type: string;
-  curvature: number;
-  zIndex: number;
-} & EdgeExtra;
+import { fill } from "./look";
+import type { EdgeLook, NodeLook } from "./look";
+import type { Box } from "./spot";
 
 /** More edges than these keep their figures for the mouse. */
 const MOST_LABELS = 40;
@@ -37,17 +28,18 @@ export function Picture(props: {
   const theme = useTheme();
   const box = useRef<HTMLDivElement>(null);
   const sigma = useRef<Sigma<NodeLook, EdgeLook> | null>(null);
-  const drawn = useRef<MultiDirectedGraph<NodeLook, EdgeLook> | null>(null);
   const [near, setNear] = useState<Near | null>(null);
   const [broken, setBroken] = useState<string | null>(null);
   const now = useRef(props);
   now.current = props;
   const hovered = useRef<string | null>(null);
+  const redraw = useRef<() => void>(() => undefined);
 
   useEffect(() => {
     const parent = box.current!;
     let inks = readInks();
     const read = () => inks;
+    let taken: Box[] = [];
     const graph = new MultiDirectedGraph<NodeLook, EdgeLook>();
     let renderer: Sigma<NodeLook, EdgeLook>;
     try {
@@ -62,7 +54,7 @@ export function Picture(props: {
               lengthToThicknessRatio: 2.5,
               widenessToThicknessRatio: 2,
             },
-            drawLabel: undefined,
+            drawLabel: edgeLabel(read, () => taken),
           }),
         },
         enableEdgeEvents: true,
@@ -70,7 +62,7 @@ export function Picture(props: {
         labelRenderedSizeThreshold: 0,
         labelDensity: 100,
         labelSize: 12,
-        stagePadding: 76,
+        stagePadding: 0,
         minEdgeThickness: 1.4,
         zIndex: true,
         minCameraRatio: 0.2,
@@ -78,7 +70,7 @@ export function Picture(props: {
         defaultDrawNodeLabel: nodeLabel(read),
         // Without sigma's own label box.
         defaultDrawNodeHover: () => undefined,
-        defaultDrawEdgeLabel: edgeLabel(read),
+        defaultDrawEdgeLabel: edgeLabel(read, () => taken),
         nodeReducer: (name, look) => {
           const at = hovered.current;
           if (at === null || at === name || !graph.hasNode(at)) return look;
@@ -129,29 +121,37 @@ export function Picture(props: {
     renderer.on("clickNode", ({ node }) => now.current.onNode(node));
     renderer.on("clickEdge", ({ edge }) => now.current.onEdge(edge));
     renderer.on("clickStage", () => now.current.onEdge(null));
-    const observer = new ResizeObserver(() => {
-      inks = readInks();
-      renderer.refresh();
+    // Labels of edges keep clear of nodes and their names.
+    renderer.on("beforeRender", () => {
+      taken = graph.mapNodes((_, look) => {
+        const { x, y } = renderer.graphToViewport(look);
+        const radius = renderer.scaleSize(look.size) + 5;
+        const wide = Math.max(radius, look.figures.length * 3, look.label.length * 3.6);
+        return { left: x - wide, top: y - radius, width: 2 * wide, height: 2 * radius + 36 };
+      });
     });
+    const settle = () => {
+      const size = { width: parent.clientWidth, height: parent.clientHeight };
+      if (size.width === 0 || size.height === 0) return;
+      inks = readInks();
+      renderer.setCustomBBox({ x: [0, size.width], y: [0, size.height] });
+      fill(graph, now.current.graph, theme, size);
+      renderer.refresh();
+    };
+    const observer = new ResizeObserver(settle);
     observer.observe(parent);
+    redraw.current = settle;
     sigma.current = renderer;
-    drawn.current = graph;
-    fill(graph, now.current.graph, theme);
-    // The layout is wider than high; fill what there is.
-    renderer.refresh();
+    settle();
     return () => {
       observer.disconnect();
       renderer.kill();
       sigma.current = null;
-      drawn.current = null;
+      redraw.current = () => undefined;
     };
   }, [theme]);
 
-  useEffect(() => {
-    if (!drawn.current) return;
-    fill(drawn.current, props.graph, theme, box.current!);
-    sigma.current?.refresh();
-  }, [props.graph, theme]);
+  useEffect(() => redraw.current(), [props.graph]);
   useEffect(() => {
     sigma.current?.refresh({ skipIndexation: true });
   }, [props.chosen]);
@@ -214,103 +214,6 @@ function readInks(): Inks {
     error: token("--error"),
     font: getComputedStyle(document.body).fontFamily,
   };
-}
-
-/** Puts the answer into the picture; what is there already keeps its place. */
-function fill(
-  drawn: MultiDirectedGraph<NodeLook, EdgeLook>,
-  graph: Graph,
-  theme: ReturnType<typeof useTheme>,
-  parent?: HTMLElement,
-): void {
-  const places = layers(
-    graph.nodes.map((node) => node.name),
-    graph.edges.map((edge) => [edge.client, edge.server] as const),
-  );
-  const ratio = aspect(places, parent);
-  const seconds = Math.max(graph.window_seconds, 1e-9);
-  const busiest = Math.max(1e-9, ...graph.nodes.map((node) => node.requests));
-  const names = new Set(graph.nodes.map((node) => node.name));
-  const edges = graph.edges.filter((edge) => names.has(edge.client) && names.has(edge.server));
-  const ids = new Set(edges.map(edgeId));
-  for (const id of drawn.edges()) if (!ids.has(id)) drawn.dropEdge(id);
-  for (const name of drawn.nodes()) if (!names.has(name)) drawn.dropNode(name);
-  for (const node of graph.nodes) {
-    const place = places.get(node.name)!;
-    drawn.mergeNode(node.name, {
-      x: place.x * ratio,
-      y: -place.y,
-      size: 11 + 13 * Math.sqrt(node.requests / busiest),
-      label: node.name,
-      color: serviceHex(node.name, theme),
-      errorShare: node.requests > 0 ? node.errors / node.requests : 0,
-      figures: `${formatRate(node.requests / seconds)} · p95 ${formatDuration(nano(node.p95_nano))}`,
-      glyph: node.kind,
-    });
-  }
-  const most = Math.max(1e-9, ...edges.map((edge) => edge.requests_per_second));
-  const calm = token("--line-strong");
-  const red = token("--error");
-  for (const edge of edges) {
-    const from = places.get(edge.client)!;
-    const to = places.get(edge.server)!;
-    const both = edges.some(
-      (other) => other.client === edge.server && other.server === edge.client,
-    );
-    const several =
-      edges.filter((o) => o.client === edge.client && o.server === edge.server).length > 1;
-    const curved = both || several || throughANode(places, edge.client, edge.server);
-    const figures = `${formatRate(edge.requests_per_second)} · ${formatDuration(nano(edge.p50_nano))} / ${formatDuration(nano(edge.p95_nano))}`;
-    drawn.mergeEdgeWithKey(edgeId(edge), edge.client, edge.server, {
-      size: 1.5 + 4 * Math.sqrt(edge.requests_per_second / most),
-      color:
-        edge.error_share > 0
-          ? mix(calm, red, 0.35 + 0.65 * Math.min(1, edge.error_share * 8))
-          : calm,
-      label: figures,
-      figures,
-      errors: edge.error_share > 0 ? `${formatShare(edge.error_share)} err` : "",
-      guess: edge.certain_share < 0.999,
-      type: curved ? "curved" : "straight",
-      curvature: DEFAULT_EDGE_CURVATURE * (to.y >= from.y ? -1 : 1),
-      zIndex: edge.error_share > 0 ? 1 : 0,
-    });
-  }
-}
-
-/** How much to stretch the layout so that it fills the box. */
-function aspect(places: ReturnType<typeof layers>, parent?: HTMLElement): number {
-  const all = [...places.values()];
-  const wide = Math.max(1, ...all.map((one) => one.x));
-  const ys = all.map((one) => one.y);
-  const high = Math.max(1, Math.max(...ys, 0) - Math.min(...ys, 0));
-  const box =
-    parent && parent.clientHeight > 0
-      ? (parent.clientWidth - 150) / Math.max(100, parent.clientHeight - 150)
-      : 2.2;
-  return Math.min(8, Math.max(0.6, (box * high) / wide));
-}
-
-/** Whether a straight line would cross another node. */
-function throughANode(places: ReturnType<typeof layers>, client: string, server: string): boolean {
-  const from = places.get(client)!;
-  const to = places.get(server)!;
-  for (const [name, at] of places) {
-    if (name === client || name === server) continue;
-    const share = (at.x - from.x) / (to.x - from.x || 1e-9);
-    if (share <= 0.02 || share >= 0.98) continue;
-    if (Math.abs(from.y + (to.y - from.y) * share - at.y) < 0.42) return true;
-  }
-  return false;
-}
-
-/** A colour between two of `#rrggbb`. */
-function mix(from: string, to: string, share: number): string {
-  const part = (colour: string, at: number) => parseInt(colour.slice(1 + 2 * at, 3 + 2 * at), 16);
-  return `#${[0, 1, 2]
-    .map((at) => Math.round(part(from, at) * (1 - share) + part(to, at) * share))
-    .map((value) => value.toString(16).padStart(2, "0"))
-    .join("")}`;
 }
 
 function Tip({ near, seconds }: { near: Near; seconds: number }) {

@@ -1,4 +1,6 @@
 /** What the map draws on its canvases beside circles and lines: rings, names, figures. */
+import { spot, wayBetween } from "./spot";
+import type { Box } from "./spot";
 import type { EdgeDisplayData, NodeDisplayData, PartialButFor } from "sigma/types";
 
 export interface Inks {
@@ -18,9 +20,9 @@ export interface NodeExtra {
 }
 
 export interface EdgeExtra {
-  figures: string;
+  rate: string;
   errors: string;
-  guess: boolean;
+  latency: string;
 }
 
 /** Ring by error share, glyph by kind, name and figures below. */
@@ -115,37 +117,46 @@ function glyph(
   }
 }
 
-/** Rate, latency and, in red, errors, on a patch in the middle of the edge. */
-export function edgeLabel(inks: () => Inks) {
+/**
+ * Rate, errors in red, and p50 / p95 on a patch on the edge, where it lies over
+ * nothing else; left out where there is no such place (the mouse tells it then).
+ */
+export function edgeLabel(inks: () => Inks, taken: () => Box[]) {
   return (
     context: CanvasRenderingContext2D,
-    data: PartialButFor<EdgeDisplayData, "label" | "color" | "size"> & Partial<EdgeExtra>,
+    data: PartialButFor<EdgeDisplayData, "label" | "color" | "size"> &
+      Partial<EdgeExtra & { curvature: number }>,
     source: PartialButFor<NodeDisplayData, "x" | "y">,
     target: PartialButFor<NodeDisplayData, "x" | "y">,
   ): void => {
     if (!data.label) return;
     const { quiet, surface, error, font } = inks();
-    // Nearer to the callee: there, edges that leave one node have parted.
-    const x = source.x + (target.x - source.x) * 0.56;
-    const y = source.y + (target.y - source.y) * 0.56;
-    if (Math.hypot(target.x - source.x, target.y - source.y) < 90) return;
+    const rate = data.rate ?? "";
+    const errors = data.errors ? ` ${data.errors}` : "";
+    const latency = data.latency ?? "";
     context.save();
     context.font = `10.5px ${font}`;
-    const figures = data.figures ?? "";
-    const errors = data.errors ? `  ${data.errors}` : "";
-    const width = context.measureText(figures + errors).width;
-    context.fillStyle = surface;
-    context.globalAlpha = 0.92;
-    context.beginPath();
-    context.roundRect(x - width / 2 - 4, y - 8, width + 8, 16, 4);
-    context.fill();
-    context.globalAlpha = 1;
-    context.textAlign = "left";
-    context.textBaseline = "middle";
-    context.fillStyle = quiet;
-    context.fillText(figures, x - width / 2, y + 0.5);
-    context.fillStyle = error;
-    context.fillText(errors, x - width / 2 + context.measureText(figures).width, y + 0.5);
+    const first = context.measureText(rate + errors).width;
+    const second = context.measureText(latency).width;
+    const size = { width: Math.max(first, second) + 8, height: 28 };
+    const box = spot(wayBetween(source, target, data.curvature ?? 0), size, taken());
+    if (box) {
+      taken().push(box);
+      const middle = box.left + box.width / 2;
+      context.fillStyle = surface;
+      context.globalAlpha = 0.9;
+      context.beginPath();
+      context.roundRect(box.left, box.top, box.width, box.height, 4);
+      context.fill();
+      context.globalAlpha = 1;
+      context.textBaseline = "middle";
+      context.textAlign = "left";
+      context.fillStyle = quiet;
+      context.fillText(rate, middle - first / 2, box.top + 8);
+      context.fillText(latency, middle - second / 2, box.top + 20.5);
+      context.fillStyle = error;
+      context.fillText(errors, middle - first / 2 + context.measureText(rate).width, box.top + 8);
+    }
     context.restore();
   };
 }

@@ -123,6 +123,7 @@ export function Scatter(props: {
             ticks: { show: false },
             size: 24,
             gap: 4,
+            values: (_, marks, __, ___, step) => marks.map((mark) => clock(mark, step)),
           },
           {
             font,
@@ -272,4 +273,18 @@ function decades(points: readonly Point[]): [number, number] {
   const low = 10 ** Math.floor(Math.log10(least));
   const high = 10 ** Math.ceil(Math.log10(most));
   return [low, high > low ? high : low * 10];
+}
+
+/** A time of day as fine as the distance between two marks asks for. */
+function clock(seconds: number, step: number): string {
+  const date = new Date(seconds * 1000);
+  const two = (value: number) => String(value).padStart(2, "0");
+  if (step >= 86_400) return `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  const minutes = `${two(date.getHours())}:${two(date.getMinutes())}`;
+  if (step >= 60) return minutes;
+  const fine =
+    step >= 1
+      ? two(date.getSeconds())
+      : (date.getSeconds() + date.getMilliseconds() / 1000).toFixed(2);
+  return `${minutes}:${fine}`;
 }

@@ -16,7 +16,10 @@ export function SearchPage() {
   const search = useSearch(question(asked), asked.live);
   const answer = search.data;
   if (answer) introduce(answer.traces.flatMap((trace) => trace.services.map(({ name }) => name)));
-  const from = answer ? milliseconds(answer.searched.start_unix_nano) : absolute(asked.start);
+  // Where there are more than listed, the picture shows the time that the list covers.
+  const oldest = answer?.more ? answer.traces.at(-1)?.start_unix_nano : undefined;
+  const first = oldest ?? answer?.searched.start_unix_nano;
+  const from = first ? milliseconds(first) : absolute(asked.start);
   const to = answer ? milliseconds(answer.searched.end_unix_nano) : absolute(asked.end);
   return (
     <main className="search" data-loading={search.isFetching}>

@@ -75,7 +75,7 @@ export function Details(props: { tree: Tree; span: Span; onSelect: (id: string) 
         <h3>Why it is here</h3>
         <Evidence said={explain(span, parent)} />
         <p className="quiet" style={{ marginTop: 6 }}>
-          Seen at: {seen}.
+          Seen {seen}.
         </p>
         {parent && <Relative span={parent} mark="↑" onSelect={props.onSelect} />}
         {span.children.slice(0, MOST_CHILDREN).map((id) => {

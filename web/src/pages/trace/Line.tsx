@@ -157,12 +157,13 @@ function Bars(props: LineProps & { row: Row }) {
   const start = tree.start.get(span.span_id)!;
   const length = Math.max(0, nano(span.duration_nano));
   const left = (start - props.from) * scale;
-  const width = length * scale;
-  const right = left + width;
+  const right = left + length * scale;
   const text = server
     ? `${formatDuration(length)} · net ${formatDuration(row.networkNano)}`
     : formatDuration(length);
-  const needed = server ? 22 : 12;
+  const shown = { left: Math.max(0, left), right: Math.min(100, right) };
+  // A short text fits behind the lane's end; a longer one needs some of the lane.
+  const fits = shown.right < (server ? 86 : 100.01);
   if (right < 0 || left > 100) {
     return (
       <div className="bar-lane">
@@ -176,30 +177,36 @@ function Bars(props: LineProps & { row: Row }) {
     <div className="bar-lane" title={`${text}, ${plural(row.children, "child", "children")}`}>
       <div
         className={server ? "bar outer" : "bar"}
-        style={{ left: `${left}%`, width: `${width}%` }}
+        style={{ left: `${shown.left}%`, width: `${shown.right - shown.left}%` }}
       />
       {server && (
-        <div
-          className="bar inner"
-          style={{
-            left: `${(tree.start.get(server.span_id)! - props.from) * scale}%`,
-            width: `${Math.max(0, nano(server.duration_nano)) * scale}%`,
-          }}
+        <Inner
+          from={(tree.start.get(server.span_id)! - props.from) * scale}
+          length={Math.max(0, nano(server.duration_nano)) * scale}
         />
       )}
-      {right < 100 - needed ? (
-        <span className="bar-text" style={{ left: `${Math.max(0, right)}%` }}>
+      {fits ? (
+        <span className="bar-text" style={{ left: `${shown.right}%` }}>
           {text}
         </span>
-      ) : left > needed ? (
-        <span className="bar-text" style={{ right: `${100 - left}%` }}>
+      ) : shown.left > 24 ? (
+        <span className="bar-text" style={{ right: `${100 - shown.left}%` }}>
           {text}
         </span>
       ) : (
-        <span className="bar-text boxed" style={{ left: `${Math.max(0, left)}%` }}>
+        <span className="bar-text boxed" style={{ left: `${shown.left}%` }}>
           {text}
         </span>
       )}
     </div>
   );
+}
+
+/** The server's side of a hop, as far as it lies in view; figures in per cent. */
+function Inner({ from, length }: { from: number; length: number }) {
+  const left = Math.min(100, Math.max(0, from));
+  const right = Math.min(100, Math.max(0, from + length));
+  return right > left || length === 0 ? (
+    <div className="bar inner" style={{ left: `${left}%`, width: `${right - left}%` }} />
+  ) : null;
 }

@@ -125,7 +125,8 @@ function Shown({ trace, asked }: { trace: Trace; asked: string }) {
               type="text"
               value={shown.filter}
               onChange={(event) => setFilter(event.target.value)}
-              placeholder="Filter spans: name, attribute, status:error"
+              placeholder="Filter spans"
+              title="Words of the name, service, error or attributes; status:error"
               aria-label="Filter spans"
               data-testid="filter"
               spellCheck={false}

@@ -1,0 +1,23 @@
+import { expect, it } from "vitest";
+import { overlaps, spot, wayBetween } from "./spot";
+
+const way = wayBetween({ x: 0, y: 0 }, { x: 400, y: 0 }, 0);
+const size = { width: 60, height: 20 };
+
+it("moves a label along its edge until it is free", () => {
+  const first = spot(way, size, [])!;
+  const second = spot(way, size, [first])!;
+  expect(overlaps(first, second)).toBe(false);
+  expect(second.top).toBe(first.top);
+});
+
+it("leaves a label out rather than over another", () => {
+  expect(spot(way, size, [{ left: -10, top: -10, width: 500, height: 20 }])).toBeNull();
+});
+
+it("bends to the side that the curvature says", () => {
+  const bent = wayBetween({ x: 0, y: 0 }, { x: 100, y: 0 }, 0.25);
+  expect(bent(0)).toEqual({ x: 0, y: 0 });
+  expect(bent(1)).toEqual({ x: 100, y: 0 });
+  expect(bent(0.5)).toEqual({ x: 50, y: -12.5 });
+});

@@ -1,0 +1,55 @@
+/** Where on its edge a label goes, so that labels lie over nothing else. */
+
+export interface Box {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+}
+
+export interface Point {
+  x: number;
+  y: number;
+}
+
+/** Shares of the way to try, best first: near the callee, edges that leave one node have parted. */
+const TRIES = [0.55, 0.62, 0.48, 0.69, 0.41, 0.76, 0.34, 0.83, 0.27];
+
+export function overlaps(one: Box, other: Box): boolean {
+  return (
+    one.left < other.left + other.width &&
+    other.left < one.left + one.width &&
+    one.top < other.top + other.height &&
+    other.top < one.top + one.height
+  );
+}
+
+/** The first place on the way where a label of this size is free of all boxes, or null. */
+export function spot(
+  way: (share: number) => Point,
+  size: { width: number; height: number },
+  taken: readonly Box[],
+): Box | null {
+  for (const share of TRIES) {
+    const { x, y } = way(share);
+    const box = { left: x - size.width / 2, top: y - size.height / 2, ...size };
+    if (!taken.some((other) => overlaps(box, other))) return box;
+  }
+  return null;
+}
+
+/** A straight way, or the bend that @sigma/edge-curve draws for this curvature. */
+export function wayBetween(from: Point, to: Point, curvature: number): (share: number) => Point {
+  // The control point of a quadratic Bézier curve, off the middle by the curvature.
+  const control = {
+    x: (from.x + to.x) / 2 + (to.y - from.y) * curvature,
+    y: (from.y + to.y) / 2 - (to.x - from.x) * curvature,
+  };
+  return (share) => {
+    const rest = 1 - share;
+    return {
+      x: rest * rest * from.x + 2 * rest * share * control.x + share * share * to.x,
+      y: rest * rest * from.y + 2 * rest * share * control.y + share * share * to.y,
+    };
+  };
+}
