@@ -36,9 +36,13 @@ fn main() -> ExitCode {
 
 fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Up(flags) => config::load(flags.config.as_deref(), &flags.layer()).map(|_| ()),
-        Command::Server(flags) => config::load(flags.config.as_deref(), &flags.layer()).map(|_| ()),
-        Command::Agent(flags) => config::load(flags.config.as_deref(), &flags.layer()).map(|_| ()),
+        Command::Up(flags) => run::up(&config::load(flags.config.as_deref(), &flags.layer())?),
+        Command::Server(flags) => {
+            run::server(&config::load(flags.config.as_deref(), &flags.layer())?)
+        }
+        Command::Agent(flags) => {
+            run::agent(&config::load(flags.config.as_deref(), &flags.layer())?)
+        }
         Command::Doctor(flags) => run::doctor(flags.json),
         Command::Config(flags) => {
             let loaded = config::load(flags.config.as_deref(), &flags.layer())?;

@@ -59,8 +59,13 @@ fn services(text: &mut String, setting: &InForce) {
     }
 }
 
-/// A text or a number as TOML. JSON's escapes of a text are TOML's (TOML 1.0,
+/// A text or a number as TOML; a text that is a number as that number. JSON's escapes of a text are TOML's (TOML 1.0,
 /// "Basic strings"), but for DEL, which JSON leaves bare.
 fn toml_value(value: &Value) -> String {
+    if let Some(number) = value.as_str().and_then(|text| text.parse::<u32>().ok())
+        && value.as_str() == Some(&number.to_string())
+    {
+        return number.to_string();
+    }
     value.to_string().replace('\u{7f}', "\\u007f")
 }

@@ -4,6 +4,7 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
+use anyhow::Context as _;
 use tokio::net::TcpListener;
 
 use super::port_owner;
@@ -28,6 +29,18 @@ impl Listeners {
             http: bind(listen.http, "UI and API", "--http").await?,
             otlp_grpc: bind(listen.otlp_grpc, "agents and OTLP over gRPC", "--otlp-grpc").await?,
             otlp_http: bind(listen.otlp_http, "OTLP over HTTP", "--otlp-http").await?,
+        })
+    }
+
+    /// Where they listen: ports that were asked for as 0 have a number now.
+    pub(crate) fn addresses(&self) -> Result<Listen, Failure> {
+        let address = |listener: &TcpListener| {
+            listener.local_addr().context("cannot tell the address of a listener")
+        };
+        Ok(Listen {
+            http: address(&self.http)?,
+            otlp_grpc: address(&self.otlp_grpc)?,
+            otlp_http: address(&self.otlp_http)?,
         })
     }
 }

@@ -1,13 +1,103 @@
 //! The subcommands that run something: the only place where stages are wired
 //! together.
 
+mod agent;
+mod assembly;
 mod listen;
 mod logging;
 mod port_owner;
+mod server;
 mod signals;
+mod sink;
+mod status;
 
+use std::fmt::Write as _;
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::config::Loaded;
 use crate::failure::Failure;
 use crate::terminal::print;
+use agent::{Destination, LocalAgent};
+use server::Server;
+use status::AgentState;
+
+/// For an agent in the server's process: the server is still there.
+const FLUSH_HERE: Duration = Duration::from_millis(800);
+/// For an agent by itself: the server may be slow, or away.
+const FLUSH_FAR: Duration = Duration::from_secs(3);
+
+/// `spanwise up`
+pub(crate) fn up(loaded: &Loaded) -> Result<(), Failure> {
+    logging::start(loaded)?;
+    block_on(async {
+        let stop = signals::watch()?;
+        let mut server = Server::start(&loaded.config).await?;
+        server.status().set_agent(AgentState::Starting);
+        let agent = match LocalAgent::start(&loaded.config.agent, server.destination()).await {
+            Ok(agent) => {
+                server.status().set_agent(AgentState::Running(agent.facts()));
+                Ok(agent)
+            }
+            Err(reason) => {
+                tracing::warn!(
+                    "the agent is off, so only what OpenTelemetry clients send is traced: \
+                     {reason}; `spanwise doctor` tells what this kernel allows"
+                );
+                server.status().set_agent(AgentState::Off { reason: reason.clone() });
+                Err(reason)
+            }
+        };
+        let state = match &agent {
+            Ok(agent) => agent.summary(),
+            Err(reason) => format!("off: {reason}"),
+        };
+        print(&banner(loaded, &server, &state))?;
+        let served = server.serve(&stop).await;
+        if let Ok(agent) = agent {
+            agent.stop(FLUSH_HERE).await;
+        }
+        server.stop().await.and(served)
+    })
+}
+
+/// `spanwise server`
+pub(crate) fn server(loaded: &Loaded) -> Result<(), Failure> {
+    logging::start(loaded)?;
+    block_on(async {
+        let stop = signals::watch()?;
+        let mut server = Server::start(&loaded.config).await?;
+        print(&banner(loaded, &server, "none here; start one with `spanwise agent`"))?;
+        let served = server.serve(&stop).await;
+        server.stop().await.and(served)
+    })
+}
+
+/// `spanwise agent`
+pub(crate) fn agent(loaded: &Loaded) -> Result<(), Failure> {
+    logging::start(loaded)?;
+    block_on(async {
+        let stop = signals::watch()?;
+        let settings = &loaded.config.agent;
+        let destination = Destination::at(&settings.server).await;
+        let agent = LocalAgent::start(settings, destination).await.map_err(|reason| {
+            Failure::cannot(format_args!(
+                "the agent cannot run: {reason}; `spanwise doctor` tells what this kernel allows"
+            ))
+        })?;
+        print(&format!(
+            "Spanwise {} watches this machine\n  server       {}\n  agent        {}\n\n",
+            env!("CARGO_PKG_VERSION"),
+            settings.server,
+            agent.summary(),
+        ))?;
+        stop.cancelled().await;
+        agent.stop(FLUSH_FAR).await;
+        Ok(())
+    })
+}
 
 /// `spanwise doctor`
 pub(crate) fn doctor(json: bool) -> Result<(), Failure> {
@@ -23,4 +113,33 @@ pub(crate) fn doctor(json: bool) -> Result<(), Failure> {
     } else {
         Err(Failure::cannot("the agent cannot run on this machine; the report says why"))
     }
+}
+
+fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the threads for input and output")?;
+    let result = runtime.block_on(work);
+    // Blocking work that is still under way is not waited for: what must not
+    // be lost has been waited for already.
+    runtime.shutdown_background();
+    result
+}
+
+/// What a person needs to know once everything is up; ends with an empty line.
+fn banner(loaded: &Loaded, server: &Server, agent: &str) -> String {
+    let bound = &server.bound;
+    let mut text = format!("Spanwise {} is up\n", env!("CARGO_PKG_VERSION"));
+    for (name, value) in [
+        ("UI and API", format!("http://{}", bound.http)),
+        ("OTLP gRPC", format!("{} (and agents)", bound.otlp_grpc)),
+        ("OTLP HTTP", format!("http://{}/v1/traces", bound.otlp_http)),
+        ("data", loaded.config.data.display().to_string()),
+        ("agent", agent.to_owned()),
+    ] {
+        let _ = writeln!(text, "  {name:<12} {value}");
+    }
+    text.push('\n');
+    text
 }

@@ -1,0 +1,185 @@
+//! The task that keeps the assembly window: stored rows go in, and what was
+//! found about them goes back to the store.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use spanwise_assemble::{Window, WindowConfig};
+use spanwise_model::{Assembled, Span, SpanBatch};
+use spanwise_store::{Store, Unsettled};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+const POLL_EVERY: Duration = Duration::from_millis(100);
+/// Batches that may wait for the window. Senders wait beyond.
+const QUEUE_BATCHES: usize = 64;
+/// Batches taken before the window is polled again.
+const AT_ONCE: usize = 16;
+
+/// What assembly did, for the status page.
+#[derive(Debug, Default)]
+pub(crate) struct AssemblyStatus(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    window: spanwise_assemble::WindowCounters,
+    rows_held: usize,
+    rows_unreadable: u64,
+    rows_unannotated: u64,
+}
+
+impl AssemblyStatus {
+    /// Everything counted, by name.
+    pub(crate) fn snapshot(&self) -> Value {
+        let state = self.0.lock();
+        json!({
+            "rows_held": state.rows_held,
+            "counters": {
+                "rows": state.window.rows,
+                "results": state.window.told,
+                "results_changed": state.window.changed,
+                "groups_evicted_window_full": state.window.groups_evicted,
+                "groups_cut_too_large": state.window.groups_too_large,
+                "rows_unreadable": state.rows_unreadable,
+                "rows_unannotated_store_failed": state.rows_unannotated,
+            },
+        })
+    }
+}
+
+/// The running task.
+pub(crate) struct Assembly {
+    task: JoinHandle<()>,
+    closing: CancellationToken,
+    status: Arc<AssemblyStatus>,
+}
+
+impl Assembly {
+    /// Starts it, first with what the store still has to have assembled. Stored
+    /// batches are sent to the returned queue.
+    pub(crate) fn start(store: Arc<dyn Store>) -> (Self, mpsc::Sender<Unsettled>) {
+        let (queue, batches) = mpsc::channel(QUEUE_BATCHES);
+        let status = Arc::<AssemblyStatus>::default();
+        let closing = CancellationToken::new();
+        let task = Task {
+            store,
+            window: Window::new(WindowConfig::default()),
+            began: Instant::now(),
+            status: Arc::clone(&status),
+        };
+        let task = tokio::spawn(task.run(batches, closing.clone()));
+        (Self { task, closing, status }, queue)
+    }
+
+    pub(crate) fn status(&self) -> Arc<AssemblyStatus> {
+        Arc::clone(&self.status)
+    }
+
+    /// Takes no more batches, tells the store what it knows about those it has,
+    /// and ends.
+    pub(crate) async fn finish(self) {
+        self.closing.cancel();
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "assembly ended badly; it is done again at the next start");
+        }
+    }
+}
+
+struct Task {
+    store: Arc<dyn Store>,
+    window: Window,
+    began: Instant,
+    status: Arc<AssemblyStatus>,
+}
+
+impl Task {
+    async fn run(mut self, mut batches: mpsc::Receiver<Unsettled>, closing: CancellationToken) {
+        let unsettled = self.store.unsettled();
+        if !unsettled.is_empty() {
+            tracing::info!(batches = unsettled.len(), "assembling what the last run left");
+        }
+        for batch in unsettled {
+            self.push(&batch);
+            // Results go out as they come due, so that the window stays small.
+            self.poll().await;
+        }
+        let mut timer = tokio::time::interval(POLL_EVERY);
+        timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut received = Vec::with_capacity(AT_ONCE);
+        loop {
+            tokio::select! {
+                // The timer first: a flood of batches must not silence results.
+                biased;
+                _ = timer.tick() => self.poll().await,
+                // What was stored is still taken; then the queue ends.
+                () = closing.cancelled(), if !batches.is_closed() => batches.close(),
+                count = batches.recv_many(&mut received, AT_ONCE) => {
+                    if count == 0 {
+                        break;
+                    }
+                    for batch in received.drain(..) {
+                        self.push(&batch);
+                    }
+                }
+            }
+        }
+        let now = self.now_nano();
+        let results = self.window.flush(now);
+        self.tell(results).await;
+    }
+
+    fn now_nano(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn push(&mut self, batch: &Unsettled) {
+        let now = self.now_nano();
+        let (spans, unreadable) = spans(batch);
+        self.window.push(batch.batch, spans, now);
+        if unreadable > 0 {
+            tracing::error!(batch = batch.batch, unreadable, "stored rows cannot be assembled");
+            self.status.0.lock().rows_unreadable += unreadable;
+        }
+    }
+
+    async fn poll(&mut self) {
+        let now = self.now_nano();
+        let results = self.window.poll(now);
+        self.tell(results).await;
+    }
+
+    async fn tell(&mut self, results: Vec<Assembled>) {
+        let annotated = match results.as_slice() {
+            [] => Ok(()),
+            results => self.store.annotate(results).await,
+        };
+        let failed = match annotated {
+            Ok(()) => 0,
+            Err(error) => {
+                tracing::error!(%error, rows = results.len(), "assembled rows could not be kept");
+                results.len() as u64
+            }
+        };
+        let mut status = self.status.0.lock();
+        status.window = self.window.counters();
+        status.rows_held = self.window.rows();
+        status.rows_unannotated += failed;
+    }
+}
+
+/// The rows that can be read, by number, and how many cannot.
+fn spans(batch: &Unsettled) -> (Vec<(u32, Span)>, u64) {
+    let rows = batch.rows.num_rows();
+    let Ok(columns) = SpanBatch::try_from(batch.rows.clone()) else {
+        return (Vec::new(), rows as u64);
+    };
+    let spans: Vec<(u32, Span)> = (0..)
+        .zip(columns.spans())
+        .filter_map(|(row, span)| span.ok().map(|span| (row, span)))
+        .collect();
+    let unreadable = rows.saturating_sub(spans.len()) as u64;
+    (spans, unreadable)
+}

@@ -1,0 +1,172 @@
+//! The server: receivers, store, assembly and API, wired together.
+
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use spanwise_ingest::{Ingest, Limits};
+use spanwise_serve::ApiState;
+use spanwise_store::Store;
+use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::agent::Destination;
+use super::assembly::Assembly;
+use super::listen::Listeners;
+use super::sink::StoreSink;
+use super::status::ServerStatus;
+use crate::config::{Config, Listen};
+use crate::failure::Failure;
+
+/// Together these stay below five seconds, which service managers and people
+/// give a program to end.
+const RECEIVERS_DRAIN: Duration = Duration::from_millis(1_000);
+const ASSEMBLY_FINISH: Duration = Duration::from_millis(700);
+const STORE_CLOSE: Duration = Duration::from_millis(2_000);
+
+/// A server that serves.
+pub(crate) struct Server {
+    store: Arc<dyn Store>,
+    assembly: Assembly,
+    status: Arc<ServerStatus>,
+    /// Where it listens, as the system gave it.
+    pub(crate) bound: Listen,
+    tasks: JoinSet<Result<(), Failure>>,
+    stopping: CancellationToken,
+}
+
+impl Server {
+    /// Takes the ports, opens the store, and begins to serve.
+    ///
+    /// # Errors
+    /// Where a port or the data directory cannot be had.
+    pub(crate) async fn start(config: &Config) -> Result<Self, Failure> {
+        let listeners = Listeners::bind(&config.listen).await?;
+        let bound = listeners.addresses()?;
+        let store: Arc<dyn Store> =
+            EmbeddedStore::open(store_config(config)).await.map_err(|error| {
+                Failure::cannot(format_args!(
+                    "cannot open the data directory {} (--data): {error}",
+                    config.data.display()
+                ))
+            })?;
+        let (assembly, queue) = Assembly::start(Arc::clone(&store));
+        let sink = Arc::new(StoreSink::new(Arc::clone(&store), queue));
+        let limits = Limits { drain_time: RECEIVERS_DRAIN, ..Limits::default() };
+        let ingest = Ingest::new(sink, limits);
+        let status = Arc::new(ServerStatus::new(bound, config, ingest.clone(), assembly.status()));
+        let api = spanwise_serve::router(ApiState {
+            store: Arc::clone(&store),
+            status: Arc::<ServerStatus>::clone(&status),
+        });
+
+        let stopping = CancellationToken::new();
+        let stopped = || stopping.clone().cancelled_owned();
+        let mut tasks = JoinSet::new();
+        tasks.spawn({
+            let (ingest, stop) = (ingest.clone(), stopped());
+            async move {
+                let serving = ingest.serve_grpc(listeners.otlp_grpc, stop).await;
+                Ok(serving.context("gRPC")?)
+            }
+        });
+        tasks.spawn({
+            let stop = stopped();
+            async move {
+                let serving = ingest.serve_http(listeners.otlp_http, stop).await;
+                Ok(serving.context("OTLP over HTTP")?)
+            }
+        });
+        tasks.spawn({
+            let (stop, late) = (stopped(), stopped());
+            async move {
+                let serving = axum::serve(listeners.http, api).with_graceful_shutdown(stop);
+                tokio::select! {
+                    served = serving => Ok(served.context("the UI and API stopped")?),
+                    // Clients that keep their connection are not waited for.
+                    () = async { late.await; tokio::time::sleep(RECEIVERS_DRAIN).await } => Ok(()),
+                }
+            }
+        });
+        Ok(Self { store, assembly, status, bound, tasks, stopping })
+    }
+
+    /// What the status page says, for the agent's part to be filled in.
+    pub(crate) fn status(&self) -> &ServerStatus {
+        &self.status
+    }
+
+    /// The server as an agent in the same process sees it.
+    pub(crate) fn destination(&self) -> Destination {
+        let Listen { http, otlp_grpc, otlp_http } = self.bound;
+        Destination {
+            url: format!("http://{}", reachable(otlp_grpc)),
+            endpoints: [http, otlp_grpc, otlp_http].map(reachable).to_vec(),
+        }
+    }
+
+    /// Serves until `stop`, or until a part of it fails.
+    pub(crate) async fn serve(&mut self, stop: &CancellationToken) -> Result<(), Failure> {
+        tokio::select! {
+            () = stop.cancelled() => Ok(()),
+            ended = self.tasks.join_next() => match ended {
+                Some(Ok(Err(failure))) => Err(failure),
+                Some(Err(error)) => Err(Failure::cannot(format_args!("a receiver failed: {error}"))),
+                Some(Ok(Ok(()))) | None => Err(Failure::cannot("a receiver ended by itself")),
+            },
+        }
+    }
+
+    /// Stops receiving, settles what was received, and closes the store.
+    pub(crate) async fn stop(mut self) -> Result<(), Failure> {
+        self.stopping.cancel();
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Ok(Err(failure)) = ended {
+                tracing::warn!("{failure}");
+            }
+        }
+        within(ASSEMBLY_FINISH, "assembly", self.assembly.finish()).await;
+        match within(STORE_CLOSE, "the store", self.store.close()).await {
+            Some(Err(error)) => {
+                Err(Failure::cannot(format_args!("the store did not close cleanly: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Waits, but not for longer than this. Whatever is not done in time is done
+/// at the next start, from the write-ahead log.
+async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = T>) -> Option<T> {
+    let done = tokio::time::timeout(limit, work).await.ok();
+    if done.is_none() {
+        tracing::warn!("{what} was not done in time; the next start goes on from the log");
+    }
+    done
+}
+
+/// An address under which a listener of this machine can be reached from it.
+fn reachable(bound: SocketAddr) -> SocketAddr {
+    let ip = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, bound.port())
+}
+
+fn store_config(config: &Config) -> EmbeddedConfig {
+    let limits = &config.store;
+    EmbeddedConfig {
+        recent_max_bytes: limits.recent_bytes,
+        generation_max_bytes: limits.generation_bytes,
+        generation_max_age: limits.generation_age,
+        retain_age: limits.retain_age,
+        retain_bytes: limits.retain_bytes,
+        min_free_bytes: limits.min_free_bytes,
+        ..EmbeddedConfig::new(config.data.clone())
+    }
+}

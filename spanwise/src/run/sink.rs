@@ -1,0 +1,66 @@
+//! Where received batches go: into the store, then to assembly.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use spanwise_ingest::{Origin, Refused, Sink};
+use spanwise_store::{Appended, Store, StoreError, Unsettled};
+use tokio::sync::mpsc;
+
+/// When a sender may try again after a failure that may not be gone by itself.
+const RETRY_AFTER_FAILURE: Duration = Duration::from_secs(5);
+
+/// Takes batches for the store.
+pub(crate) struct StoreSink {
+    store: Arc<dyn Store>,
+    assembly: mpsc::Sender<Unsettled>,
+}
+
+impl StoreSink {
+    pub(crate) fn new(store: Arc<dyn Store>, assembly: mpsc::Sender<Unsettled>) -> Self {
+        Self { store, assembly }
+    }
+}
+
+#[async_trait::async_trait]
+impl Sink for StoreSink {
+    async fn accept(&self, batch: RecordBatch, origin: Option<Origin>) -> Result<(), Refused> {
+        let (store, assembly) = (Arc::clone(&self.store), self.assembly.clone());
+        // On a task of its own: a sender that hangs up in the midst drops this
+        // future, and what the store has taken must still be assembled.
+        tokio::spawn(take(store, assembly, batch, origin))
+            .await
+            .unwrap_or_else(|error| Err(failed(&format!("storing the batch failed: {error}"))))
+    }
+}
+
+async fn take(
+    store: Arc<dyn Store>,
+    assembly: mpsc::Sender<Unsettled>,
+    batch: RecordBatch,
+    origin: Option<Origin>,
+) -> Result<(), Refused> {
+    // Room in the queue comes first, so that senders slow down to the pace of
+    // assembly instead of filling memory.
+    let slot = assembly.reserve().await.map_err(|_| failed("the server is stopping"))?;
+    let origin = origin
+        .map(|origin| spanwise_store::Origin { source: origin.source, sequence: origin.sequence });
+    // Columns are shared, not copied.
+    match store.append(batch.clone(), origin).await {
+        Ok(Appended::Stored { batch: number }) => {
+            slot.send(Unsettled { batch: number, rows: batch });
+            Ok(())
+        }
+        Ok(Appended::Duplicate) => Ok(()),
+        Err(StoreError::Full { reason, retry_after }) => Err(Refused { reason, retry_after }),
+        Err(error) => {
+            tracing::error!(%error, "a batch could not be stored");
+            Err(failed(&error.to_string()))
+        }
+    }
+}
+
+fn failed(reason: &str) -> Refused {
+    Refused { reason: reason.to_owned(), retry_after: RETRY_AFTER_FAILURE }
+}

@@ -1,0 +1,142 @@
+//! What the status page says about the parts that are wired together here.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use spanwise_ingest::Ingest;
+use spanwise_serve::StatusSource;
+use tokio::sync::watch;
+
+use super::assembly::AssemblyStatus;
+use crate::config::{Config, Listen};
+
+/// What is known of the agent.
+#[derive(Debug)]
+pub(crate) enum AgentState {
+    /// In this process, attaching to the kernel.
+    Starting,
+    /// Agents are programs of their own, here or on other machines.
+    Remote,
+    /// In this process, and running.
+    Running(watch::Receiver<Value>),
+    /// Meant to run in this process, and not able to.
+    Off {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The live parts of the status page.
+pub(crate) struct ServerStatus {
+    began: Instant,
+    listen: Listen,
+    data: PathBuf,
+    ingest: Ingest,
+    assembly: Arc<AssemblyStatus>,
+    agent: Mutex<AgentState>,
+}
+
+impl ServerStatus {
+    pub(crate) fn new(
+        listen: Listen,
+        config: &Config,
+        ingest: Ingest,
+        assembly: Arc<AssemblyStatus>,
+    ) -> Self {
+        Self {
+            began: Instant::now(),
+            listen,
+            data: config.data.clone(),
+            ingest,
+            assembly,
+            agent: Mutex::new(AgentState::Remote),
+        }
+    }
+
+    /// From now on the agent is like this.
+    pub(crate) fn set_agent(&self, state: AgentState) {
+        *self.agent.lock() = state;
+    }
+}
+
+impl StatusSource for ServerStatus {
+    fn status(&self) -> Value {
+        let ingest = self.ingest.status();
+        let mut warnings = Vec::new();
+        let agent = match &*self.agent.lock() {
+            AgentState::Starting => json!({ "state": "starting" }),
+            AgentState::Off { reason } => {
+                warnings.push(format!(
+                    "the agent is off, so only what OpenTelemetry clients send is traced: {reason}"
+                ));
+                json!({ "state": "off", "reason": reason })
+            }
+            AgentState::Running(facts) => {
+                let mut agent = facts.borrow().clone();
+                agent["state"] = "running".into();
+                agent
+            }
+            AgentState::Remote => json!({ "state": "remote", "agents": ingest.agents }),
+        };
+        for agent in &ingest.agents {
+            warnings.extend(losses(&agent.facts));
+        }
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "uptime_seconds": self.began.elapsed().as_secs_f64(),
+            "server": {
+                "http": self.listen.http,
+                "otlp_grpc": self.listen.otlp_grpc,
+                "otlp_http": self.listen.otlp_http,
+                "data": self.data.display().to_string(),
+                "assembly": self.assembly.snapshot(),
+            },
+            "agent": agent,
+            "ingest": ingest,
+            "warnings": warnings,
+        })
+    }
+}
+
+/// A sentence for each kind of loss that an agent tells of, with what would
+/// help.
+fn losses(facts: &Value) -> Vec<String> {
+    const ADVICE: [(&str, &str); 2] = [
+        (
+            "kernel_events_lost_ring_full",
+            "kernel events because its buffer was full; raise agent.ring_bytes there",
+        ),
+        (
+            "transfer_spans_dropped_queue_full",
+            "spans while this server was away or full; raise agent.queue_bytes there",
+        ),
+    ];
+    let host = facts["host"].as_str().unwrap_or("some host");
+    ADVICE
+        .iter()
+        .filter_map(|(name, advice)| {
+            let lost = facts["counters"][*name].as_u64().filter(|lost| *lost > 0)?;
+            Some(format!("the agent on {host} lost {lost} {advice}"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_agent_lost_is_said_with_what_would_help() {
+        let facts = json!({
+            "host": "a",
+            "counters": { "kernel_events_lost_ring_full": 3, "transfer_spans_dropped_queue_full": 0 },
+        });
+        let said = losses(&facts);
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("on a lost 3 kernel events") && said[0].contains("ring_bytes"));
+        assert!(losses(&Value::Null).is_empty());
+    }
+}

@@ -1,0 +1,6 @@
+//! The program as its users meet it: the built binary, its exit codes, its
+//! messages, and what it keeps through restarts and kills.
+
+mod serving;
+mod support;
+mod usage;

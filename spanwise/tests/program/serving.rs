@@ -1,0 +1,131 @@
+//! A server, what it keeps, and how it ends.
+
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::support::{Server, otlp, post, run, text};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+/// The tree that [`otlp`] describes, as the command line shows it.
+fn shows_the_trace(server: &Server, here: &Path) {
+    let tree = server.ask(here, &["trace", TRACE]);
+    assert!(tree.starts_with(&format!("trace {TRACE}\n")), "{tree}");
+    assert!(tree.contains("25.0 ms  2 spans  1 service  2 errors"), "{tree}");
+    let rows: Vec<&str> = tree.lines().filter(|line| line.contains(" shop ")).collect();
+    assert_eq!(rows.len(), 2, "{tree}");
+    assert!(rows[0].contains("▬  shop GET /cart 500"), "{tree}");
+    assert!(rows[1].contains("└─ shop price no price  [app]"), "{tree}");
+}
+
+#[test]
+fn what_was_acknowledged_is_shown_and_survives_kill_9() {
+    let here = directory();
+    let server = Server::start(here.path(), "server", &[]);
+    let (code, body) = post(server.otlp_http, "/v1/traces", &otlp(TRACE, "shop"));
+    assert_eq!(code, 200, "{body}");
+
+    let list = server.ask_until(here.path(), &["search", "--service", "shop"], TRACE);
+    assert!(list.contains("shop GET /cart"), "{list}");
+    assert!(server.ask(here.path(), &["search", "--min-duration", "1s"]).contains("no trace fits"));
+    shows_the_trace(&server, here.path());
+    let services = server.ask(here.path(), &["services"]);
+    assert!(services.lines().any(|line| line.starts_with("shop ")), "{services}");
+    let rows = server.ask(
+        here.path(),
+        &["sql", "SELECT service, count(*) AS spans FROM spans GROUP BY service"],
+    );
+    assert!(rows.contains("shop         2\n"), "{rows}");
+    let json = server.ask(here.path(), &["services", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["services"][0]["name"], "shop");
+
+    // A second batch, killed right after its acknowledgement.
+    let late = "00000000000000010000000000000002";
+    assert_eq!(post(server.otlp_http, "/v1/traces", &otlp(late, "late")).0, 200);
+    server.kill();
+
+    let server = Server::start(here.path(), "server", &[]);
+    server.ask_until(here.path(), &["search", "--service", "late"], late);
+    server.ask_until(here.path(), &["search", "--service", "shop"], TRACE);
+    shows_the_trace(&server, here.path());
+    let rows = server.ask(here.path(), &["sql", "SELECT count(*) AS n FROM spans"]);
+    assert!(rows.starts_with("n\n4\n"), "each span once: {rows}");
+}
+
+#[test]
+fn sigterm_ends_with_0_in_time_though_clients_hang_on() {
+    let here = directory();
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut server = Server::start(here.path(), "server", &[]);
+        assert_eq!(post(server.otlp_http, "/v1/traces", &otlp(TRACE, "shop")).0, 200);
+        // Clients that connected and say nothing.
+        let idle: Vec<TcpStream> = [server.http, server.otlp_grpc, server.otlp_http]
+            .map(|address| TcpStream::connect(address).expect("connected"))
+            .into();
+        server.signal(signal);
+        let status = server.wait(Duration::from_secs(5)).expect("it ended within 5 s");
+        assert_eq!(status.code(), Some(0));
+        drop(idle);
+    }
+    let server = Server::start(here.path(), "server", &[]);
+    server.ask_until(here.path(), &["search", "--service", "shop"], TRACE);
+}
+
+#[test]
+fn a_data_directory_serves_one_server() {
+    let here = directory();
+    let server = Server::start(here.path(), "server", &[]);
+    let ports = ["--http", "0", "--otlp-grpc", "0", "--otlp-http", "0"];
+    let output = run(here.path(), &[&["server", "--data", "data"][..], &ports].concat());
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("--data"), "{message}");
+    server.ask(here.path(), &["status"]);
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_made_is_named() {
+    let here = directory();
+    std::fs::write(here.path().join("file"), "").expect("written");
+    let ports = ["--http", "0", "--otlp-grpc", "0", "--otlp-http", "0"];
+    let output = run(here.path(), &[&["server", "--data", "file/data"][..], &ports].concat());
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("file/data"), "{message}");
+}
+
+#[test]
+fn up_serves_without_an_agent_and_says_why() {
+    let here = directory();
+    // What stops the agent here stops it wherever the test runs.
+    let server = Server::start(here.path(), "up", &["--record", "no/such/directory/file"]);
+    assert!(server.banner.contains("off: cannot write events to no/such"), "{}", server.banner);
+    let status = server.ask(here.path(), &["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+    assert_eq!(status["agent"]["state"], "off", "{status}");
+    let reason = status["agent"]["reason"].as_str().expect("a reason");
+    assert!(reason.contains("cannot write events to"), "{reason}");
+    assert_eq!(post(server.otlp_http, "/v1/traces", &otlp(TRACE, "shop")).0, 200);
+    server.ask_until(here.path(), &["search", "--service", "shop"], TRACE);
+}
+
+#[test]
+fn a_trace_that_is_not_there_is_said_to_be_so() {
+    let here = directory();
+    let server = Server::start(here.path(), "server", &[]);
+    let url = format!("http://{}", server.http);
+    let output = run(here.path(), &["trace", TRACE, "--url", &url]);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains(TRACE), "{message}");
+    let output = run(here.path(), &["sql", "DROP TABLE spans", "--url", &url]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+}
