@@ -1,5 +1,4 @@
 /** The answer as the renderer's graph: places in pixels, sizes, colours, figures. */
-import { DEFAULT_EDGE_CURVATURE } from "@sigma/edge-curve";
 import type { MultiDirectedGraph } from "graphology";
 import type { Graph } from "../../api/types";
 import { serviceHex } from "../../app/palette";
@@ -11,6 +10,8 @@ import type { Place } from "../../model/layers";
 import { formatRate, formatShare } from "../../model/number";
 import type { EdgeExtra, NodeExtra } from "./draw";
 import { edgeId } from "./edges";
+import { clearest } from "./spot";
+import type { Box } from "./spot";
 
 export type NodeLook = {
   x: number;
@@ -74,18 +75,30 @@ export function fill(
       glyph: node.kind,
     });
   }
+  const boxes = new Map(
+    drawn.mapNodes((name, look): [string, Box] => [name, boxOf(name, look, look.size)]),
+  );
   const most = Math.max(1e-9, ...edges.map((edge) => edge.requests_per_second));
   const calm = token("--edge");
   const red = token("--error");
   for (const edge of edges) {
-    const straight =
+    const alone =
       edges.filter(
         (other) =>
           (other.client === edge.client && other.server === edge.server) ||
           (other.client === edge.server && other.server === edge.client),
-      ).length === 1 && !throughANode(places, edge.client, edge.server);
+      ).length === 1;
     const from = places.get(edge.client)!;
     const to = places.get(edge.server)!;
+    const curvature = clearest(
+      { x: from.x, y: -from.y },
+      { x: to.x, y: -to.y },
+      [...boxes]
+        .filter(([name]) => name !== edge.client && name !== edge.server)
+        .map(([, box]) => box),
+      // Opposite edges each bend to their own left, and so apart.
+      alone ? 0 : 0.16,
+    );
     drawn.mergeEdgeWithKey(edgeId(edge), edge.client, edge.server, {
       size: 1.4 + 3.6 * Math.sqrt(edge.requests_per_second / most),
       color:
@@ -94,11 +107,8 @@ export function fill(
       rate: formatRate(edge.requests_per_second),
       errors: edge.errors > 0 ? `${formatShare(edge.error_share)} err` : "",
       latency: `${formatDuration(nano(edge.p50_nano))} / ${formatDuration(nano(edge.p95_nano))}`,
-      type: straight ? "straight" : "curved",
-      // Upwards where the callee lies higher: away from the middle of the map.
-      curvature: straight
-        ? 0
-        : DEFAULT_EDGE_CURVATURE * (to.y > from.y ? 1 : -1) * (to.x < from.x ? -1 : 1),
+      type: curvature === 0 ? "straight" : "curved",
+      curvature,
       zIndex: edge.errors > 0 ? 1 : 0,
     });
   }
@@ -128,17 +138,10 @@ function inPixels(
   );
 }
 
-/** Whether a straight line would run over another node or its name. */
-function throughANode(places: ReadonlyMap<string, Place>, client: string, server: string): boolean {
-  const from = places.get(client)!;
-  const to = places.get(server)!;
-  for (const [name, at] of places) {
-    if (name === client || name === server) continue;
-    const share = (at.x - from.x) / (to.x - from.x || 1e-9);
-    if (share <= 0.02 || share >= 0.98) continue;
-    if (Math.abs(from.y + (to.y - from.y) * share - at.y) < 30) return true;
-  }
-  return false;
+/** What a node and its name take of the picture; y goes downwards here. */
+function boxOf(name: string, place: Place, size: number): Box {
+  const wide = Math.max(size + 6, 46, name.length * 3.6);
+  return { left: place.x - wide, top: -place.y - size - 6, width: 2 * wide, height: 2 * size + 46 };
 }
 
 /** A colour between two of `#rrggbb`. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { overlaps, spot, wayBetween } from "./spot";
+import { clearest, overlaps, spot, wayBetween } from "./spot";
 
 const way = wayBetween({ x: 0, y: 0 }, { x: 400, y: 0 }, 0);
 const size = { width: 60, height: 20 };
@@ -20,4 +20,17 @@ it("bends to the side that the curvature says", () => {
   expect(bent(0)).toEqual({ x: 0, y: 0 });
   expect(bent(1)).toEqual({ x: 100, y: 0 });
   expect(bent(0.5)).toEqual({ x: 50, y: -12.5 });
+});
+
+it("bends a line round what lies on it, and only then", () => {
+  const [from, to] = [
+    { x: 0, y: 0 },
+    { x: 400, y: 0 },
+  ];
+  const below = { left: 180, top: -5, width: 40, height: 60 };
+  expect(clearest(from, to, [])).toBe(0);
+  const bend = clearest(from, to, [below]);
+  expect(bend).toBeGreaterThan(0);
+  expect(wayBetween(from, to, bend)(0.5).y).toBeLessThan(below.top);
+  expect(clearest(from, to, [], 0.16)).toBe(0.16);
 });

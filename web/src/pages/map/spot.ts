@@ -53,3 +53,33 @@ export function wayBetween(from: Point, to: Point, curvature: number): (share: n
     };
   };
 }
+
+/** Bends to try, least first; positive bends to the left of the way. */
+const BENDS = [0, 0.16, -0.16, 0.28, -0.28, 0.42, -0.42];
+const SAMPLES = 32;
+
+/**
+ * The least bend with which a line runs over none of these boxes, or over the
+ * fewest. `least` above 0 keeps apart lines that join the same two nodes.
+ */
+export function clearest(from: Point, to: Point, boxes: readonly Box[], least = 0): number {
+  let best = least;
+  let fewest = Infinity;
+  for (const bend of BENDS) {
+    if (least > 0 && bend < least) continue;
+    const way = wayBetween(from, to, bend);
+    const hit = new Set<Box>();
+    for (let at = 1; at < SAMPLES; at++) {
+      const { x, y } = way(at / SAMPLES);
+      for (const box of boxes) {
+        if (overlaps(box, { left: x - 3, top: y - 3, width: 6, height: 6 })) hit.add(box);
+      }
+    }
+    if (hit.size < fewest) {
+      fewest = hit.size;
+      best = bend;
+    }
+    if (fewest === 0) break;
+  }
+  return best;
+}
