@@ -26,12 +26,13 @@ struct Held {
     direction: Direction,
     bytes: Vec<u8>,
     unseen: u64,
+    missed: bool,
     mark: Mark,
 }
 
 impl Held {
     fn input(&self) -> Input<'_> {
-        Input { bytes: &self.bytes, unseen: self.unseen, mark: self.mark }
+        Input { bytes: &self.bytes, unseen: self.unseen, missed: self.missed, mark: self.mark }
     }
 }
 
@@ -141,12 +142,13 @@ impl Connection {
                 seq: mark.seq.wrapping_sub(place.gap as u32),
                 ..mark
             };
-            self.take(data.direction, Input { bytes: &[], unseen: place.gap, mark: before }, desk);
+            let gap = Input { bytes: &[], unseen: place.gap, missed: true, mark: before };
+            self.take(data.direction, gap, desk);
         }
         let bytes = &data.bytes[..data.bytes.len().min(data.length as usize)];
         let bytes = bytes.get(place.repeated as usize..).unwrap_or_default();
         let unseen = u64::from(data.length - place.repeated) - bytes.len() as u64;
-        self.take(data.direction, Input { bytes, unseen, mark }, desk);
+        self.take(data.direction, Input { bytes, unseen, missed: false, mark }, desk);
     }
 
     fn take(&mut self, direction: Direction, input: Input<'_>, desk: &mut Desk<'_>) {
@@ -182,8 +184,8 @@ impl Connection {
             return false;
         }
         self.held_bytes += input.bytes.len();
-        let Input { bytes, unseen, mark } = input;
-        self.held.push(Held { direction, bytes: bytes.to_vec(), unseen, mark });
+        let Input { bytes, unseen, missed, mark } = input;
+        self.held.push(Held { direction, bytes: bytes.to_vec(), unseen, missed, mark });
         true
     }
 
@@ -240,13 +242,16 @@ impl Connection {
     }
 
     fn infer(&mut self, direction: Direction, input: Input<'_>, desk: &mut Desk<'_>) {
-        let fits = self.hold(direction, input);
+        if input.bytes.is_empty() && self.held.is_empty() {
+            return;
+        }
         let mut prefix = Vec::new();
         let mut whole = true;
-        for held in self.held.iter().filter(|held| held.direction == direction) {
+        let before = self.held.iter().filter(|held| held.direction == direction);
+        for piece in before.map(Held::input).chain([input]) {
             let room = MAX_INFERENCE_BYTES - prefix.len();
-            prefix.extend_from_slice(&held.bytes[..held.bytes.len().min(room)]);
-            if held.unseen > 0 || prefix.len() >= MAX_INFERENCE_BYTES {
+            prefix.extend_from_slice(&piece.bytes[..piece.bytes.len().min(room)]);
+            if piece.unseen > 0 || prefix.len() >= MAX_INFERENCE_BYTES {
                 whole = false;
                 break;
             }
@@ -260,10 +265,13 @@ impl Connection {
             }
             (Role::Unknown, _) => &[Side::Request, Side::Response],
         };
-        match infer(&prefix, sides, whole && fits) {
-            Ok(None) => {}
-            Ok(Some((guess, side))) => self.recognised(guess, side, direction, desk),
-            Err(_) => {
+        match infer(&prefix, sides, whole) {
+            Ok(Some((guess, side))) => {
+                self.recognised(guess, side, direction, desk);
+                self.take(direction, input, desk);
+            }
+            Ok(None) if self.hold(direction, input) => {}
+            _ => {
                 self.held.clear();
                 self.held_bytes = 0;
                 self.tries += 1;

@@ -63,6 +63,9 @@ pub(crate) struct Input<'a> {
     pub(crate) bytes: &'a [u8],
     /// Counted, after the captured ones.
     pub(crate) unseen: u64,
+    /// Nothing of this was reported: events were lost, and with them perhaps
+    /// whole messages.
+    pub(crate) missed: bool,
     /// Of the first byte.
     pub(crate) mark: Mark,
 }

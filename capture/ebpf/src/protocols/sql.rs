@@ -193,7 +193,7 @@ pub(super) fn summary(text: &str) -> Summary {
                 if operation.is_none() {
                     operation = Some(upper.chars().take(MAX_NAME_BYTES).collect());
                     common_table = upper == "WITH";
-                    target_next = upper == "UPDATE" || upper == "TRUNCATE";
+                    target_next = matches!(upper.as_str(), "UPDATE" | "TRUNCATE" | "COPY");
                     continue;
                 }
                 if common_table && depth == 0 {
@@ -316,7 +316,7 @@ mod tests {
             ("BEGIN", "BEGIN"),
             ("CREATE TABLE IF NOT EXISTS t (id int)", "CREATE t"),
             ("BEGIN; SELECT 1 FROM t", "BEGIN"),
-            ("COPY t FROM STDIN", "COPY"),
+            ("COPY t FROM STDIN", "COPY t"),
             ("", ""),
         ];
         for (text, expected) in cases {

@@ -162,7 +162,7 @@ impl Http1 {
         let was_in_step = self.half(side).in_step;
         self.half(side).reset();
         self.half(side).state = State::Head;
-        if was_in_step {
+        if was_in_step || side == Side::Request {
             desk.counters.malformed_messages += 1;
             self.strikes += 1;
         }
@@ -391,15 +391,19 @@ impl Http1 {
     ) {
         let half = self.half(side);
         match half.state {
-            State::Body { .. } | State::ChunkData { .. } | State::UntilClose | State::Lost => {}
-            State::Head if half.buffer.is_empty() => {
+            // Passed over by count, whatever they are.
+            State::Body { .. } | State::ChunkData { .. } | State::UntilClose => {}
+            _ if input.missed => {
                 // Whole messages may be in there: their number is not known.
-                if side == Side::Request || exchanges.is_empty() {
-                    self.lose(side, exchanges, desk);
-                } else {
+                exchanges.abandon(desk);
+                self.lose(side, exchanges, desk);
+            }
+            State::Lost => {}
+            State::Head if half.buffer.is_empty() => {
+                if side == Side::Response {
                     exchanges.begin_response(input.mark);
-                    self.lose(side, exchanges, desk);
                 }
+                self.lose(side, exchanges, desk);
             }
             State::Head => {
                 let start = half.start.unwrap_or(input.mark);

@@ -166,6 +166,11 @@ impl Reader {
         self.start.is_none()
     }
 
+    /// The first byte of the message being read.
+    pub(super) const fn start(&self) -> Option<Mark> {
+        self.start
+    }
+
     /// Whether a message without content waits to be completed.
     pub(super) const fn is_due(&self) -> bool {
         self.message.is_some() && self.remaining == 0

@@ -68,7 +68,6 @@ impl Postgresql {
             input.skip_all();
             return Outcome::Read;
         }
-        let was_in_step = self.frontend.in_step;
         match self.frontend.read(input) {
             Step::More | Step::Begun(..) => Outcome::Read,
             Step::Complete(message) => self.request_message(&message, input.mark, exchanges, desk),
@@ -79,7 +78,7 @@ impl Postgresql {
             }
             Step::Malformed => {
                 self.lose_frontend(exchanges);
-                self.strike(was_in_step, desk)
+                self.strike(true, desk)
             }
         }
     }
@@ -94,8 +93,9 @@ impl Postgresql {
         }
     }
 
-    fn strike(&mut self, was_in_step: bool, desk: &mut Desk<'_>) -> Outcome {
-        if was_in_step {
+    /// Takes note of bytes where a message was `expected`.
+    fn strike(&mut self, expected: bool, desk: &mut Desk<'_>) -> Outcome {
+        if expected {
             desk.counters.malformed_messages += 1;
             self.strikes += 1;
         }
@@ -293,7 +293,11 @@ impl Postgresql {
                 Outcome::Read
             }
             Step::Unseen => {
-                exchanges.begin_response(input.mark);
+                if input.missed {
+                    exchanges.abandon(desk);
+                } else {
+                    exchanges.begin_response(self.backend.start().unwrap_or(input.mark));
+                }
                 desk.counters.framing_lost += 1;
                 self.lose_backend();
                 exchanges.weaken(desk);

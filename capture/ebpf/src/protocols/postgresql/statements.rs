@@ -103,9 +103,12 @@ impl Statements {
     /// Bind: names a portal for a statement, which is returned where it is
     /// known.
     pub(super) fn bind(&mut self, portal: &[u8], statement: &[u8]) -> Option<Arc<Statement>> {
-        let found = self.prepared.get(statement)?;
-        self.portals.put(portal, Arc::clone(&found));
-        Some(found)
+        let found = self.prepared.get(statement);
+        match &found {
+            Some(found) => self.portals.put(portal, Arc::clone(found)),
+            None => self.portals.remove(portal),
+        }
+        found
     }
 
     /// The statement that a portal executes.

@@ -45,7 +45,6 @@ pub(super) struct Redis {
     /// Words of the command that are complete.
     complete: u64,
     opened: bool,
-    in_step: bool,
     reply: Reply,
     reply_lost: bool,
     database: Option<u32>,
@@ -95,18 +94,18 @@ pub(super) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
                 Some(end) => {
                     let plain = bytes[..end].iter().all(|b| !b.is_ascii_control() || *b == b'\r');
                     let ended = matches!(bytes[letters], b' ' | b'\r' | b'\n');
-                    if plain && ended && INLINE.iter().any(|known| is(&known)) {
+                    if plain && ended && INLINE.iter().any(|known| is(known)) {
                         Likeness::Yes
                     } else {
                         Likeness::No
                     }
                 }
-                None if letters == bytes.len() && INLINE.iter().any(|known| may_be(&known)) => {
+                None if letters == bytes.len() && INLINE.iter().any(|known| may_be(known)) => {
                     partly
                 }
                 None if letters < bytes.len()
                     && matches!(bytes[letters], b' ' | b'\r')
-                    && INLINE.iter().any(|known| is(&known))
+                    && INLINE.iter().any(|known| is(known))
                     && bytes.len() < MAX_LINE_BYTES =>
                 {
                     partly
@@ -132,7 +131,6 @@ impl Redis {
             command: Command::default(),
             complete: 0,
             opened: false,
-            in_step: false,
             reply: Reply::new(),
             reply_lost: false,
             database: None,
@@ -146,7 +144,6 @@ impl Redis {
         self.command = Command::default();
         self.complete = 0;
         self.opened = false;
-        self.in_step = true;
     }
 
     fn lose_request(&mut self, at: Mark, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
@@ -157,19 +154,17 @@ impl Redis {
         desk.counters.framing_lost += 1;
         self.next_command();
         self.state = State::Lost;
-        self.in_step = false;
     }
 
     fn malformed_request(&mut self, desk: &mut Desk<'_>) -> Outcome {
-        let was_in_step = self.in_step;
         self.next_command();
         self.state = State::Lost;
-        self.in_step = false;
-        self.strike(was_in_step, desk)
+        self.strike(true, desk)
     }
 
-    fn strike(&mut self, was_in_step: bool, desk: &mut Desk<'_>) -> Outcome {
-        if was_in_step {
+    /// Takes note of bytes where a message was `expected`.
+    fn strike(&mut self, expected: bool, desk: &mut Desk<'_>) -> Outcome {
+        if expected {
             desk.counters.malformed_messages += 1;
             self.strikes += 1;
         }
@@ -360,8 +355,10 @@ impl Redis {
             }
             Step::Pushed => Outcome::Read,
             Step::Unseen => {
-                if self.reply.start.is_none() {
-                    exchanges.begin_response(input.mark);
+                if input.missed {
+                    exchanges.abandon(desk);
+                } else if !self.reply.is_push {
+                    exchanges.begin_response(self.reply.start.unwrap_or(input.mark));
                 }
                 desk.counters.framing_lost += 1;
                 self.lose_reply();

@@ -212,7 +212,8 @@ mod tests {
         let mut found = Vec::new();
         let mut offset = 0;
         for piece in stream.chunks(size) {
-            let mut input = Input { bytes: piece, unseen: 0, mark: MARK.after(offset) };
+            let mut input =
+                Input { bytes: piece, unseen: 0, missed: false, mark: MARK.after(offset) };
             offset += piece.len() as u64;
             while !input.is_empty() {
                 match reply.read(&mut input) {

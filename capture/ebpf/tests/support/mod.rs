@@ -1,0 +1,186 @@
+//! What the tests of the tracer share: recordings, and spans as text.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use spanwise_capture_ebpf::event::Direction;
+use spanwise_capture_ebpf::process::{Naming, Process, ProcessDirectory, Runtime};
+use spanwise_capture_ebpf::recording::{self, RecordedData, RecordedEvent};
+use spanwise_capture_ebpf::tracer::{Tracer, TracerConfig};
+use spanwise_model::{ResourceJson, Span};
+
+/// Knows every process by its number.
+pub(crate) struct Directory;
+
+impl ProcessDirectory for Directory {
+    fn describe(&mut self, process: u32) -> Arc<Process> {
+        let executable = format!("p{process}");
+        Arc::new(Process {
+            process,
+            host: "host".to_owned(),
+            instance: format!("host/{process}"),
+            runtime: Runtime::Other(executable.clone()),
+            resource: ResourceJson::default(),
+            default_service: executable.clone(),
+            naming: Naming::ByPort { executable, rules: Arc::new([]) },
+        })
+    }
+
+    fn forget(&mut self, _process: u32) {}
+}
+
+/// Where recordings are.
+pub(crate) fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/recorded")
+}
+
+/// A protocol's folder, a recording's name in it, and its events.
+pub(crate) type Recording = (String, String, Vec<RecordedEvent>);
+
+/// Every recording.
+pub(crate) fn recordings() -> &'static [Recording] {
+    static RECORDINGS: OnceLock<Vec<Recording>> = OnceLock::new();
+    RECORDINGS.get_or_init(read_recordings)
+}
+
+fn read_recordings() -> Vec<Recording> {
+    let mut found = Vec::new();
+    for protocol in ["http1", "postgresql", "redis"] {
+        for entry in std::fs::read_dir(folder().join(protocol)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "jsonl") {
+                let events = recording::read(BufReader::new(File::open(&path).unwrap())).unwrap();
+                let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+                found.push((protocol.to_owned(), name, events));
+            }
+        }
+    }
+    found.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
+    assert!(found.len() >= 10, "recordings are missing from {}", folder().display());
+    found
+}
+
+/// A tracer whose ids are the same in every run.
+pub(crate) fn tracer() -> Tracer {
+    Tracer::new(TracerConfig { seed: Some(7), ..TracerConfig::default() }, Box::new(Directory))
+}
+
+/// The spans of events, with time passing after the last.
+pub(crate) fn spans(tracer: &mut Tracer, events: &[RecordedEvent]) -> Vec<Span> {
+    let mut found = Vec::new();
+    let mut last = 0;
+    for event in events {
+        if let RecordedEvent::Data(data) = event {
+            // As the agent does, which polls some ten times a second.
+            tracer.tick(data.time_nano);
+            last = last.max(data.time_nano);
+        }
+        tracer.event(&event.event());
+    }
+    tracer.tick(last + 1_000_000_000);
+    tracer.drain(&mut found);
+    found
+}
+
+/// Splits each transfer's captured bytes into pieces of these sizes, taken in
+/// turn, as if each had been a system call of its own.
+pub(crate) fn split(events: &[RecordedEvent], sizes: &[usize]) -> Vec<RecordedEvent> {
+    let mut sizes = sizes.iter().cycle();
+    let mut pieces = Vec::new();
+    for event in events {
+        let RecordedEvent::Data(data) = event else {
+            pieces.push(event.clone());
+            continue;
+        };
+        let mut rest = data.clone();
+        while !rest.bytes.is_empty() {
+            let size = (*sizes.next().unwrap()).clamp(1, rest.bytes.len());
+            if size == rest.bytes.len() {
+                break;
+            }
+            let tail = rest.bytes.split_off(size);
+            let piece = RecordedData { length: size as u32, ..rest.clone() };
+            rest.seq = rest.seq.wrapping_add(size as u32);
+            rest.length -= size as u32;
+            rest.bytes = tail;
+            pieces.push(RecordedEvent::Data(piece));
+        }
+        pieces.push(RecordedEvent::Data(rest));
+    }
+    pieces
+}
+
+/// Spans as text for people to review, ids replaced by short names.
+pub(crate) fn render(spans: &[Span]) -> String {
+    let mut fragments: HashMap<u64, usize> = HashMap::new();
+    let mut text = String::new();
+    for span in spans {
+        let _ = write!(
+            text,
+            "{} {} `{}` {} at {} for {} us",
+            span.capture,
+            span.protocol.as_deref().unwrap_or("-"),
+            span.operation,
+            span.service,
+            span.start_unix_nano / 1000,
+            span.duration_nano / 1000,
+        );
+        let _ = write!(
+            text,
+            "\n  seq {:?}/{:?} bytes {:?}/{:?} port {:?} connect {:?}",
+            span.request_tcp_seq,
+            span.response_tcp_seq,
+            span.network.request_bytes,
+            span.network.response_bytes,
+            span.flow.client_port,
+            span.network.connect_nano,
+        );
+        if let Some(fragment) = span.fragment_id {
+            let next = fragments.len() + 1;
+            let _ = write!(text, " fragment {}", fragments.entry(fragment).or_insert(next));
+        }
+        if let Some(evidence) = span.evidence {
+            let _ = write!(text, " evidence {evidence} {:?}", span.confidence);
+        }
+        let _ = write!(text, "\n  {}", span.status);
+        if let Some(code) = span.status_code {
+            let _ = write!(text, " {code}");
+        }
+        if let Some(error) = &span.error {
+            let _ = write!(text, " ({error})");
+        }
+        if let (Some(trace), Some(parent)) = (span.trace_id, span.parent_span_id) {
+            let _ = write!(text, " trace {trace} parent {parent}");
+        }
+        if let Some(id) = &span.x_request_id {
+            let _ = write!(text, " x-request-id {id}");
+        }
+        for (key, value) in &span.attributes {
+            let _ = write!(text, "\n  {key} = {value}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A transfer, put together by hand.
+pub(crate) fn data(connection: u64, direction: Direction, seq: u32, bytes: &[u8]) -> RecordedEvent {
+    RecordedEvent::Data(RecordedData {
+        time_nano: 1_000_000_000 + u64::from(seq) * 1000,
+        connection,
+        process: 1,
+        thread: 1,
+        direction,
+        seq,
+        length: bytes.len() as u32,
+        srtt_micros: 100,
+        retransmits: 0,
+        bytes: bytes.to_vec(),
+    })
+}
