@@ -1,16 +1,26 @@
 //! Rows to traces: which span hangs under which, why, and how surely.
 //!
-//! Pure functions over rows; no IO. [`Window`] does it as rows stream in;
-//! [`Expansion`] says which further rows to look for when a trace is asked
-//! for, and [`Trace`] is the tree that comes of them. Both use the same table
-//! of parent rules, in [`links`].
+//! Pure functions over rows; no IO. [`Window`] does it as rows stream in,
+//! [`assemble_all`] for rows that are all there. [`Expansion`] says which
+//! further rows to look for when a trace is asked for, and [`Trace`] is the
+//! tree that comes of them. All use the same table of parent rules, [`RULES`].
 
-mod links;
+mod index;
+mod multi;
+mod parents;
+mod read;
+mod resolve;
+mod row;
 mod search;
 mod tree;
 mod window;
 
-pub use links::{Link, links, rule_names};
+#[cfg(test)]
+mod testing;
+
+pub use parents::{RULES, Rule};
+pub use resolve::assemble_all;
+pub use row::{Prior, Row};
 pub use search::{Expansion, MAX_ROUNDS, SearchKey};
 pub use tree::{Node, Trace};
-pub use window::{Window, WindowConfig, WindowCounters, trace_id};
+pub use window::{Window, WindowConfig, WindowCounters};

@@ -1,17 +1,21 @@
 //! The streaming join: rows come in as they are stored, and go out as soon as
-//! their trace has been quiet for a moment, with their trace and parent.
+//! what they belong to has been quiet for a moment, with their trace and parent.
 //!
-//! Rows that share a key (a hop's sequence numbers, a fragment, a header's
-//! trace id, a request id within a process) form a group. A group is told when
-//! it is quiet, remembered for a while, and told again where late rows change
-//! something.
+//! Rows that surely belong together form a group; a group is looked at when it
+//! is due, and where a rule then links two groups, they become one. A row of
+//! which nothing new is known is not told again. Groups are remembered for a
+//! while, so that late rows find them; a late row may change what was told of
+//! earlier ones.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use ahash::{AHashMap, AHashSet};
-use spanwise_model::{Assembled, Capture, Kind, RowRef, Span, SpanId, TraceId};
+use ahash::AHashMap;
+use spanwise_model::{Assembled, Capture, Evidence, Kind, RowRef, Span, TraceId};
 
-use crate::links::{Link, links};
+use crate::index::{Index, Slot};
+use crate::parents::same_hop;
+use crate::resolve::{parents_outside, resolve};
+use crate::row::Row;
 
 /// Times and bounds of the window. All times are of one monotonic clock.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +28,9 @@ pub struct WindowConfig {
     pub remember_nano: u64,
     /// Rows held at once; beyond, the groups longest unheard of are let go.
     pub max_rows: usize,
+    /// Rows of one group; a larger one is told and let go, so that one trace
+    /// id that everything carries does not bind everything together.
+    pub max_group_rows: usize,
 }
 
 impl Default for WindowConfig {
@@ -33,6 +40,7 @@ impl Default for WindowConfig {
             longest_wait_nano: 2_000_000_000,
             remember_nano: 45_000_000_000,
             max_rows: 200_000,
+            max_group_rows: 20_000,
         }
     }
 }
@@ -48,73 +56,61 @@ pub struct WindowCounters {
     pub changed: u64,
     /// Groups let go before their time, for want of room.
     pub groups_evicted: u64,
+    /// Groups let go before their time, because they had grown too large.
+    pub groups_too_large: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum JoinKey {
-    Hop(u32, u32),
-    Fragment(u64),
-    HeaderTrace(TraceId),
-    RequestId(Process, String),
-}
+type GroupId = u64;
 
-type Process = (String, u32);
-
-struct Member {
-    row: RowRef,
-    span: Span,
-    told: Option<Assembled>,
-}
-
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Group {
-    members: Vec<Member>,
-    keys: Vec<JoinKey>,
-    trace_id: Option<TraceId>,
+    slots: Vec<Slot>,
     last_row_nano: u64,
+    /// Since when there is something to look at.
     untold_since_nano: Option<u64>,
 }
 
-/// A request that a process served, for SDK spans that name no request.
-struct Served {
-    start_unix_nano: i64,
-    end_unix_nano: i64,
-    client_port: Option<u16>,
-    group: u64,
-    heard_nano: u64,
+/// What is known of a slot besides its row.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    group: GroupId,
+    told: Option<Assembled>,
 }
 
 /// See the module.
 pub struct Window {
     config: WindowConfig,
-    groups: AHashMap<u64, Group>,
-    /// Where a merged group went.
-    merged: AHashMap<u64, u64>,
-    by_key: AHashMap<JoinKey, u64>,
-    untold: AHashSet<u64>,
-    /// Groups by the time of a row of theirs, to find those to forget.
-    heard: BTreeMap<(u64, u64), ()>,
-    served: AHashMap<Process, VecDeque<Served>>,
-    /// Groups with an SDK span that may belong to a request of this process.
-    unbound: AHashMap<Process, AHashSet<u64>>,
-    rows: usize,
-    next_group: u64,
+    index: Index,
+    known: AHashMap<Slot, Known>,
+    groups: AHashMap<GroupId, Group>,
+    group_of_trace: AHashMap<TraceId, Slot>,
+    /// Groups with something to look at.
+    untold: Vec<GroupId>,
+    /// Groups in the order in which they may be forgotten, roughly.
+    ages: VecDeque<(u64, GroupId)>,
+    /// Told of groups that were let go; handed out with the next poll.
+    ready: Vec<Assembled>,
+    next_group: GroupId,
     counters: WindowCounters,
 }
+
+/// Rows this near in time may have to do with each other inside a process.
+const NEAR_NANO: i64 = 50_000_000;
+/// The most rows with one X-Request-ID that a further one has looked at again.
+const MAX_TOUCHED: usize = 256;
 
 impl Window {
     /// An empty window.
     pub fn new(config: WindowConfig) -> Self {
         Self {
             config,
+            index: Index::default(),
+            known: AHashMap::new(),
             groups: AHashMap::new(),
-            merged: AHashMap::new(),
-            by_key: AHashMap::new(),
-            untold: AHashSet::new(),
-            heard: BTreeMap::new(),
-            served: AHashMap::new(),
-            unbound: AHashMap::new(),
-            rows: 0,
+            group_of_trace: AHashMap::new(),
+            untold: Vec::new(),
+            ages: VecDeque::new(),
+            ready: Vec::new(),
             next_group: 1,
             counters: WindowCounters::default(),
         }
@@ -126,8 +122,8 @@ impl Window {
     }
 
     /// Rows held now.
-    pub const fn rows(&self) -> usize {
-        self.rows
+    pub fn rows(&self) -> usize {
+        self.index.len()
     }
 
     /// Takes the rows of one stored batch.
@@ -137,97 +133,140 @@ impl Window {
         spans: impl IntoIterator<Item = (u32, Span)>,
         now_nano: u64,
     ) {
-        for (row, span) in spans {
-            self.push_row(RowRef { batch, row }, compact(span), now_nano);
+        let rows =
+            spans.into_iter().map(|(row, span)| Row::from_span(RowRef { batch, row }, &span));
+        self.push_rows(rows, now_nano);
+    }
+
+    /// Takes rows, for example those that [`Row::read`] reads of a batch.
+    pub fn push_rows(&mut self, rows: impl IntoIterator<Item = Row>, now_nano: u64) {
+        for mut row in rows {
+            // What an earlier run found is found again.
+            row.prior = None;
+            self.push_row(row, now_nano);
         }
         self.make_room();
     }
 
-    fn push_row(&mut self, row: RowRef, span: Span, now_nano: u64) {
+    fn push_row(&mut self, row: Row, now_nano: u64) {
         self.counters.rows += 1;
-        self.rows += 1;
-        let keys = join_keys(&span);
-        let mut group = None;
-        for key in &keys {
-            if let Some(&other) = self.by_key.get(key) {
-                let other = self.resolve(other);
-                group = Some(group.map_or(other, |group| self.merge(group, other)));
-            }
-        }
-        let group = group.unwrap_or_else(|| {
-            let id = self.next_group;
-            self.next_group += 1;
-            self.groups.insert(id, Group::default());
-            id
-        });
-        if let Some(process) = process(&span) {
-            match span.capture {
-                Capture::ServerProcess => {
-                    self.served.entry(process.clone()).or_default().push_back(Served {
-                        start_unix_nano: span.start_unix_nano,
-                        end_unix_nano: span.end_unix_nano(),
-                        client_port: span.flow.client_port,
-                        group,
-                        heard_nano: now_nano,
-                    });
-                    // An SDK span that found no request may find this one.
-                    for other in self.unbound.get(&process).cloned().unwrap_or_default() {
-                        let other = self.resolve(other);
-                        self.mark(other, now_nano);
-                    }
-                }
-                Capture::App if is_entry(&span) => {
-                    self.unbound.entry(process).or_default().insert(group);
-                }
-                _ => {}
-            }
-        }
-        for key in &keys {
-            self.by_key.insert(key.clone(), group);
-        }
-        if let Some(entry) = self.groups.get_mut(&group) {
-            entry.keys.extend(keys);
-            entry.members.push(Member { row, span, told: None });
-            entry.last_row_nano = now_nano;
-        }
-        self.heard.insert((now_nano, group), ());
+        let slot = self.index.insert(row);
+        let group = self.next_group;
+        self.next_group += 1;
+        self.groups.insert(
+            group,
+            Group { slots: vec![slot], last_row_nano: now_nano, untold_since_nano: None },
+        );
+        self.known.insert(slot, Known { group, told: None });
+        self.ages.push_back((now_nano, group));
         self.mark(group, now_nano);
-    }
-
-    fn mark(&mut self, group: u64, now_nano: u64) {
-        if let Some(entry) = self.groups.get_mut(&group) {
-            entry.untold_since_nano.get_or_insert(now_nano);
-            self.untold.insert(group);
+        let (joined, touched) = self.neighbours(slot);
+        let mut group = group;
+        for other in joined {
+            group = self.merge(group, self.group_of(other));
+        }
+        for other in touched {
+            let other = self.group_of(other);
+            self.mark(other, now_nano);
+        }
+        if let Some(trace) = self.index.row(slot).trace_id {
+            self.group_of_trace.entry(trace).or_insert(slot);
+        }
+        if self.groups.get(&group).is_some_and(|g| g.slots.len() >= self.config.max_group_rows) {
+            self.counters.groups_too_large += 1;
+            self.let_go(group);
         }
     }
 
-    fn resolve(&self, mut group: u64) -> u64 {
-        while let Some(&into) = self.merged.get(&group) {
-            group = into;
+    /// Rows that belong to one trace with this one, and rows whose parent it
+    /// may change.
+    fn neighbours(&self, slot: Slot) -> (Vec<Slot>, Vec<Slot>) {
+        let row = self.index.row(slot);
+        let mut joined = Vec::new();
+        let mut touched = Vec::new();
+        joined.extend(row.trace_id.and_then(|trace| self.group_of_trace.get(&trace)));
+        if row.capture != Capture::App {
+            if let Some(fragment) = row.fragment_id {
+                // All of a fragment are in one group: any other row will do.
+                let others = self.index.in_fragment(fragment).iter();
+                joined.extend(others.filter(|other| **other != slot).take(1));
+            }
+            if let Some(seq) = row.request_tcp_seq {
+                let others = self.index.with_request_seq(seq).iter().filter(|other| {
+                    let other = self.index.row(**other);
+                    same_hop(other, row) || same_hop(row, other)
+                });
+                joined.extend(others);
+            }
+            if let Some(id) = &row.x_request_id {
+                let others = self.index.with_x_request_id(id).iter();
+                let own = others.filter(|other| self.index.row(**other).surely_same_process(row));
+                touched.extend(own.rev().take(MAX_TOUCHED));
+            }
         }
-        group
+        match row.capture {
+            Capture::ServerProcess => {
+                let apps = self.index.apps_during(row, NEAR_NANO);
+                touched.extend(apps.into_iter().filter(|app| !self.is_named(*app)));
+            }
+            Capture::App if row.kind == Kind::Client => {
+                touched.extend(self.index.clients_during(row, NEAR_NANO));
+            }
+            _ => {}
+        }
+        joined.retain(|other| *other != slot);
+        touched.retain(|other| *other != slot);
+        (joined, touched)
     }
 
-    /// Makes one group of two; which one is left.
-    fn merge(&mut self, a: u64, b: u64) -> u64 {
-        if a == b {
-            return a;
+    /// Whether the row's parent was named by the row itself: no other row's
+    /// coming can change that.
+    fn is_named(&self, slot: Slot) -> bool {
+        let told = self.known.get(&slot).and_then(|known| known.told);
+        let by = [Evidence::SpanContext, Evidence::TraceHeader];
+        told.and_then(|told| told.evidence).is_some_and(|evidence| by.contains(&evidence))
+    }
+
+    fn group_of(&self, slot: Slot) -> GroupId {
+        self.known.get(&slot).map_or(0, |known| known.group)
+    }
+
+    fn mark(&mut self, group: GroupId, now_nano: u64) {
+        if let Some(entry) = self.groups.get_mut(&group)
+            && entry.untold_since_nano.is_none()
+        {
+            entry.untold_since_nano = Some(now_nano);
+            self.untold.push(group);
         }
-        let weight = |id: u64| {
-            self.groups.get(&id).map_or((false, 0), |g| (g.trace_id.is_some(), g.members.len()))
+    }
+
+    /// Makes one group of two and returns it: the one that had more rows.
+    fn merge(&mut self, one: GroupId, other: GroupId) -> GroupId {
+        let size = |id| self.groups.get(&id).map(|group: &Group| group.slots.len());
+        let (into, from) = match (size(one), size(other)) {
+            (None, _) => return other,
+            (_, None) => return one,
+            _ if one == other => return one,
+            (Some(a), Some(b)) if a >= b => (one, other),
+            _ => (other, one),
         };
-        let (into, from) = if weight(a) >= weight(b) { (a, b) } else { (b, a) };
         let Some(gone) = self.groups.remove(&from) else { return into };
-        self.untold.remove(&from);
-        self.merged.insert(from, into);
+        for slot in &gone.slots {
+            if let Some(known) = self.known.get_mut(slot) {
+                known.group = into;
+            }
+        }
         if let Some(group) = self.groups.get_mut(&into) {
-            group.members.extend(gone.members);
-            group.keys.extend(gone.keys);
+            group.slots.extend(gone.slots);
             group.last_row_nano = group.last_row_nano.max(gone.last_row_nano);
-            group.trace_id = group.trace_id.or(gone.trace_id);
-            let since = group.untold_since_nano.into_iter().chain(gone.untold_since_nano).min();
-            group.untold_since_nano = since.or(Some(group.last_row_nano));
-            self.untold.insert(into);
+        }
+        // Something to look at since the earlier of the two, and at once where
+        // neither had anything: they are one now.
+        if let Some(since) = gone.untold_since_nano {
+            self.mark(into, since);
+            if let Some(group) = self.groups.get_mut(&into) {
+                group.untold_since_nano = group.untold_since_nano.map(|other| other.min(since));
+            }
         }
         into
     }
@@ -235,240 +274,142 @@ impl Window {
     /// The results that are due: of groups that have become quiet, every row
     /// whose result is new or has changed.
     pub fn poll(&mut self, now_nano: u64) -> Vec<Assembled> {
-        self.tell(now_nano, |config, group| {
-            now_nano.saturating_sub(group.last_row_nano) >= config.quiet_nano
-                || group
-                    .untold_since_nano
-                    .is_some_and(|since| now_nano.saturating_sub(since) >= config.longest_wait_nano)
-        })
+        let (quiet, longest) = (self.config.quiet_nano, self.config.longest_wait_nano);
+        self.tell(|group| {
+            let waited = group.untold_since_nano.map_or(0, |since| now_nano.saturating_sub(since));
+            now_nano.saturating_sub(group.last_row_nano) >= quiet || waited >= longest
+        });
+        self.forget(now_nano);
+        std::mem::take(&mut self.ready)
     }
 
     /// All results that are outstanding, due or not.
     pub fn flush(&mut self, now_nano: u64) -> Vec<Assembled> {
-        self.tell(now_nano, |_, _| true)
+        self.tell(|_| true);
+        self.forget(now_nano);
+        std::mem::take(&mut self.ready)
     }
 
-    fn tell(
-        &mut self,
-        now_nano: u64,
-        due: impl Fn(&WindowConfig, &Group) -> bool,
-    ) -> Vec<Assembled> {
-        let groups: Vec<u64> = self
-            .untold
-            .iter()
-            .copied()
-            .filter(|id| self.groups.get(id).is_none_or(|group| due(&self.config, group)))
-            .collect();
-        let mut results = Vec::new();
-        for id in groups {
-            let id = self.bind(self.resolve(id));
-            self.untold.remove(&id);
-            if let Some(group) = self.groups.get_mut(&id) {
-                group.untold_since_nano = None;
-                tell_group(group, &mut results, &mut self.counters);
+    fn tell(&mut self, due: impl Fn(&Group) -> bool) {
+        let mut later = Vec::new();
+        for id in std::mem::take(&mut self.untold) {
+            match self.groups.get(&id) {
+                Some(group) if group.untold_since_nano.is_some() => {
+                    if due(group) {
+                        self.tell_group(id);
+                    } else {
+                        later.push(id);
+                    }
+                }
+                _ => {}
             }
         }
-        self.forget(now_nano);
-        results
+        self.untold.extend(later);
     }
 
-    /// Joins the group of an SDK span that begins a trace in its process to
-    /// the one request of that process that encloses it.
-    fn bind(&mut self, id: u64) -> u64 {
-        let Some(group) = self.groups.get(&id) else { return id };
-        let has_served = group.members.iter().any(|m| m.span.capture == Capture::ServerProcess);
-        let entries: Vec<(Process, i64, i64, Option<u16>)> = group
-            .members
-            .iter()
-            .filter(|m| !has_served && m.span.capture == Capture::App && is_entry(&m.span))
-            .filter_map(|m| {
-                let span = &m.span;
-                let port = span.flow.client_port;
-                Some((process(span)?, span.start_unix_nano, span.end_unix_nano(), port))
-            })
-            .collect();
-        let mut into = id;
-        for (process, start, end, port) in entries {
-            let covering: Vec<(u64, Option<u16>)> = self
-                .served
-                .get(&process)
-                .into_iter()
-                .flatten()
-                .filter(|s| {
-                    s.start_unix_nano <= start.saturating_add(SLACK_NANO)
-                        && end <= s.end_unix_nano.saturating_add(SLACK_NANO)
-                })
-                .map(|s| (s.group, s.client_port))
-                .collect();
-            let same_port = covering.iter().find(|(_, p)| port.is_some() && *p == port);
-            let chosen = match (same_port, covering.as_slice()) {
-                (Some(&(group, _)), _) => Some(group),
-                (None, &[(group, _)]) => Some(group),
-                _ => None,
-            };
-            if let Some(group) = chosen {
-                into = self.merge(into, self.resolve(group));
-                if let Some(waiting) = self.unbound.get_mut(&process) {
-                    waiting.remove(&id);
+    /// Looks at a group, joins to it what the rules link it to, and notes what
+    /// is new. Returns the group that it has become.
+    fn tell_group(&mut self, id: GroupId) -> GroupId {
+        let mut id = id;
+        let mut fresh = self.sorted_slots(id);
+        while !fresh.is_empty() {
+            let outside = parents_outside(&self.index, &fresh);
+            let mut merged = Vec::new();
+            for slot in outside {
+                let other = self.group_of(slot);
+                if other != id {
+                    merged.extend(self.sorted_slots(other));
+                    id = self.merge(id, other);
                 }
             }
+            merged.sort_unstable();
+            fresh = merged;
         }
-        into
+        let slots = self.sorted_slots(id);
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.untold_since_nano = None;
+        }
+        let told =
+            |slot| self.known.get(&slot).and_then(|known| known.told).map(|told| told.trace_id);
+        let results = resolve(&self.index, &slots, told);
+        for (slot, result) in slots.into_iter().zip(results) {
+            let Some(known) = self.known.get_mut(&slot) else { continue };
+            if known.told != Some(result) {
+                self.counters.told += 1;
+                self.counters.changed += u64::from(known.told.is_some());
+                known.told = Some(result);
+                self.ready.push(result);
+            }
+        }
+        id
+    }
+
+    fn sorted_slots(&self, id: GroupId) -> Vec<Slot> {
+        let mut slots = self.groups.get(&id).map_or_else(Vec::new, |group| group.slots.clone());
+        slots.sort_unstable();
+        slots
     }
 
     /// Lets go of groups unheard of for long.
     fn forget(&mut self, now_nano: u64) {
-        let horizon = now_nano.saturating_sub(self.config.remember_nano);
-        while let Some((&(heard, id), ())) = self.heard.first_key_value() {
-            if heard > horizon {
+        while let Some(&(heard, id)) = self.ages.front() {
+            if now_nano.saturating_sub(heard) < self.config.remember_nano {
                 break;
             }
-            self.heard.pop_first();
-            let last =
-                self.groups.get(&id).map(|group| (group.last_row_nano, group.untold_since_nano));
-            match last {
-                Some((last, None)) if last <= horizon => self.drop_group(id),
-                Some((last, _)) => {
-                    self.heard.insert((last.max(horizon + 1), id), ());
+            self.ages.pop_front();
+            match self.groups.get(&id).map(|group| (group.last_row_nano, group.untold_since_nano)) {
+                Some((last, since)) if last > heard || since.is_some() => {
+                    self.ages.push_back((last.max(since.unwrap_or(0)).max(heard + 1), id));
+                    if last <= heard {
+                        break;
+                    }
                 }
-                None => {
-                    self.merged.remove(&id);
-                }
-            }
-        }
-        self.served.retain(|_, requests| {
-            while requests.front().is_some_and(|served| served.heard_nano <= horizon) {
-                requests.pop_front();
-            }
-            !requests.is_empty()
-        });
-    }
-
-    fn drop_group(&mut self, id: u64) {
-        let Some(group) = self.groups.remove(&id) else { return };
-        self.untold.remove(&id);
-        self.rows -= group.members.len();
-        for key in group.keys {
-            if self.by_key.get(&key).is_some_and(|&owner| self.resolve(owner) == id) {
-                self.by_key.remove(&key);
-            }
-        }
-        for member in &group.members {
-            if let Some(process) = process(&member.span)
-                && let Some(waiting) = self.unbound.get_mut(&process)
-            {
-                waiting.remove(&id);
-                if waiting.is_empty() {
-                    self.unbound.remove(&process);
-                }
+                Some(_) => self.drop_group(id),
+                None => {}
             }
         }
     }
 
-    /// Keeps the bound on rows by letting the oldest told groups go.
+    /// Keeps the bound on rows.
     fn make_room(&mut self) {
-        let mut tries = self.heard.len();
-        while self.rows > self.config.max_rows && tries > 0 {
-            tries -= 1;
-            let Some(((heard, id), ())) = self.heard.pop_first() else { break };
+        // Each group is passed over once at most, for being younger than its
+        // entry says.
+        let mut passes = self.ages.len();
+        while self.index.len() > self.config.max_rows {
+            let Some((heard, id)) = self.ages.pop_front() else { break };
             match self.groups.get(&id) {
-                Some(group) if group.untold_since_nano.is_some() => {
-                    // Not told yet: it must be, so it waits behind the others.
-                    self.heard.insert((heard + self.config.longest_wait_nano, id), ());
+                Some(group) if group.last_row_nano > heard && passes > 0 => {
+                    passes -= 1;
+                    self.ages.push_back((group.last_row_nano, id));
                 }
                 Some(_) => {
                     self.counters.groups_evicted += 1;
-                    self.drop_group(id);
+                    self.let_go(id);
                 }
-                None => {
-                    self.merged.remove(&id);
-                }
+                None => {}
             }
         }
     }
-}
 
-const SLACK_NANO: i64 = 2_000_000;
-
-fn is_entry(span: &Span) -> bool {
-    matches!(span.kind, Kind::Server | Kind::Consumer) || span.parent_span_id.is_none()
-}
-
-fn process(span: &Span) -> Option<Process> {
-    Some((span.host.clone().unwrap_or_default(), span.process_id?))
-}
-
-fn join_keys(span: &Span) -> Vec<JoinKey> {
-    let mut keys = Vec::new();
-    if let (Some(request), Some(response)) = (span.request_tcp_seq, span.response_tcp_seq) {
-        keys.push(JoinKey::Hop(request, response));
-    }
-    keys.extend(span.fragment_id.map(JoinKey::Fragment));
-    keys.extend(span.trace_id.map(JoinKey::HeaderTrace));
-    if span.capture != Capture::App
-        && let (Some(process), Some(id)) = (process(span), &span.x_request_id)
-    {
-        keys.push(JoinKey::RequestId(process, id.clone()));
-    }
-    keys
-}
-
-/// The span without what no rule looks at.
-fn compact(mut span: Span) -> Span {
-    span.attributes.retain(|(key, _)| key == "http.request.method" || key == "url.path");
-    span.attributes.shrink_to_fit();
-    span.events = Vec::new();
-    span.links = Vec::new();
-    span.resource = spanwise_model::ResourceJson::default();
-    span.error = None;
-    span.instance = None;
-    span.trace_state = None;
-    span.operation = String::new();
-    span.flow.client_address = None;
-    span.flow.server_address = None;
-    span
-}
-
-fn tell_group(group: &mut Group, results: &mut Vec<Assembled>, counters: &mut WindowCounters) {
-    let spans: Vec<&Span> = group.members.iter().map(|member| &member.span).collect();
-    let found = links(&spans);
-    let ids: Vec<SpanId> = spans.iter().map(|span| span.span_id).collect();
-    let trace_id = *group.trace_id.get_or_insert_with(|| trace_id(&spans, &found));
-    for (member, link) in group.members.iter_mut().zip(found) {
-        let result = Assembled {
-            row: member.row,
-            trace_id,
-            parent: link.parent.map(|parent| ids[parent]),
-            evidence: link.evidence,
-            confidence: link.confidence,
+    /// Tells what is to be told of a group, and drops it.
+    fn let_go(&mut self, id: GroupId) {
+        let id = match self.groups.get(&id) {
+            Some(group) if group.untold_since_nano.is_some() => self.tell_group(id),
+            _ => id,
         };
-        if member.told != Some(result) {
-            counters.told += 1;
-            counters.changed += u64::from(member.told.is_some());
-            member.told = Some(result);
-            results.push(result);
+        self.drop_group(id);
+    }
+
+    fn drop_group(&mut self, id: GroupId) {
+        let Some(group) = self.groups.remove(&id) else { return };
+        for slot in group.slots {
+            if let Some(trace) = self.index.row(slot).trace_id {
+                // All rows of a trace id are in one group, so this one's entry
+                // leads here.
+                self.group_of_trace.remove(&trace);
+            }
+            self.known.remove(&slot);
+            self.index.remove(slot);
         }
     }
-}
-
-/// The trace id for spans that belong together: that of the earliest span that
-/// a header or an SDK gave one; else one made of the earliest root's start and
-/// id, so that ids sort by time and the same spans get the same id again.
-pub fn trace_id(spans: &[&Span], links: &[Link]) -> TraceId {
-    let order = |span: &&&Span| (span.start_unix_nano, span.span_id);
-    let given = spans.iter().filter(|span| span.trace_id.is_some()).min_by_key(order);
-    if let Some(id) = given.and_then(|span| span.trace_id) {
-        return id;
-    }
-    let roots = spans.iter().zip(links).filter(|(_, link)| link.parent.is_none());
-    let root = roots.map(|(span, _)| span).min_by_key(order);
-    let Some(root) = root.or_else(|| spans.iter().min_by_key(order)) else {
-        return TraceId([1; 16]);
-    };
-    let milliseconds = u64::try_from(root.start_unix_nano / 1_000_000).unwrap_or(0);
-    let mut id = [0; 16];
-    id[..6].copy_from_slice(&milliseconds.to_be_bytes()[2..]);
-    id[6..8].copy_from_slice(&root.request_tcp_seq.unwrap_or(1).to_be_bytes()[2..]);
-    id[8..].copy_from_slice(&root.span_id.0);
-    TraceId(id)
 }

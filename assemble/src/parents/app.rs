@@ -1,0 +1,193 @@
+//! Where a span that an application reported hangs.
+
+use std::cmp::Reverse;
+
+use spanwise_model::{Capture, Evidence, Kind};
+
+use super::{MAX_CANDIDATES, Verdict};
+use crate::index::{Index, Slot};
+use crate::row::Row;
+
+/// An SDK's moments and the kernel's, of one host.
+const START_SLACK_NANO: i64 = 5_000_000;
+/// An SDK may close its span after the response has left.
+const END_SLACK_NANO: i64 = 50_000_000;
+/// How sure a link by time within the process is, for a span that says it
+/// stands for a request.
+const BY_COVER: f32 = 0.9;
+/// The same for other spans, which need not belong to a request at all.
+const BY_COVER_INTERNAL: f32 = 0.7;
+/// How sure a link by header is where time alone tells the process.
+const BY_HEADER_AND_TIME: f32 = 0.95;
+/// The most calls of a trace that are looked at.
+const MAX_CALLS: usize = 2048;
+/// Longest chain of SDK spans that is walked.
+const MAX_CHAIN: usize = 64;
+
+fn covers(request: &Row, row: &Row) -> bool {
+    request.covers(row, START_SLACK_NANO, END_SLACK_NANO)
+}
+
+const fn is_entry(row: &Row) -> bool {
+    matches!(row.kind, Kind::Server | Kind::Consumer)
+}
+
+/// The SDK span that the row names as its parent.
+fn named(index: &Index, row: &Row) -> Option<Slot> {
+    let (trace, parent) = row.trace_id.zip(row.parent_span_id)?;
+    index.apps(trace, parent).min_by_key(|slot| {
+        let parent = index.row(*slot);
+        (Reverse(parent.same_process(row)), parent.at)
+    })
+}
+
+/// The SDK spans above one, within its process, nearest first.
+pub(super) fn ancestors(index: &Index, slot: Slot) -> Vec<Slot> {
+    let mut chain = Vec::new();
+    let mut at = slot;
+    while chain.len() < MAX_CHAIN
+        && let Some(parent) = named(index, index.row(at))
+        && parent != slot
+        && !chain.contains(&parent)
+        && index.row(parent).same_process(index.row(slot))
+    {
+        chain.push(parent);
+        at = parent;
+    }
+    chain
+}
+
+/// Whether the row is the topmost SDK span of its process, as far as is known.
+fn is_local_root(index: &Index, row: &Row) -> bool {
+    is_entry(row) || named(index, row).is_none_or(|parent| !index.row(parent).same_process(row))
+}
+
+/// Rule: the header that the SDK took its parent from came with a request.
+pub(super) fn request_with_header(index: &Index, _: Slot, row: &Row) -> Verdict {
+    let Some((trace, parent)) = row.trace_id.zip(row.parent_span_id) else {
+        return Verdict::Nothing;
+    };
+    if !is_local_root(index, row) {
+        return Verdict::Nothing;
+    }
+    let requests = index.with_header(trace, parent);
+    if requests.len() > MAX_CANDIDATES {
+        return Verdict::Several;
+    }
+    let around: Vec<Slot> = requests
+        .iter()
+        .copied()
+        .filter(|slot| {
+            let request = index.row(*slot);
+            request.capture == Capture::ServerProcess && covers(request, row)
+        })
+        .collect();
+    let own = |slot: &Slot| index.row(*slot).same_process(row);
+    let own: Vec<Slot> = around.iter().copied().filter(own).collect();
+    if !own.is_empty() {
+        return Verdict::only(narrowed(index, row, own).into_iter(), Evidence::TraceHeader, 1.0);
+    }
+    if !is_entry(row) {
+        return Verdict::Nothing;
+    }
+    // Proxies pass the header on: the innermost request is the process's own.
+    let innermost = around.into_iter().max_by_key(|slot| {
+        let request = index.row(*slot);
+        (request.start_unix_nano, Reverse(request.span_id))
+    });
+    innermost.map_or(Verdict::Nothing, |slot| {
+        Verdict::child(slot, Evidence::TraceHeader, BY_HEADER_AND_TIME)
+    })
+}
+
+/// Rule: the parent that the SDK names.
+pub(super) fn span_context(index: &Index, _: Slot, row: &Row) -> Verdict {
+    named(index, row)
+        .map_or(Verdict::Nothing, |slot| Verdict::child(slot, Evidence::SpanContext, 1.0))
+}
+
+/// Rule: the SDK reports the port from which the request came.
+pub(super) fn same_connection(index: &Index, _: Slot, row: &Row) -> Verdict {
+    let Some(port) = row.client_port.filter(|_| is_entry(row)) else { return Verdict::Nothing };
+    let requests = requests_around(index, row).into_iter().filter(|slot| {
+        let request = index.row(*slot);
+        let server_ports = row.server_port.is_none()
+            || request.server_port.is_none()
+            || row.server_port == request.server_port;
+        request.client_port == Some(port) && server_ports
+    });
+    Verdict::only(requests, Evidence::Enclosing, 1.0)
+}
+
+/// Rule: calls of one fragment carry the SDK's trace on, so the fragment's
+/// request is the one that the SDK was working for.
+pub(super) fn fragment_of_trace(index: &Index, _: Slot, row: &Row) -> Verdict {
+    let Some(trace) = row.trace_id else { return Verdict::Nothing };
+    let mut found: Option<(Slot, f32)> = None;
+    let calls = index.clients_of_trace(trace);
+    if calls.len() > MAX_CALLS {
+        return Verdict::Nothing;
+    }
+    for call in calls {
+        let call = index.row(*call);
+        let Some(fragment) = call.fragment_id else { continue };
+        if !call.same_process(row) || !row.covers_start(call, START_SLACK_NANO) {
+            continue;
+        }
+        let request = index.in_fragment(fragment).iter().copied().find(|slot| {
+            let request = index.row(*slot);
+            request.capture == Capture::ServerProcess && covers(request, row)
+        });
+        let Some(request) = request else { continue };
+        // A fragment is sure where every call of it is.
+        let confidence = call.confidence.unwrap_or(BY_COVER);
+        match &mut found {
+            None => found = Some((request, confidence)),
+            Some((slot, least)) if *slot == request => *least = least.min(confidence),
+            Some(_) => return Verdict::Several,
+        }
+    }
+    found.map_or(Verdict::Nothing, |(slot, confidence)| {
+        Verdict::child(slot, Evidence::Enclosing, confidence)
+    })
+}
+
+/// Rule: the process was serving just one request that fits.
+pub(super) fn only_request_around(index: &Index, _: Slot, row: &Row) -> Verdict {
+    if !is_local_root(index, row) {
+        return Verdict::Nothing;
+    }
+    let around = narrowed(index, row, requests_around(index, row));
+    let confidence = if is_entry(row) { BY_COVER } else { BY_COVER_INTERNAL };
+    Verdict::only(around.into_iter(), Evidence::Enclosing, confidence)
+}
+
+fn requests_around(index: &Index, row: &Row) -> Vec<Slot> {
+    let mut requests = index.servers_before(row, START_SLACK_NANO);
+    requests.retain(|slot| covers(index.row(*slot), row));
+    requests
+}
+
+/// Those of the requests that fit best: with the method and path that the SDK
+/// reports, and without a header that the SDK would have gone on with.
+fn narrowed(index: &Index, row: &Row, mut requests: Vec<Slot>) -> Vec<Slot> {
+    let agree =
+        |one: &Option<_>, other: &Option<_>| one.is_none() || other.is_none() || one == other;
+    requests.retain(|slot| {
+        let request = index.row(*slot);
+        agree(&row.method, &request.method) && agree(&row.path, &request.path)
+    });
+    if let Some(port) = row.client_port.filter(|_| is_entry(row))
+        && requests.iter().any(|slot| index.row(*slot).client_port == Some(port))
+    {
+        requests.retain(|slot| index.row(*slot).client_port == Some(port));
+    }
+    let own = |slot: &Slot| {
+        let header = index.row(*slot).trace_id;
+        header.is_none() || header == row.trace_id
+    };
+    if requests.iter().any(own) {
+        requests.retain(own);
+    }
+    requests
+}

@@ -1,0 +1,103 @@
+//! From one side of a connection to the other.
+
+use std::cmp::Reverse;
+
+use spanwise_model::{Capture, Evidence};
+
+use super::{MAX_CANDIDATES, Verdict};
+use crate::index::{Index, Slot};
+use crate::row::Row;
+
+/// Both ends of a hop on one host read the same clock, but not at the same
+/// moment.
+const SAME_HOST_SLACK_NANO: i64 = 50_000_000;
+/// Clocks of two hosts differ by less than this, if anyone looks after them.
+const OTHER_HOST_SLACK_NANO: i64 = 1_000_000_000;
+
+fn slack(one: &Row, other: &Row) -> i64 {
+    if one.host.is_some() && one.host == other.host {
+        SAME_HOST_SLACK_NANO
+    } else {
+        OTHER_HOST_SLACK_NANO
+    }
+}
+
+/// Whether two kernel rows saw one exchange, `near` nearer to the client.
+///
+/// Sequence numbers come again, so the request must also have arrived while the
+/// call lasted. Its end says nothing: a server's end may be told from silence,
+/// and a client may have given up before. Where a response was not seen, the
+/// ports must tell that the connection is the same.
+pub(crate) fn same_hop(near: &Row, far: &Row) -> bool {
+    let responses = match (near.response_tcp_seq, far.response_tcp_seq) {
+        (Some(one), Some(other)) => one == other,
+        _ => {
+            let ports = |row: &Row| row.client_port.zip(row.server_port);
+            ports(near).is_some() && ports(near) == ports(far)
+        }
+    };
+    responses
+        && near.capture < far.capture
+        && near.capture != Capture::App
+        && near.request_tcp_seq.is_some()
+        && near.request_tcp_seq == far.request_tcp_seq
+        && near.protocols_agree(far)
+        && near.covers_start(far, slack(near, far))
+}
+
+/// Rule: the nearest capture point before this one on the same exchange.
+pub(super) fn by_sequences(index: &Index, _: Slot, row: &Row) -> Verdict {
+    let Some(seq) = row.request_tcp_seq else { return Verdict::Nothing };
+    let near =
+        index.with_request_seq(seq).iter().copied().filter(|slot| same_hop(index.row(*slot), row));
+    // Of several points the last before this one; of several rows of a point
+    // the likeliest, and always the same one.
+    let best = near.max_by_key(|slot| {
+        let near = index.row(*slot);
+        let distance = row.start_unix_nano.abs_diff(near.start_unix_nano);
+        (
+            near.capture,
+            near.client_port.is_some() && near.client_port == row.client_port,
+            near.response_tcp_seq == row.response_tcp_seq,
+            Reverse(distance),
+            Reverse(near.span_id),
+        )
+    });
+    best.map_or(Verdict::Nothing, |slot| Verdict::child(slot, Evidence::TcpSequence, 1.0))
+}
+
+/// Rule: the sides are joined by the trace header, because something between
+/// them (a balancer that cannot be seen) ended one connection and began another.
+pub(super) fn by_header(index: &Index, _: Slot, row: &Row) -> Verdict {
+    let Some((trace, parent)) = row.trace_id.zip(row.parent_span_id) else {
+        return Verdict::Nothing;
+    };
+    let rows = index.with_header(trace, parent);
+    if rows.len() > MAX_CANDIDATES {
+        return Verdict::Nothing;
+    }
+    let calls = rows.iter().copied().filter(|slot| {
+        let call = index.row(*slot);
+        call.capture == Capture::ClientProcess
+            && !call.same_process(row)
+            && call.protocols_agree(row)
+            && call.covers_start(row, slack(call, row))
+            && !has_other_end(index, call)
+    });
+    Verdict::only(calls, Evidence::TraceHeader, 1.0)
+}
+
+fn has_other_end(index: &Index, call: &Row) -> bool {
+    call.request_tcp_seq.is_some_and(|seq| {
+        index.with_request_seq(seq).iter().any(|far| same_hop(call, index.row(*far)))
+    })
+}
+
+/// Rule: the SDK span that the header names, where the call was not seen.
+pub(super) fn named_app(index: &Index, _: Slot, row: &Row) -> Verdict {
+    let Some((trace, parent)) = row.trace_id.zip(row.parent_span_id) else {
+        return Verdict::Nothing;
+    };
+    let app = index.apps(trace, parent).min_by_key(|slot| index.row(*slot).at);
+    app.map_or(Verdict::Nothing, |slot| Verdict::child(slot, Evidence::TraceHeader, 1.0))
+}

@@ -1,0 +1,200 @@
+//! The parent rules, as one table.
+//!
+//! A rule looks at one row and at the rows around it, and says: this is its
+//! parent; several could be; or nothing. What a rule says depends on the set of
+//! rows alone, never on the order in which they came.
+
+mod app;
+mod client;
+mod hop;
+#[cfg(test)]
+mod tests;
+
+use spanwise_model::{Capture, Evidence};
+
+pub(crate) use hop::same_hop;
+
+use crate::index::{Index, Slot};
+use crate::row::Row;
+
+/// Why and how surely a row hangs under another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Parent {
+    pub(crate) slot: Slot,
+    pub(crate) evidence: Evidence,
+    pub(crate) confidence: f32,
+}
+
+/// What a rule, or all of them, say of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Verdict {
+    /// Nothing speaks for a parent.
+    Nothing,
+    /// This is its parent.
+    Child(Parent),
+    /// Several could be it.
+    Several,
+}
+
+impl Verdict {
+    fn child(slot: Slot, evidence: Evidence, confidence: f32) -> Self {
+        Self::Child(Parent { slot, evidence, confidence })
+    }
+
+    /// The only one of the candidates.
+    fn only(
+        mut candidates: impl Iterator<Item = Slot>,
+        evidence: Evidence,
+        confidence: f32,
+    ) -> Self {
+        match (candidates.next(), candidates.next()) {
+            (None, _) => Self::Nothing,
+            (Some(slot), None) => Self::child(slot, evidence, confidence),
+            _ => Self::Several,
+        }
+    }
+}
+
+/// The most rows with one header or id that are looked at. More of them mean
+/// that whoever sent it gives the same to everyone: it proves nothing.
+const MAX_CANDIDATES: usize = 256;
+
+/// One rule of the table.
+pub struct Rule {
+    /// What the rule is called.
+    pub name: &'static str,
+    /// The capture points whose rows it finds parents for.
+    pub applies_to: &'static [Capture],
+    /// Which row it takes for the parent.
+    pub parent_is: &'static str,
+    /// The evidence that its links carry.
+    pub evidence: &'static str,
+    pub(crate) find: fn(&Index, Slot, &Row) -> Verdict,
+}
+
+const APP: &[Capture] = &[Capture::App];
+const CLIENT: &[Capture] = &[Capture::ClientProcess];
+const SERVER: &[Capture] = &[Capture::ServerProcess];
+const AFTER_CLIENT: &[Capture] = &[Capture::ClientNic, Capture::ServerNic, Capture::ServerProcess];
+
+/// The parent rules. Of those for a row's capture point, the first that finds
+/// one parent counts.
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "hop",
+        applies_to: AFTER_CLIENT,
+        parent_is: "the capture point before, towards the client, with the same TCP sequence \
+                    numbers at the same time",
+        evidence: "tcp_sequence 1.0",
+        find: hop::by_sequences,
+    },
+    Rule {
+        name: "hop by header",
+        applies_to: SERVER,
+        parent_is: "the one call of another process that sent the same trace header and whose \
+                    other end was not seen",
+        evidence: "trace_header 1.0",
+        find: hop::by_header,
+    },
+    Rule {
+        name: "caller's SDK span",
+        applies_to: SERVER,
+        parent_is: "the SDK span that the request's trace header names",
+        evidence: "trace_header 1.0",
+        find: hop::named_app,
+    },
+    Rule {
+        name: "own SDK span",
+        applies_to: CLIENT,
+        parent_is: "the SDK span of the same process that the trace header it sent names",
+        evidence: "trace_header 1.0",
+        find: client::own_app,
+    },
+    Rule {
+        name: "passed-on header",
+        applies_to: CLIENT,
+        parent_is: "the request that its process served with the same trace header",
+        evidence: "trace_header 1.0",
+        find: client::passed_on_header,
+    },
+    Rule {
+        name: "passed-on request id",
+        applies_to: CLIENT,
+        parent_is: "the request that its process served with the same X-Request-ID",
+        evidence: "request_id 1.0",
+        find: client::passed_on_request_id,
+    },
+    Rule {
+        name: "SDK span around a call",
+        applies_to: CLIENT,
+        parent_is: "the only SDK client span of the same process, protocol and request that \
+                    covers a call without a header",
+        evidence: "enclosing 0.9",
+        find: client::app_around_call,
+    },
+    Rule {
+        name: "fragment",
+        applies_to: CLIENT,
+        parent_is: "the request that the agent says it was made for",
+        evidence: "thread or sole_request, as the agent says",
+        find: client::fragment,
+    },
+    Rule {
+        name: "remote SDK span",
+        applies_to: CLIENT,
+        parent_is: "the SDK span that the trace header names, of whatever process",
+        evidence: "trace_header 0.9",
+        find: client::any_app,
+    },
+    Rule {
+        name: "request with the same header",
+        applies_to: APP,
+        parent_is: "the request with the same trace header that its own process served",
+        evidence: "trace_header 1.0; 0.95 where only time tells the process",
+        find: app::request_with_header,
+    },
+    Rule {
+        name: "span context",
+        applies_to: APP,
+        parent_is: "the SDK span that it names itself",
+        evidence: "span_context 1.0",
+        find: app::span_context,
+    },
+    Rule {
+        name: "same connection",
+        applies_to: APP,
+        parent_is: "the request on the same client port that covers it",
+        evidence: "enclosing 1.0",
+        find: app::same_connection,
+    },
+    Rule {
+        name: "fragment of its trace",
+        applies_to: APP,
+        parent_is: "the request of the fragment whose calls carry its trace on",
+        evidence: "enclosing 0.9 or 1.0, as sure as the fragment",
+        find: app::fragment_of_trace,
+    },
+    Rule {
+        name: "only request around",
+        applies_to: APP,
+        parent_is: "the only request of its process that covers it, with the same method and path",
+        evidence: "enclosing 0.9",
+        find: app::only_request_around,
+    },
+];
+
+/// What the rules say of a row.
+pub(crate) fn verdict(index: &Index, slot: Slot) -> Verdict {
+    let row = index.row(slot);
+    let mut several = row.capture == Capture::ClientProcess
+        && row.evidence == Some(Evidence::Ambiguous)
+        && row.prior.is_none_or(|prior| prior.parent.is_none());
+    for rule in RULES.iter().filter(|rule| rule.applies_to.contains(&row.capture)) {
+        match (rule.find)(index, slot, row) {
+            Verdict::Child(parent) if parent.slot != slot => return Verdict::Child(parent),
+            Verdict::Several => several = true,
+            _ => {}
+        }
+    }
+    if several { Verdict::Several } else { Verdict::Nothing }
+}

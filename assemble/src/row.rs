@@ -1,0 +1,155 @@
+//! What assembly needs to know of a span.
+
+use std::sync::Arc;
+
+use spanwise_model::{Assembled, Capture, Evidence, Kind, RowRef, Span, SpanId, TraceId};
+
+/// The columns of a span row by which it is joined to others.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "each field is the span row's column of the same name")]
+pub struct Row {
+    /// Which row this is.
+    pub at: RowRef,
+    pub span_id: SpanId,
+    pub trace_id: Option<TraceId>,
+    pub parent_span_id: Option<SpanId>,
+    pub start_unix_nano: i64,
+    /// `start_unix_nano` plus `duration_nano`, never before the start.
+    pub end_unix_nano: i64,
+    pub capture: Capture,
+    pub kind: Kind,
+    pub service: Arc<str>,
+    pub host: Option<Arc<str>>,
+    pub process_id: Option<u32>,
+    pub protocol: Option<Arc<str>>,
+    pub fragment_id: Option<u64>,
+    pub request_tcp_seq: Option<u32>,
+    pub response_tcp_seq: Option<u32>,
+    pub client_port: Option<u16>,
+    pub server_port: Option<u16>,
+    pub x_request_id: Option<Arc<str>>,
+    pub evidence: Option<Evidence>,
+    pub confidence: Option<f32>,
+    /// Attribute `http.request.method`, on server spans.
+    pub method: Option<Arc<str>>,
+    /// Attribute `url.path` (older: the path of `http.target`), on server spans.
+    pub path: Option<Arc<str>>,
+    /// What assembly had found for the row before, where it had.
+    pub prior: Option<Prior>,
+}
+
+/// Assembled columns that a row came with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prior {
+    /// `assembled_trace_id`.
+    pub trace_id: TraceId,
+    /// `assembled_parent`.
+    pub parent: Option<SpanId>,
+}
+
+impl Row {
+    /// The row of a span that stands at `at`.
+    pub fn from_span(at: RowRef, span: &Span) -> Self {
+        let text = |value: &Option<String>| value.as_deref().map(Arc::from);
+        let attribute = |keys: &[&str]| {
+            if span.kind != Kind::Server {
+                return None;
+            }
+            keys.iter().find_map(|key| span.attribute(key)?.as_str())
+        };
+        Self {
+            at,
+            span_id: span.span_id,
+            trace_id: span.trace_id,
+            parent_span_id: span.parent_span_id,
+            start_unix_nano: span.start_unix_nano,
+            end_unix_nano: span.start_unix_nano.saturating_add(span.duration_nano.max(0)),
+            capture: span.capture,
+            kind: span.kind,
+            service: Arc::from(span.service.as_str()),
+            host: text(&span.host),
+            process_id: span.process_id,
+            protocol: text(&span.protocol),
+            fragment_id: span.fragment_id,
+            request_tcp_seq: span.request_tcp_seq,
+            response_tcp_seq: span.response_tcp_seq,
+            client_port: span.flow.client_port,
+            server_port: span.flow.server_port,
+            x_request_id: text(&span.x_request_id),
+            evidence: span.evidence,
+            confidence: span.confidence,
+            method: attribute(METHOD_KEYS).map(Arc::from),
+            path: attribute(PATH_KEYS).map(|path| Arc::from(without_query(path))),
+            prior: span
+                .assembled_trace_id
+                .map(|trace_id| Prior { trace_id, parent: span.assembled_parent }),
+        }
+    }
+
+    /// Whether both rows surely or likely come from one process: by host and
+    /// process id where both say so comparably, else by the service's name (an
+    /// SDK in a container reports the container's ids, or none).
+    pub(crate) fn same_process(&self, other: &Self) -> bool {
+        match (self.process_id, other.process_id) {
+            (Some(one), Some(two)) => match (&self.host, &other.host) {
+                (Some(here), Some(there)) if here == there => one == two,
+                (Some(_), Some(_)) => self.service == other.service,
+                _ => one == two || self.service == other.service,
+            },
+            _ => self.service == other.service,
+        }
+    }
+
+    /// Whether both rows carry the same host and process id.
+    pub(crate) fn surely_same_process(&self, other: &Self) -> bool {
+        self.process_id.is_some() && self.process_id == other.process_id && self.host == other.host
+    }
+
+    /// Whether this row's time holds the other's start, give or take
+    /// `slack_nano`.
+    pub(crate) const fn covers_start(&self, other: &Self, slack_nano: i64) -> bool {
+        other.start_unix_nano >= self.start_unix_nano.saturating_sub(slack_nano)
+            && other.start_unix_nano <= self.end_unix_nano.saturating_add(slack_nano)
+    }
+
+    /// Whether this row's time holds all of the other's, with slack at the
+    /// start and at the end.
+    pub(crate) const fn covers(&self, other: &Self, start_slack: i64, end_slack: i64) -> bool {
+        self.covers_start(other, start_slack)
+            && other.end_unix_nano <= self.end_unix_nano.saturating_add(end_slack)
+    }
+
+    /// Whether the protocols of both, where both know one, are the same.
+    pub(crate) fn protocols_agree(&self, other: &Self) -> bool {
+        match (&self.protocol, &other.protocol) {
+            (Some(one), Some(two)) => one == two,
+            _ => true,
+        }
+    }
+
+    /// An assembled row that says: a root, of this trace.
+    pub(crate) const fn as_root(&self, trace_id: TraceId) -> Assembled {
+        // The agent's evidence for the fragment stays: it is wanted when the
+        // fragment's request shows up later.
+        let (evidence, confidence) = match (self.capture, self.prior) {
+            (Capture::ClientProcess, None) if self.fragment_id.is_some() => {
+                (self.evidence, self.confidence)
+            }
+            (Capture::ClientProcess, Some(prior)) if prior.parent.is_none() => {
+                (self.evidence, self.confidence)
+            }
+            _ => (None, None),
+        };
+        Assembled { row: self.at, trace_id, parent: None, evidence, confidence }
+    }
+}
+
+/// Attributes that hold a request's method, best first.
+pub(crate) const METHOD_KEYS: &[&str] = &["http.request.method", "http.method"];
+/// Attributes that hold a request's path, best first.
+pub(crate) const PATH_KEYS: &[&str] = &["url.path", "http.target"];
+
+/// The path before the query of an `http.target`.
+pub(crate) fn without_query(target: &str) -> &str {
+    target.split_once('?').map_or(target, |(path, _)| path)
+}
