@@ -129,6 +129,8 @@ pub(crate) struct Exchange {
     pub(crate) first: bool,
     /// The protocol that both spoke.
     pub(crate) protocol: &'static str,
+    /// Bytes that it holds.
+    weight: usize,
     /// Its span was made; it only keeps its place in the order.
     spent: bool,
 }
@@ -248,9 +250,11 @@ impl Exchanges {
             process,
             first,
             protocol: self.protocol,
+            weight: 0,
             spent: false,
         };
-        self.held_bytes += held_bytes(&exchange);
+        let exchange = Exchange { weight: held_bytes(&exchange), ..exchange };
+        self.held_bytes += exchange.weight;
         self.uploading = Some(id);
         self.open.push_back(exchange);
     }
@@ -259,6 +263,17 @@ impl Exchanges {
     pub(crate) fn uploading(&mut self) -> Option<&mut Exchange> {
         let id = self.uploading?;
         self.open.back_mut().filter(|exchange| exchange.id == id && !exchange.spent)
+    }
+
+    /// Changes what that request says.
+    pub(crate) fn change_request(&mut self, change: impl FnOnce(&mut Request)) {
+        if let Some(exchange) = self.uploading() {
+            change(&mut exchange.request);
+            let before = std::mem::replace(&mut exchange.weight, 0);
+            exchange.weight = held_bytes(exchange);
+            let after = exchange.weight;
+            self.held_bytes = self.held_bytes + after - before;
+        }
     }
 
     /// More of that request has passed, up to `end`.
@@ -318,11 +333,7 @@ impl Exchanges {
         if exchange.spent {
             return;
         }
-        self.held_bytes = self.held_bytes.saturating_sub(held_bytes(&exchange));
-        if self.open.is_empty() {
-            // What parsers added after the request was weighed.
-            self.held_bytes = 0;
-        }
+        self.held_bytes -= exchange.weight;
         self.leave_context(&exchange, complete, desk);
         if !exchange.request.silent || exchange.answer.failure.is_some() {
             desk.finished.push(exchange);
@@ -395,7 +406,7 @@ impl Exchanges {
             desk.counters.requests_timed_out += 1;
             exchange.answer.failure = Some(Failure::plain("timeout_no_response"));
             exchange.response_end = Some(Mark { time_nano: now_nano, ..exchange.request_end });
-            self.held_bytes = self.held_bytes.saturating_sub(held_bytes(&exchange));
+            self.held_bytes -= exchange.weight;
             self.leave_context(&exchange, false, desk);
             if !exchange.request.silent {
                 desk.finished.push(exchange);
@@ -411,6 +422,7 @@ impl Exchange {
             request: Request { tag: self.request.tag, ..Request::new(String::new()) },
             answer: Answer::default(),
             process: Arc::clone(&self.process),
+            weight: 0,
             spent: true,
             ..*self
         }

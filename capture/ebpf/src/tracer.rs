@@ -153,6 +153,8 @@ impl Tracer {
     fn opened(&mut self, opened: &Opened) {
         self.counters.connections_opened += 1;
         let connection = Connection::new(opened.connection, Some(*opened), opened.time_nano);
+        // Numbers are not used again; should one be, its former owner goes.
+        self.with(opened.connection, |former, desk| former.evict(desk));
         self.remove(opened.connection);
         self.connections.insert(opened.connection, connection);
         self.keep_bounds();

@@ -21,8 +21,11 @@ fn counter(tracer: &Tracer, name: &str) -> u64 {
     tracer.counters().into_iter().find(|(known, _)| *known == name).unwrap().1
 }
 
+/// What one side says.
+type Turn<'a> = (Direction, &'a [u8]);
+
 /// A conversation on a server's connection, each text a transfer.
-fn conversation(turns: &[(Direction, &[u8])]) -> Vec<RecordedEvent> {
+fn conversation(turns: &[Turn<'_>]) -> Vec<RecordedEvent> {
     let (mut received, mut sent) = (1000, 9000);
     let mut time = 1_000_000_000;
     turns
@@ -40,7 +43,7 @@ fn conversation(turns: &[(Direction, &[u8])]) -> Vec<RecordedEvent> {
         .collect()
 }
 
-fn operations(turns: &[(Direction, &[u8])]) -> Vec<String> {
+fn operations(turns: &[Turn<'_>]) -> Vec<String> {
     let found = spans(&mut tracer(), &conversation(turns));
     found.iter().map(|span| format!("{} {:?}", span.operation, span.status_code)).collect()
 }
@@ -120,7 +123,7 @@ proptest! {
             turns.push((Received, request.into_bytes()));
             turns.push((Sent, response.into_bytes()));
         }
-        let borrowed: Vec<(Direction, &[u8])> =
+        let borrowed: Vec<Turn<'_>> =
             turns.iter().map(|(direction, bytes)| (*direction, bytes.as_slice())).collect();
         let mut events = conversation(&borrowed);
         for event in &lost {
@@ -210,7 +213,7 @@ fn a_client_that_says_nothing_makes_no_span() {
 
 #[test]
 fn a_server_that_dies_is_told_from_one_that_is_slow() {
-    let cases: [(&[(Direction, &[u8])], bool, &str); 4] = [
+    let cases: [(&[Turn<'_>], bool, &str); 4] = [
         (&[(Received, GET)], false, "no_response"),
         (&[(Received, GET)], true, "connection_reset"),
         (
@@ -286,8 +289,7 @@ fn a_response_reported_before_its_request_still_finds_it() {
 fn a_body_that_was_promised_and_withheld_is_not_waited_for() {
     let post = b"POST /p HTTP/1.1\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n";
     let failed = b"HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n";
-    let turns: [(Direction, &[u8]); 4] =
-        [(Received, post), (Sent, failed), (Received, GET), (Sent, OK)];
+    let turns: [Turn<'_>; 4] = [(Received, post), (Sent, failed), (Received, GET), (Sent, OK)];
     assert_eq!(operations(&turns), ["POST /p Some(417)", "GET /a Some(200)"]);
 }
 
@@ -321,7 +323,7 @@ fn tls_after_an_accepted_request_ends_the_reading() {
 #[test]
 fn unknown_protocols_are_given_up_and_counted() {
     let mut tracer = tracer();
-    let turns: Vec<(Direction, &[u8])> =
+    let turns: Vec<Turn<'_>> =
         (0..20).map(|_| (Received, b"\xde\xad\xbe\xef".as_slice())).collect();
     assert!(spans(&mut tracer, &conversation(&turns)).is_empty());
     assert_eq!(counter(&tracer, "connections_of_unknown_protocol"), 1);
@@ -330,7 +332,7 @@ fn unknown_protocols_are_given_up_and_counted() {
 #[test]
 fn a_connection_may_turn_out_to_speak_another_protocol() {
     // Three lines that begin as Redis's inline commands do, then HTTP.
-    let mut turns: Vec<(Direction, &[u8])> = vec![(Received, b"PING\r\n"), (Sent, b"+PONG\r\n")];
+    let mut turns: Vec<Turn<'_>> = vec![(Received, b"PING\r\n"), (Sent, b"+PONG\r\n")];
     for _ in 0..3 {
         turns.push((Received, b"\xff\xff\xff"));
         turns.push((Sent, b"\xff"));

@@ -1,11 +1,14 @@
 //! HTTP/1.0 and 1.1 (RFC 9112): heads are read, bodies are passed over.
 
+mod chunks;
 mod head;
 mod operation;
+mod recognise;
 
 use spanwise_model::protocol;
 
 use self::head::Body;
+pub(super) use self::recognise::recognise;
 use super::infer::Likeness;
 use super::{Input, MAX_HEAD_BYTES, Mark, Outcome, Protocol, Side};
 use crate::sessions::{Desk, Exchanges, Tag};
@@ -81,45 +84,6 @@ pub(super) struct Http1 {
     strikes: u8,
     /// The response makes the connection something else when it is complete.
     switching: bool,
-}
-
-/// Whether bytes look like the beginning of a message.
-pub(super) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
-    let begins = |prefix: &[u8]| {
-        let common = prefix.len().min(bytes.len());
-        bytes[..common] == prefix[..common]
-    };
-    match side {
-        Side::Response => match bytes {
-            [b'H', b'T', b'T', b'P', b'/', b'1', b'.', ..] => Likeness::Yes,
-            _ if begins(b"HTTP/1.") && whole => Likeness::Maybe,
-            _ => Likeness::No,
-        },
-        Side::Request => {
-            let mut methods = head::METHODS.iter().chain(&head::OTHER_METHODS);
-            let Some(method) = methods.find(|method| {
-                begins(method.as_bytes()) && bytes.get(method.len()).is_none_or(|b| *b == b' ')
-            }) else {
-                return Likeness::No;
-            };
-            match bytes.get(method.len() + 1..) {
-                Some([b'/' | b'*', ..]) => Likeness::Yes,
-                Some([_, ..]) if *method == "CONNECT" => Likeness::Yes,
-                Some(target) if target.len() >= 7 => {
-                    if target[..7].eq_ignore_ascii_case(b"http://") {
-                        Likeness::Yes
-                    } else {
-                        Likeness::No
-                    }
-                }
-                Some(target) if !b"http://"[..].starts_with(&target.to_ascii_lowercase()) => {
-                    Likeness::No
-                }
-                _ if whole => Likeness::Maybe,
-                _ => Likeness::No,
-            }
-        }
-    }
 }
 
 impl Http1 {
@@ -347,7 +311,7 @@ impl Http1 {
             LineRead::TooLong => self.lose(side, exchanges, desk),
             LineRead::Complete => {
                 let half = self.half(side);
-                let size = chunk_size(&half.buffer);
+                let size = chunks::size(&half.buffer);
                 half.buffer.clear();
                 match size {
                     Some(0) => half.state = State::Trailer,
@@ -438,15 +402,6 @@ enum LineRead {
     TooLong,
 }
 
-/// RFC 9112, section 7.1: hexadecimal, extensions after a semicolon.
-fn chunk_size(line: &[u8]) -> Option<u64> {
-    let digits = line.split(|byte| *byte == b';').next()?.trim_ascii();
-    if digits.is_empty() || digits.len() > 15 {
-        return None;
-    }
-    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
-}
-
 impl Protocol for Http1 {
     fn name(&self) -> &'static str {
         protocol::HTTP
@@ -467,7 +422,7 @@ impl Protocol for Http1 {
             self.half(side).reset();
             self.half(side).state = State::Head;
         }
-        let ends_chunks = input.unseen == 0 && ends_with_last_chunk(input.bytes);
+        let ends_chunks = input.unseen == 0 && chunks::ends_with_last(input.bytes);
         while !input.is_empty() {
             if input.bytes.is_empty() {
                 self.read_unseen(side, &mut input, exchanges, desk);
@@ -549,9 +504,4 @@ impl Protocol for Http1 {
     fn held_bytes(&self) -> usize {
         self.request.buffer.capacity() + self.response.buffer.capacity()
     }
-}
-
-/// The chunk of size 0 without trailers (RFC 9112, section 7.1).
-fn ends_with_last_chunk(bytes: &[u8]) -> bool {
-    bytes == b"0\r\n\r\n" || bytes.ends_with(b"\r\n0\r\n\r\n")
 }

@@ -103,9 +103,7 @@ impl Postgresql {
     }
 
     fn describe(&self, cycle: &Cycle, exchanges: &mut Exchanges) {
-        if let Some(exchange) = exchanges.uploading() {
-            cycle.describe(self.database.as_deref(), &mut exchange.request);
-        }
+        exchanges.change_request(|request| cycle.describe(self.database.as_deref(), request));
     }
 
     fn request_message(

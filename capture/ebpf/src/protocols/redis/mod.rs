@@ -94,18 +94,16 @@ pub(super) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
                 Some(end) => {
                     let plain = bytes[..end].iter().all(|b| !b.is_ascii_control() || *b == b'\r');
                     let ended = matches!(bytes[letters], b' ' | b'\r' | b'\n');
-                    if plain && ended && INLINE.iter().any(|known| is(known)) {
+                    if plain && ended && INLINE.iter().any(is) {
                         Likeness::Yes
                     } else {
                         Likeness::No
                     }
                 }
-                None if letters == bytes.len() && INLINE.iter().any(|known| may_be(known)) => {
-                    partly
-                }
+                None if letters == bytes.len() && INLINE.iter().any(may_be) => partly,
                 None if letters < bytes.len()
                     && matches!(bytes[letters], b' ' | b'\r')
-                    && INLINE.iter().any(|known| is(known))
+                    && INLINE.iter().any(is)
                     && bytes.len() < MAX_LINE_BYTES =>
                 {
                     partly
