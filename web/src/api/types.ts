@@ -155,18 +155,28 @@ export interface Graph {
   warnings?: string[];
 }
 
+/** An agent that sent something to this server. */
+export interface SeenAgent {
+  source: string;
+  address?: string | null;
+  connected: boolean;
+  last_seen_unix_nano: number;
+  spans: number;
+  facts?: { host?: string; hook?: unknown; counters?: Record<string, number> } | null;
+}
+
 export interface Status {
   version: string;
   uptime_seconds: number;
   server?: Record<string, unknown>;
   agent: {
-    state: "running" | "off" | "remote";
+    state: "running" | "starting" | "off" | "remote";
     reason?: string | null;
     hook?: unknown;
     counters?: Record<string, number>;
     [key: string]: unknown;
   };
   store?: Record<string, unknown>;
-  ingest?: Record<string, unknown>;
+  ingest?: { counters?: Record<string, number>; agents?: SeenAgent[]; [key: string]: unknown };
   warnings: string[];
 }

@@ -101,6 +101,7 @@ export function TopBar() {
 
 const HEALTH = {
   running: "Agent running",
+  starting: "Agent starting",
   off: "Agent off",
   remote: "Agents remote",
   unreachable: "Server away",

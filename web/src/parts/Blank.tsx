@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import { ApiError } from "../api/client";
+import { Prose } from "./Prose";
 
 /** What a page says when it has nothing to show: why, and what to do. */
 export function Blank(props: { title: string; busy?: boolean; children?: ReactNode }) {
@@ -18,7 +19,9 @@ export function Failure({ error }: { error: Error }) {
     <div className="notice error" role="alert" data-testid="failure">
       <div>
         <b>{error instanceof ApiError ? error.title : "Something broke in this page"}</b>
-        <div>{error.message}</div>
+        <div>
+          <Prose text={error.message} />
+        </div>
       </div>
     </div>
   );

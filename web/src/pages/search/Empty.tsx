@@ -1,6 +1,7 @@
 import { useServices, useStatus } from "../../api/queries";
 import { Link, setParams } from "../../app/router";
 import { Blank } from "../../parts/Blank";
+import { Prose } from "../../parts/Prose";
 import { narrowed, WIDE } from "./question";
 import type { Asked } from "./question";
 
@@ -10,7 +11,7 @@ export function Empty({ asked }: { asked: Asked }) {
   const status = useStatus();
   if (services.data && services.data.services.length === 0) {
     const agent = status.data?.agent;
-    if (agent?.state === "running") {
+    if (agent?.state === "running" || agent?.state === "starting") {
       return (
         <Blank title="Listening: no request seen yet">
           <p>
@@ -29,8 +30,8 @@ export function Empty({ asked }: { asked: Asked }) {
         {agent?.state === "off" ? (
           <>
             <p>
-              The agent is off, so nothing is seen without code.{" "}
-              {agent.reason ?? "No reason given."}
+              The agent is off, so nothing is seen without code:{" "}
+              <Prose text={agent.reason ?? "no reason given"} />
             </p>
             <p>
               Run <code>spanwise doctor</code> to see what this kernel allows, or send OTLP spans to

@@ -1,14 +1,18 @@
 import type { ReactNode } from "react";
 import { useStatus } from "../../api/queries";
-import type { Status } from "../../api/types";
+import type { SeenAgent, Status } from "../../api/types";
 import { formatDuration } from "../../model/duration";
 import { figures } from "../../model/figures";
 import type { Figure } from "../../model/figures";
 import { plural } from "../../model/number";
+import { formatAge } from "../../model/time";
 import { Blank, Failure } from "../../parts/Blank";
+import { Prose } from "../../parts/Prose";
+import { useNow } from "../../parts/useNow";
 
 const AGENT_STATES = {
   running: ["running", "ok"],
+  starting: ["starting", ""],
   off: ["off", "warn"],
   remote: ["on other machines", ""],
 } as const;
@@ -35,6 +39,7 @@ export function StatusPage() {
 function Report({ status }: { status: Status }) {
   const { counters, reason, state, hook, ...facts } = status.agent;
   const { counters: storeCounters, warnings: storeWarnings, ...store } = status.store ?? {};
+  const { counters: ingestCounters, agents = [], ...ingest } = status.ingest ?? {};
   const warnings = [
     ...new Set([...status.warnings, ...(Array.isArray(storeWarnings) ? storeWarnings : [])]),
   ] as string[];
@@ -48,14 +53,18 @@ function Report({ status }: { status: Status }) {
       <div className="status-notices">
         {warnings.map((warning) => (
           <div key={warning} className="notice warn" role="status">
-            {warning}
+            <Prose text={warning} />
           </div>
         ))}
         {warnings.length === 0 && <div className="notice">Nothing needs your attention.</div>}
       </div>
       <div className="status-cards">
         <Card title="Agent" badge={<span className={`badge ${stateClass}`}>{stateName}</span>}>
-          {reason && <p>{reason}</p>}
+          {reason && (
+            <p>
+              <Prose text={reason} />
+            </p>
+          )}
           {state === "off" && (
             <p>
               Without it only spans that applications send are seen. <code>spanwise doctor</code>{" "}
@@ -65,12 +74,18 @@ function Report({ status }: { status: Status }) {
           <Table list={figures({ ...(hook ? { hook } : {}), ...facts })} />
           <Counters list={figures(counters)} what="Agent counters" />
         </Card>
+        {(state !== "running" || agents.length > 1) && agents.length > 0 && (
+          <Card title="Agents that report here">
+            <Agents agents={agents} />
+          </Card>
+        )}
         <Card title="Store">
           <Table list={figures(store)} />
           <Counters list={figures(storeCounters)} what="Store counters" />
         </Card>
         <Card title="Ingest">
-          <Counters list={figures(status.ingest)} what="Ingest counters" />
+          <Table list={figures(ingest)} />
+          <Counters list={figures(ingestCounters)} what="Ingest counters" />
         </Card>
         <Card title="Server">
           <Table list={figures(status.server)} />
@@ -89,6 +104,33 @@ function Card(props: { title: string; badge?: ReactNode; children: ReactNode }) 
       </h2>
       {props.children}
     </section>
+  );
+}
+
+function Agents({ agents }: { agents: readonly SeenAgent[] }) {
+  const now = useNow();
+  return (
+    <table>
+      <tbody>
+        {agents.map((agent) => {
+          const lost = figures(agent.facts?.counters).filter((one) => one.lost);
+          return (
+            <tr key={agent.source} className={lost.length > 0 ? "lost" : ""}>
+              <th scope="row" title={`${agent.source}, from ${agent.address ?? "?"}`}>
+                {agent.facts?.host ?? agent.address ?? agent.source}
+              </th>
+              <td title={lost.map((one) => `${one.name}: ${one.text}`).join("\n")}>
+                {plural(agent.spans, "span")} ·{" "}
+                {agent.connected
+                  ? "connected"
+                  : `last seen ${formatAge(agent.last_seen_unix_nano / 1e6, now)} ago`}
+                {lost.length > 0 && ` · ${plural(lost.length, "kind")} of loss`}
+              </td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
   );
 }
 

@@ -5,6 +5,7 @@ import { formatTime, milliseconds } from "../../model/time";
 import { uncertain } from "../../model/tree";
 import type { Tree } from "../../model/tree";
 import { Copy } from "../../parts/Copy";
+import { Prose } from "../../parts/Prose";
 import { serviceStyle } from "../../parts/Service";
 import { setFilter } from "./state";
 
@@ -70,7 +71,7 @@ export function TraceHead({ tree, filter }: { tree: Tree; filter: string }) {
         <div className="trace-warnings">
           {trace.warnings.slice(0, 3).map((warning) => (
             <div key={warning} className="notice warn" data-testid="warning">
-              {warning}
+              <Prose text={warning} />
             </div>
           ))}
           {trace.warnings.length > 3 && (

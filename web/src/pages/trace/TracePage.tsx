@@ -9,6 +9,7 @@ import { plural } from "../../model/number";
 import { ancestors, branches, index, rows as flatten } from "../../model/tree";
 import { Blank, Failure } from "../../parts/Blank";
 import { CaptureTag } from "../../parts/CaptureTag";
+import { Prose } from "../../parts/Prose";
 import { Details } from "./Details";
 import { Minimap } from "./Minimap";
 import { closedText, readShown, select, setFilter, setMerge } from "./state";
@@ -22,7 +23,13 @@ export function TracePage({ id }: { id: string }) {
     return (
       <main className="page">
         <Blank title={missing ? "No such trace" : "This trace cannot be shown"}>
-          {missing ? <p>{trace.error.message}</p> : <Failure error={trace.error} />}
+          {missing ? (
+            <p>
+              <Prose text={trace.error.message} />
+            </p>
+          ) : (
+            <Failure error={trace.error} />
+          )}
           <div style={{ display: "flex", gap: 8 }}>
             <button className="button" onClick={() => void trace.refetch()}>
               Try again
