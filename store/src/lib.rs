@@ -4,6 +4,7 @@
 //! keeps them, and finds them by key or by predicate.
 
 mod contract;
+pub mod embedded;
 
 pub use contract::{
     Appended, AttributeMatch, Key, Origin, Predicate, Query, SqlLimits, Store, StoreError,

@@ -1,0 +1,148 @@
+//! One record of the write-ahead log: a batch, its number and its origin.
+//!
+//! ```text
+//! length u32 | crc32 of the body u32 | body
+//! body: version u8 | has origin u8 | source 16 | sequence u64 | batch u64 | zstd(Arrow IPC stream)
+//! ```
+//! All integers little-endian.
+
+use std::io::Cursor;
+
+use arrow::array::RecordBatch;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+
+use crate::contract::Origin;
+
+const VERSION: u8 = 1;
+const HEAD_BYTES: usize = 8;
+const BODY_HEAD_BYTES: usize = 2 + 16 + 8 + 8;
+/// No batch is anywhere near this large; a longer length is damage.
+pub(super) const MAX_RECORD_BYTES: usize = 1 << 30;
+
+/// A batch as the log holds it.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    pub(super) batch: u64,
+    pub(super) origin: Option<Origin>,
+    pub(super) rows: RecordBatch,
+}
+
+/// Why a record cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Damage {
+    #[error("it ends in the midst of a record")]
+    Truncated,
+    #[error("a record's checksum is wrong")]
+    Checksum,
+    #[error("a record cannot be decoded")]
+    Content,
+}
+
+impl Record {
+    /// The record's bytes.
+    pub(super) fn encode(&self) -> Result<Vec<u8>, arrow::error::ArrowError> {
+        let mut stream = Vec::new();
+        let mut writer = StreamWriter::try_new(&mut stream, &self.rows.schema())?;
+        writer.write(&self.rows)?;
+        writer.finish()?;
+        drop(writer);
+        let packed = zstd::bulk::compress(&stream, 1)?;
+        let mut body = Vec::with_capacity(HEAD_BYTES + BODY_HEAD_BYTES + packed.len());
+        body.extend_from_slice(&[0; HEAD_BYTES]);
+        body.push(VERSION);
+        body.push(u8::from(self.origin.is_some()));
+        body.extend_from_slice(&self.origin.map_or([0; 16], |origin| origin.source));
+        body.extend_from_slice(&self.origin.map_or(0, |origin| origin.sequence).to_le_bytes());
+        body.extend_from_slice(&self.batch.to_le_bytes());
+        body.extend_from_slice(&packed);
+        let length = u32::try_from(body.len() - HEAD_BYTES).map_err(|_| {
+            arrow::error::ArrowError::InvalidArgumentError("the batch is too large".to_owned())
+        })?;
+        let checksum = crc32fast::hash(&body[HEAD_BYTES..]);
+        body[..4].copy_from_slice(&length.to_le_bytes());
+        body[4..8].copy_from_slice(&checksum.to_le_bytes());
+        Ok(body)
+    }
+
+    /// The record at the start of `bytes`, and its length; `None` at the end.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, Damage> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let head = bytes.first_chunk::<HEAD_BYTES>().ok_or(Damage::Truncated)?;
+        let [l0, l1, l2, l3, c0, c1, c2, c3] = *head;
+        let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        if !(BODY_HEAD_BYTES..=MAX_RECORD_BYTES).contains(&length) {
+            return Err(Damage::Content);
+        }
+        let body = bytes.get(HEAD_BYTES..HEAD_BYTES + length).ok_or(Damage::Truncated)?;
+        if crc32fast::hash(body) != u32::from_le_bytes([c0, c1, c2, c3]) {
+            return Err(Damage::Checksum);
+        }
+        if body[0] != VERSION {
+            return Err(Damage::Content);
+        }
+        let mut source = [0; 16];
+        source.copy_from_slice(&body[2..18]);
+        let number = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&body[at..at + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        let origin = (body[1] == 1).then(|| Origin { source, sequence: number(18) });
+        let stream = zstd::stream::decode_all(Cursor::new(&body[BODY_HEAD_BYTES..]))
+            .map_err(|_| Damage::Content)?;
+        let mut reader =
+            StreamReader::try_new(Cursor::new(stream), None).map_err(|_| Damage::Content)?;
+        let rows = reader.next().and_then(Result::ok).ok_or(Damage::Content)?;
+        Ok(Some((Self { batch: number(26), origin, rows }, HEAD_BYTES + length)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder, SpanId};
+
+    fn record(rows: u64, origin: Option<Origin>) -> Record {
+        let spans: Vec<Span> = (1..=rows)
+            .map(|id| {
+                let id = SpanId::from_u64(id).expect("not zero");
+                Span::new(id, Capture::App, Kind::Internal, "service", "operation", 1, 2)
+            })
+            .collect();
+        let rows = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
+        Record { batch: 7, origin, rows }
+    }
+
+    proptest! {
+        #[test]
+        fn records_survive_and_damage_is_found(
+            rows in 1u64..50,
+            sequence in proptest::option::of(any::<u64>()),
+            flip in any::<prop::sample::Index>(),
+            bit in 0u8..8,
+        ) {
+            let origin = sequence.map(|sequence| Origin { source: [3; 16], sequence });
+            let record = record(rows, origin);
+            let mut bytes = record.encode().expect("encodes");
+            let (back, length) = Record::decode(&bytes).expect("sound").expect("one record");
+            prop_assert_eq!(length, bytes.len());
+            prop_assert_eq!(back.rows, record.rows);
+            prop_assert_eq!((back.batch, back.origin), (7, origin));
+            for cut in 1..bytes.len() {
+                prop_assert!(Record::decode(&bytes[..cut]).is_err());
+            }
+            let at = flip.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+            prop_assert!(Record::decode(&bytes).is_err());
+        }
+
+        #[test]
+        fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Record::decode(&bytes);
+        }
+    }
+}
