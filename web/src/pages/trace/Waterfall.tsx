@@ -48,7 +48,6 @@ export function Waterfall(props: {
     );
     if (at >= 0) virtual.scrollToIndex(at, { align: "auto" });
     // Only when the choice changes: not whenever lines move.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [selected]);
 
   const chooseShare = (next: number) => {
