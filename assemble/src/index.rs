@@ -219,4 +219,17 @@ impl Index {
     pub(crate) fn len(&self) -> usize {
         self.rows.len() - self.free.len()
     }
+
+    /// Whether no key of any row is left.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+            && self.apps_by_span.len() == 0
+            && self.by_fragment.len() == 0
+            && self.by_request_seq.len() == 0
+            && self.by_header.len() == 0
+            && self.clients_by_trace.len() == 0
+            && self.by_x_request_id.len() == 0
+            && [&self.servers, &self.clients, &self.apps].iter().all(|times| times.0.is_empty())
+    }
 }

@@ -220,9 +220,15 @@ fn traces(
             told_header: None,
         });
         facts.header = facts.header.or(row.trace_id);
-        let told = told(slots[*position]);
-        facts.told = facts.told.or(told);
-        facts.told_header = facts.told_header.or(told.filter(|id| headers.contains_key(id)));
+        let Some(told) = told(slots[*position]) else { continue };
+        match headers.get(&told) {
+            Some(member) if sets.find(*member) == set => {
+                facts.told_header = facts.told_header.or(Some(told));
+            }
+            // It is of a trace from which this one has come apart.
+            Some(_) => {}
+            None => facts.told = facts.told.or(Some(told)),
+        }
     }
     // Where a trace has come apart since it was told, its first part keeps the
     // id.
@@ -252,9 +258,9 @@ struct Facts {
     made: TraceId,
     /// The trace id of the earliest row that a header or an SDK gave one.
     header: Option<TraceId>,
-    /// The earliest row's id told before.
+    /// The earliest made id that was told before.
     told: Option<TraceId>,
-    /// The same, where it is a header's.
+    /// The earliest header's id that was told before.
     told_header: Option<TraceId>,
 }
 

@@ -291,40 +291,46 @@ impl Window {
     }
 
     fn tell(&mut self, due: impl Fn(&Group) -> bool) {
-        let mut later = Vec::new();
+        let mut due_now = Vec::new();
         for id in std::mem::take(&mut self.untold) {
             match self.groups.get(&id) {
-                Some(group) if group.untold_since_nano.is_some() => {
-                    if due(group) {
-                        self.tell_group(id);
-                    } else {
-                        later.push(id);
-                    }
-                }
-                _ => {}
+                Some(group) if group.untold_since_nano.is_none() => {}
+                Some(group) if due(group) => due_now.push(id),
+                Some(_) => self.untold.push(id),
+                None => {}
             }
         }
-        self.untold.extend(later);
+        // First all that are linked become one, so that no row is told twice.
+        let mut joined: Vec<GroupId> = due_now.into_iter().map(|id| self.join(id)).collect();
+        joined.sort_unstable();
+        joined.dedup();
+        for id in joined {
+            self.tell_group(id);
+        }
     }
 
-    /// Looks at a group, joins to it what the rules link it to, and notes what
-    /// is new. Returns the group that it has become.
-    fn tell_group(&mut self, id: GroupId) -> GroupId {
+    /// Joins to a group what the rules link it to, and returns the group that
+    /// it has become.
+    fn join(&mut self, id: GroupId) -> GroupId {
         let mut id = id;
         let mut fresh = self.sorted_slots(id);
         while !fresh.is_empty() {
             let outside = parents_outside(&self.index, &fresh);
-            let mut merged = Vec::new();
+            fresh.clear();
             for slot in outside {
                 let other = self.group_of(slot);
                 if other != id {
-                    merged.extend(self.sorted_slots(other));
+                    fresh.extend(self.sorted_slots(other));
                     id = self.merge(id, other);
                 }
             }
-            merged.sort_unstable();
-            fresh = merged;
+            fresh.sort_unstable();
         }
+        id
+    }
+
+    /// Notes what is new about a group's rows.
+    fn tell_group(&mut self, id: GroupId) {
         let slots = self.sorted_slots(id);
         if let Some(group) = self.groups.get_mut(&id) {
             group.untold_since_nano = None;
@@ -341,7 +347,6 @@ impl Window {
                 self.ready.push(result);
             }
         }
-        id
     }
 
     fn sorted_slots(&self, id: GroupId) -> Vec<Slot> {
@@ -394,7 +399,11 @@ impl Window {
     /// Tells what is to be told of a group, and drops it.
     fn let_go(&mut self, id: GroupId) {
         let id = match self.groups.get(&id) {
-            Some(group) if group.untold_since_nano.is_some() => self.tell_group(id),
+            Some(group) if group.untold_since_nano.is_some() => {
+                let id = self.join(id);
+                self.tell_group(id);
+                id
+            }
             _ => id,
         };
         self.drop_group(id);
@@ -413,3 +422,6 @@ impl Window {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

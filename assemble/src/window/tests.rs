@@ -1,0 +1,408 @@
+//! The window over time, and its answer against that of all rows at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use spanwise_model::{Assembled, Evidence, Kind, RowRef, SpanId, TraceId};
+
+use super::{Window, WindowConfig};
+use crate::resolve::assemble_all;
+use crate::row::Row;
+use crate::testing::{app, client, id, server, trace};
+
+const MS: u64 = 1_000_000;
+
+fn window() -> Window {
+    Window::new(WindowConfig::default())
+}
+
+fn told(results: &[Assembled], number: u64) -> Option<(Option<SpanId>, TraceId)> {
+    let row = RowRef { batch: 1, row: u32::try_from(number).expect("small") };
+    results.iter().find(|result| result.row == row).map(|result| (result.parent, result.trace_id))
+}
+
+/// A request from `a` to `b` that calls `c`: hops with sequences from `seq`.
+fn chain(first: u64, seq: u32, start: i64) -> Vec<Row> {
+    let fragment = u64::from(seq);
+    vec![
+        client(first, "a", start, start + 100).hop(seq, seq + 1),
+        server(first + 1, "b", start + 1, start + 99).hop(seq, seq + 1).serves(fragment),
+        client(first + 2, "b", start + 10, start + 50).hop(seq + 2, seq + 3).within(
+            fragment,
+            Evidence::Thread,
+            1.0,
+        ),
+        server(first + 3, "c", start + 11, start + 49).hop(seq + 2, seq + 3).serves(fragment + 1),
+    ]
+}
+
+#[test]
+fn a_quiet_group_is_told_whole_and_once() {
+    let mut window = window();
+    let rows = chain(1, 100, 0);
+    window.push_rows(rows[..2].to_vec(), 0);
+    assert!(window.poll(300 * MS).is_empty(), "not quiet yet");
+    window.push_rows(rows[2..].to_vec(), 300 * MS);
+    assert!(window.poll(600 * MS).is_empty(), "a further row came meanwhile");
+    let results = window.poll(700 * MS);
+    assert_eq!(results.len(), 4);
+    let parents: Vec<_> = (1..=4).map(|n| told(&results, n).expect("told").0).collect();
+    assert_eq!(parents, [None, Some(id(1)), Some(id(2)), Some(id(3))]);
+    let ids: BTreeSet<_> = results.iter().map(|result| result.trace_id).collect();
+    assert_eq!(ids.len(), 1);
+    assert!(window.poll(60_000 * MS).is_empty());
+    assert_eq!(window.rows(), 0, "forgotten");
+    assert_eq!((window.counters().told, window.counters().changed), (4, 0));
+}
+
+#[test]
+fn nothing_waits_longer_than_the_longest_wait() {
+    let mut window = window();
+    for step in 0..10u64 {
+        let call = client(step + 1, "a", 0, 9).context(1, 99);
+        window.push_rows([call], step * 300 * MS);
+        let results = window.poll(step * 300 * MS);
+        assert_eq!(results.is_empty(), step * 300 < 2_000, "at step {step}");
+        if !results.is_empty() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_late_parent_changes_what_was_told_and_keeps_the_trace() {
+    let mut window = window();
+    let rows = chain(1, 100, 0);
+    window.push_rows(rows[2..].to_vec(), 0);
+    let first = window.poll(400 * MS);
+    let trace = told(&first, 3).expect("told").1;
+    assert_eq!(told(&first, 3), Some((None, trace)));
+    // The request ends ten seconds later.
+    window.push_rows(rows[..2].to_vec(), 10_000 * MS);
+    let second = window.poll(10_400 * MS);
+    assert_eq!(told(&second, 3), Some((Some(id(2)), trace)));
+    assert_eq!(told(&second, 1), Some((None, trace)));
+    assert_eq!(told(&second, 4), None, "nothing new about it");
+    assert_eq!(window.counters().changed, 1);
+}
+
+#[test]
+fn a_header_found_late_names_the_trace() {
+    let mut window = window();
+    let rows = chain(1, 100, 0);
+    window.push_rows(rows[2..].to_vec(), 0);
+    assert_ne!(told(&window.poll(400 * MS), 3).expect("told").1, trace(7));
+    window.push_rows([rows[0].clone(), rows[1].clone().context(7, 99)], 500 * MS);
+    let results = window.poll(900 * MS);
+    for number in 1..=4 {
+        assert_eq!(told(&results, number).map(|told| told.1), Some(trace(7)));
+    }
+}
+
+#[test]
+fn reused_sequences_make_two_traces() {
+    let mut window = window();
+    window.push_rows(chain(1, 100, 0), 0);
+    window.push_rows(chain(11, 100, 5_000).into_iter().map(other_fragments), 5_000 * MS);
+    let results = window.flush(6_000 * MS);
+    let ids: BTreeSet<_> = results.iter().map(|result| result.trace_id).collect();
+    assert_eq!((results.len(), ids.len()), (8, 2));
+    assert_eq!(told(&results, 12).expect("told").0, Some(id(11)));
+}
+
+fn other_fragments(mut row: Row) -> Row {
+    row.fragment_id = row.fragment_id.map(|fragment| fragment + 1_000);
+    row
+}
+
+#[test]
+fn an_sdk_span_that_comes_seconds_later_is_woven_in() {
+    let mut window = window();
+    window.push_rows(chain(1, 100, 0), 0);
+    let first = window.poll(400 * MS);
+    let early = told(&first, 1).expect("told").1;
+    window.push_rows([app(50, Kind::Server, "b", 2, 98).context(7, 0)], 5_000 * MS);
+    let results = window.poll(5_400 * MS);
+    assert_eq!(told(&results, 50), Some((Some(id(2)), trace(7))));
+    assert_ne!(early, trace(7));
+    assert_eq!(told(&results, 1), Some((None, trace(7))), "all of it is one trace now");
+}
+
+#[test]
+fn a_request_that_comes_after_its_sdk_span_takes_it() {
+    let mut window = window();
+    window.push_rows([app(50, Kind::Server, "b", 2, 98).context(7, 0)], 0);
+    assert_eq!(told(&window.poll(400 * MS), 50), Some((None, trace(7))));
+    window.push_rows(chain(1, 100, 0), 1_000 * MS);
+    assert_eq!(told(&window.poll(1_400 * MS), 50), Some((Some(id(2)), trace(7))));
+    // A second request around it: no longer the only one.
+    window.push_rows([server(60, "b", 0, 120)], 2_000 * MS);
+    let results = window.poll(2_400 * MS);
+    assert_eq!(told(&results, 50), Some((None, trace(7))));
+    let ambiguous = results.iter().any(|r| r.evidence == Some(Evidence::Ambiguous));
+    assert!(ambiguous, "{results:?}");
+}
+
+#[test]
+fn one_request_id_for_everything_makes_no_single_trace() {
+    let mut window = window();
+    let rows = (0..10u64).flat_map(|n| {
+        let at = i64::try_from(n).expect("small") * 1_000;
+        [
+            server(2 * n + 1, "p", at, at + 100).request_id("same"),
+            client(2 * n + 2, "p", at + 1, at + 99).request_id("same"),
+        ]
+    });
+    window.push_rows(rows, 0);
+    let results = window.flush(1);
+    let ids: BTreeSet<_> = results.iter().map(|result| result.trace_id).collect();
+    assert_eq!((results.len(), ids.len()), (20, 10));
+    assert_eq!(told(&results, 2).expect("told").0, Some(id(1)));
+}
+
+#[test]
+fn bounds_on_rows_are_kept_and_what_goes_is_told_and_counted() {
+    let config = WindowConfig { max_rows: 100, max_group_rows: 30, ..WindowConfig::default() };
+    let mut window = Window::new(config);
+    for n in 0..250u64 {
+        window.push_rows([client(n + 1, "a", 0, 9).hop(n as u32, 1)], n);
+    }
+    assert_eq!(window.rows(), 100);
+    assert_eq!(window.counters().groups_evicted, 150);
+    for n in 250..350u64 {
+        window.push_rows([client(n + 1, "a", 0, 9).context(1, 99)], n);
+    }
+    assert_eq!(window.counters().groups_too_large, 3);
+    let results = window.flush(1_000);
+    let rows: BTreeSet<_> = results.iter().map(|result| result.row).collect();
+    assert_eq!((results.len(), rows.len()), (350, 350), "every row is told, once");
+    assert!(window.rows() <= 100);
+}
+
+#[test]
+fn forgetting_leaves_nothing_behind() {
+    let mut window = window();
+    for turn in 0..5u64 {
+        let at = turn * 100_000 * MS;
+        let rows = chain(1, 100, 0).into_iter().map(|row| row.request_id("r"));
+        window.push_rows(rows, at);
+        window.push_rows([app(50, Kind::Server, "b", 2, 98).context(7, 0)], at);
+        assert_eq!(window.flush(at).len(), 5);
+        assert!(window.poll(at + 90_000 * MS).is_empty());
+        assert_eq!((window.rows(), window.groups.len(), window.ages.len()), (0, 0, 0));
+        assert_eq!((window.known.len(), window.group_of_trace.len()), (0, 0));
+        assert!(window.index.is_empty());
+    }
+}
+
+/// A service's part in a made-up request, and what it calls.
+#[derive(Debug, Clone)]
+struct Work {
+    service: u8,
+    sdk: bool,
+    header: bool,
+    sure: bool,
+    calls: Vec<Work>,
+}
+
+fn work() -> impl Strategy<Value = Work> {
+    let fields = (0..6u8, any::<bool>(), any::<bool>(), any::<bool>());
+    let leaf = fields.clone().prop_map(|(service, sdk, header, sure)| Work {
+        service,
+        sdk,
+        header,
+        sure,
+        calls: Vec::new(),
+    });
+    leaf.prop_recursive(3, 12, 3, move |inner| {
+        (fields.clone(), prop::collection::vec(inner, 0..3)).prop_map(
+            |((service, sdk, header, sure), calls)| Work { service, sdk, header, sure, calls },
+        )
+    })
+}
+
+/// Makes the rows that agent and SDKs would report of requests.
+#[derive(Default)]
+struct Reporter {
+    rows: Vec<Row>,
+    number: u64,
+    seq: u32,
+}
+
+impl Reporter {
+    fn number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// A call to `work` within `(from, to)`, by a row that `shape` completes.
+    fn call(
+        &mut self,
+        caller: &str,
+        work: &Work,
+        (from, to): (i64, i64),
+        trace: Option<(u8, u64)>,
+        shape: &dyn Fn(Row) -> Row,
+    ) {
+        let services = ["a", "b", "c", "d", "e", "f"];
+        let service = services[usize::from(work.service)];
+        self.seq += 2;
+        let (request, response) = (self.seq, self.seq + 1);
+        let header = |row: Row| match trace {
+            Some((trace, parent)) => row.context(trace, parent),
+            None => row,
+        };
+        let number = self.number();
+        let call = client(number, caller, from, to).hop(request, response);
+        self.rows.push(shape(header(call)));
+        let number = self.number();
+        let fragment = number;
+        let served = server(number, service, from + 1, to - 1).hop(request, response);
+        self.rows.push(header(served.serves(fragment)));
+        let mut inside = trace.filter(|_| work.header);
+        if work.sdk {
+            let entry = self.number();
+            let (id, parent) = trace.unwrap_or((u8::try_from(number % 200).unwrap_or(0) + 1, 0));
+            let span = app(entry, Kind::Server, service, from + 2, to - 2).context(id, parent);
+            self.rows.push(span);
+            inside = Some((id, entry));
+        }
+        let count = i64::try_from(work.calls.len()).expect("few");
+        for (index, inner) in (0..).zip(&work.calls) {
+            let each = (to - from - 20) / count.max(1);
+            let begin = from + 10 + index * each;
+            let within = (begin, begin + each - 1);
+            let sure =
+                if work.sure { (Evidence::Thread, 1.0) } else { (Evidence::SoleRequest, 0.9) };
+            let mut carried = inside;
+            if let Some((trace, parent)) = inside.filter(|_| work.sdk) {
+                let span = self.number();
+                let calling = app(span, Kind::Client, service, within.0 - 1, within.1 + 1);
+                self.rows.push(calling.context(trace, parent));
+                carried = Some((trace, span));
+            }
+            self.call(service, inner, within, carried, &|row| row.within(fragment, sure.0, sure.1));
+        }
+    }
+}
+
+fn requests() -> impl Strategy<Value = Vec<Row>> {
+    prop::collection::vec((work(), 0..3i64), 1..5).prop_map(|requests| {
+        let mut reporter = Reporter::default();
+        for (index, (request, offset)) in (0..).zip(&requests) {
+            let from = index * 400 + offset * 300;
+            reporter.call("x", request, (from, from + 1_000), None, &|row| row);
+        }
+        reporter.rows
+    })
+}
+
+type Tree = BTreeMap<RowRef, (Option<SpanId>, Option<Evidence>)>;
+
+fn tree(results: impl IntoIterator<Item = Assembled>) -> Tree {
+    // A later result for a row replaces an earlier one.
+    results.into_iter().map(|r| (r.row, (r.parent, r.evidence))).collect()
+}
+
+fn partition(results: impl IntoIterator<Item = Assembled>) -> BTreeSet<BTreeSet<RowRef>> {
+    let last: BTreeMap<RowRef, TraceId> =
+        results.into_iter().map(|result| (result.row, result.trace_id)).collect();
+    let mut parts: BTreeMap<TraceId, BTreeSet<RowRef>> = BTreeMap::new();
+    for (row, trace) in last {
+        parts.entry(trace).or_default().insert(row);
+    }
+    parts.into_values().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever the order and the pauses in which rows arrive, the window ends
+    /// with what all rows at once give.
+    #[test]
+    fn order_and_pauses_do_not_matter(
+        (rows, shuffled) in requests().prop_flat_map(|rows| {
+            (Just(rows.clone()), Just(rows).prop_shuffle())
+        }),
+        pauses in prop::collection::vec(0..900u64, 1..40),
+    ) {
+        let mut window = window();
+        let mut results = Vec::new();
+        let mut now = 0;
+        for (row, pause) in shuffled.into_iter().zip(pauses.iter().cycle()) {
+            window.push_rows([row], now);
+            now += pause * MS / 4;
+            results.extend(window.poll(now));
+        }
+        results.extend(window.flush(now));
+        let whole = assemble_all(rows);
+        prop_assert_eq!(tree(results.clone()), tree(whole.clone()));
+        prop_assert_eq!(partition(results), partition(whole));
+    }
+
+    /// The links are a forest, and the sure ones lead to where they were made.
+    #[test]
+    fn sure_links_never_cross_fragments(rows in requests()) {
+        let results = assemble_all(rows.clone());
+        let by_span: BTreeMap<SpanId, usize> =
+            rows.iter().enumerate().map(|(at, row)| (row.span_id, at)).collect();
+        for (at, result) in results.iter().enumerate() {
+            let mut up = at;
+            for step in 0.. {
+                prop_assert!(step <= rows.len(), "a circle through {:?}", rows[at].span_id);
+                match results[up].parent {
+                    Some(parent) => up = by_span[&parent],
+                    None => break,
+                }
+            }
+            let Some(parent) = result.parent else { continue };
+            let (child, parent) = (&rows[at], &rows[by_span[&parent]]);
+            let sure = result.confidence >= Some(Evidence::CERTAIN);
+            // A hop leads from one fragment to another; nothing else does.
+            if sure && result.evidence != Some(Evidence::TcpSequence) {
+                prop_assert!(
+                    child.fragment_id.is_none()
+                        || parent.fragment_id.is_none()
+                        || child.fragment_id == parent.fragment_id,
+                    "{:?} under {:?}", child, parent
+                );
+            }
+        }
+    }
+
+    /// Rows of any kind, related at random: no panic, no circle, each told.
+    #[test]
+    fn nonsense_is_survived(
+        picks in prop::collection::vec(
+            (0..3u8, 0..4u8, 0..50i64, 0..50i64, 0..4u64, 0..4u32, 0..6u64, any::<bool>()),
+            1..60,
+        ),
+    ) {
+        let rows: Vec<Row> = (1..).zip(&picks).map(|(n, &(what, service, from, length, fragment, seq, parent, flag))| {
+            let service = ["a", "b", "c", "d"][usize::from(service)];
+            let row = match what {
+                0 => client(n, service, from, from + length).within(fragment, Evidence::Thread, if flag { 1.0 } else { 0.9 }),
+                1 => server(n, service, from, from + length).serves(fragment),
+                _ => app(n, if flag { Kind::Server } else { Kind::Client }, service, from, from + length),
+            };
+            let row = if what < 2 { row.hop(seq, 0).request_id(service) } else { row };
+            if what == 2 || flag { row.context(u8::try_from(fragment).expect("small") + 1, parent) } else { row }
+        }).collect();
+        let mut window = window();
+        window.push_rows(rows.clone(), 0);
+        let results = window.flush(1);
+        let told: BTreeSet<RowRef> = results.iter().map(|result| result.row).collect();
+        prop_assert_eq!((results.len(), told.len()), (rows.len(), rows.len()));
+        let by_span: BTreeMap<SpanId, usize> = rows.iter().enumerate().map(|(at, row)| (row.span_id, at)).collect();
+        let parents: BTreeMap<usize, usize> = results.iter().filter_map(|result| {
+            Some((result.row.row as usize - 1, by_span[&result.parent?]))
+        }).collect();
+        for start in 0..rows.len() {
+            let mut at = start;
+            for _ in 0..=rows.len() {
+                match parents.get(&at) { Some(up) => at = *up, None => break }
+            }
+            prop_assert!(!parents.contains_key(&at), "a circle through row {start}");
+        }
+    }
+}
