@@ -18,6 +18,7 @@ use spanwise_capture_ebpf::processes::ServiceRule;
 
 use crate::failure::Failure;
 pub(crate) use layers::InForce;
+#[cfg(test)]
 pub(crate) use settings::is_setting;
 pub(crate) use show::show;
 pub(crate) use units::{ByteSize, Limit, ListenAddress, TimeSpan};

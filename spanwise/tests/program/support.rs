@@ -58,7 +58,7 @@ impl Server {
         let address = |name: &str| -> Option<SocketAddr> {
             let line = banner.lines().find(|line| line.trim_start().starts_with(name))?;
             let word = line.split_whitespace().find(|word| word.contains("127.0.0.1:"))?;
-            word.trim_start_matches("http://").parse().ok()
+            word.trim_start_matches("http://").split('/').next()?.parse().ok()
         };
         let found = (address("UI and API"), address("OTLP gRPC"), address("OTLP HTTP"));
         let (Some(http), Some(otlp_grpc), Some(otlp_http)) = found else {
