@@ -311,6 +311,15 @@ static __always_inline void emit(struct socket_state *state, const struct transf
 
 /* ---- sock_length ------------------------------------------------------- */
 
+/* A FIN takes a sequence number of its own, and the read that takes the last
+ * byte before a FIN that has come moves copied_seq past both. It has where
+ * nothing is left up to rcv_nxt, which counts the FIN from its arrival. */
+static __always_inline __u32 took_fin(unsigned char state, __u32 copied_seq, __u32 rcv_nxt)
+{
+    return copied_seq == rcv_nxt &&
+           (state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK || state == TCP_CLOSING);
+}
+
 static __always_inline int on_length(struct sock *sk, int result, int flags, const bool sent)
 {
     if (result <= 0)
@@ -352,7 +361,8 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
             ? tcp->tcp_clock_cache
             : bpf_ktime_get_ns();
     } else {
-        transfer.seq = tcp->copied_seq - result;
+        transfer.seq = tcp->copied_seq - result -
+                       took_fin(sk->__sk_common.skc_state, tcp->copied_seq, tcp->rcv_nxt);
         transfer.time_nano = bpf_ktime_get_ns();
     }
     emit(state, &transfer, &call);
@@ -454,6 +464,9 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
         return 0;
     struct tcp_sock *tcp = (struct tcp_sock *)sk;
     __u32 end_seq = sent ? BPF_CORE_READ(tcp, write_seq) : BPF_CORE_READ(tcp, copied_seq);
+    if (!sent)
+        end_seq -= took_fin(BPF_CORE_READ(sk, __sk_common.skc_state), end_seq,
+                            BPF_CORE_READ(tcp, rcv_nxt));
     __u64 left_nano = 0;
     if (sent && BPF_CORE_READ(tcp, snd_nxt) == end_seq)
         left_nano = BPF_CORE_READ(tcp, tcp_clock_cache);

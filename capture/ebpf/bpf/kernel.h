@@ -92,6 +92,7 @@ struct sock {
 };
 
 struct tcp_sock {
+    u32 rcv_nxt;
     u32 copied_seq;
     u32 write_seq;
     u32 snd_nxt;

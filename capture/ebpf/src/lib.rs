@@ -1,6 +1,7 @@
 //! The zero-code agent: sees what processes say to each other from the kernel,
 //! and turns it into spans.
 
+pub mod agent;
 mod connections;
 mod context;
 pub mod counters;

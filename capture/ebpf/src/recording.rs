@@ -148,36 +148,15 @@ pub fn read(from: impl BufRead) -> Result<Vec<RecordedEvent>, RecordingError> {
     Ok(events)
 }
 
-/// Writes a recording, event by event.
-#[derive(Debug)]
-pub struct Recorder<W> {
-    to: W,
-}
-
-impl<W: Write> Recorder<W> {
-    /// A recorder that writes to `to`, a line an event: best something buffered.
-    pub const fn new(to: W) -> Self {
-        Self { to }
-    }
-
-    /// Writes an event as the next line.
-    ///
-    /// # Errors
-    /// Where writing fails.
-    pub fn write(&mut self, event: &Event<'_>) -> Result<(), RecordingError> {
-        let mut line = serde_json::to_string(&RecordedEvent::from(event))
-            .map_err(|error| RecordingError::Io(std::io::Error::other(error)))?;
-        line.push('\n');
-        Ok(self.to.write_all(line.as_bytes())?)
-    }
-
-    /// Hands on what is buffered.
-    ///
-    /// # Errors
-    /// Where writing fails.
-    pub fn flush(&mut self) -> Result<(), RecordingError> {
-        Ok(self.to.flush()?)
-    }
+/// Writes an event as the next line.
+///
+/// # Errors
+/// Where writing fails.
+pub fn write(to: &mut impl Write, event: &Event<'_>) -> Result<(), RecordingError> {
+    let mut line = serde_json::to_string(&RecordedEvent::from(event))
+        .map_err(|error| RecordingError::Io(std::io::Error::other(error)))?;
+    line.push('\n');
+    Ok(to.write_all(line.as_bytes())?)
 }
 
 #[cfg(test)]
@@ -200,7 +179,7 @@ mod tests {
             retransmits: 6,
         });
         let mut text = Vec::new();
-        Recorder::new(&mut text).write(&event).unwrap();
+        write(&mut text, &event).unwrap();
         assert_eq!(read(text.as_slice()).unwrap()[0].event(), event);
     }
 

@@ -322,8 +322,12 @@ impl Exchanges {
     }
 
     /// The response, whose borders were lost, is over. Responses to the requests
-    /// after it may have been among the bytes, so those are given up.
+    /// after it may have been among the bytes, so those are given up. A request
+    /// that came after the response was ended is none of them.
     pub(crate) fn end_lost_response(&mut self, desk: &mut Desk<'_>) {
+        if self.open.front().is_none_or(|oldest| oldest.response_start.is_none()) {
+            return;
+        }
         self.end_response(desk);
         self.abandon(desk);
     }

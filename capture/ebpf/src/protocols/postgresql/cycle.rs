@@ -8,16 +8,24 @@ use super::message::UNTYPED;
 use super::statements::Statement;
 use crate::sessions::Request;
 
+/// Different statements of one request that are told apart; of further ones
+/// only the number is kept.
+const MAX_DIFFERENT: usize = 8;
+
+/// Statements that only steer the transaction. Drivers send them along with the
+/// first statement that works, which is then what the request is about.
+const STEERING: [&str; 7] = ["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"];
+
 /// A request that is being put together.
 #[derive(Debug)]
 pub(super) struct Cycle {
     /// The type of its first message.
     first: u8,
     parsed: Option<Arc<Statement>>,
-    /// The first statement executed, where it is known.
-    executed: Option<Arc<Statement>>,
-    /// Whether others than that one were executed too.
-    mixed: bool,
+    /// Different statements executed, in order; `None` for one not known.
+    executed: Vec<Option<Arc<Statement>>>,
+    /// How many of the executions only steered the transaction.
+    steered: u32,
     bound: Option<Arc<Statement>>,
     executions: u32,
 }
@@ -25,12 +33,14 @@ pub(super) struct Cycle {
 impl Cycle {
     /// A request that begins with a message of this type.
     pub(super) const fn of(first: u8) -> Self {
-        Self { first, parsed: None, executed: None, mixed: false, bound: None, executions: 0 }
+        Self { first, parsed: None, executed: Vec::new(), steered: 0, bound: None, executions: 0 }
     }
 
     /// A simple query.
     pub(super) fn query(statement: Arc<Statement>) -> Self {
-        Self { executed: Some(statement), executions: 1, ..Self::of(b'Q') }
+        let mut cycle = Self::of(b'Q');
+        cycle.add(Some(statement));
+        cycle
     }
 
     /// Parse.
@@ -45,27 +55,35 @@ impl Cycle {
 
     /// Execute of a portal whose statement may not be known.
     pub(super) fn execute(&mut self, portal: Option<Arc<Statement>>) {
-        let statement = self.bound.clone().or(portal);
-        if self.executions == 0 {
-            self.executed = statement;
-        } else {
-            self.mixed |= self.executed != statement;
-        }
+        self.add(self.bound.clone().or(portal));
+    }
+
+    fn add(&mut self, statement: Option<Arc<Statement>>) {
         self.executions = self.executions.saturating_add(1);
+        self.steered += u32::from(steers(&statement));
+        if self.executed.len() < MAX_DIFFERENT && !self.executed.contains(&statement) {
+            self.executed.push(statement);
+        }
     }
 
     /// The rest of the request was not seen.
     pub(super) fn assume_executed(&mut self) {
         if self.executions == 0 {
-            self.executed = self.bound.clone().or_else(|| self.parsed.clone());
-            self.executions = 1;
+            self.add(self.bound.clone().or_else(|| self.parsed.clone()));
         }
     }
 
     /// Writes what is known into a request.
     pub(super) fn describe(&self, database: Option<&str>, request: &mut Request) {
         let prepares = self.executions == 0 && self.parsed.is_some();
-        let statement = if prepares { &self.parsed } else { &self.executed };
+        let mut working = self.executed.iter().filter(|statement| !steers(statement));
+        let first = working.next().or_else(|| self.executed.first()).and_then(Option::as_ref);
+        let mixed = working.next().is_some();
+        let batch_size = match self.executions - self.steered {
+            0 => self.executions,
+            works => works,
+        };
+        let statement = if prepares { self.parsed.as_ref() } else { first };
         let attributes = &mut request.attributes;
         attributes.clear();
         let mut add = |key: &str, value: AttributeValue| attributes.push((key.to_owned(), value));
@@ -91,20 +109,30 @@ impl Cycle {
         if prepares {
             name = "PREPARE".to_owned();
             summary = format!("PREPARE {summary}");
-        } else if self.executions > 1 {
+        } else if batch_size > 1 {
             // OpenTelemetry: BATCH, and the operation where all are the same.
-            let batch = if self.mixed { "BATCH".to_owned() } else { format!("BATCH {summary}") };
-            name = if self.mixed { batch.clone() } else { format!("BATCH {name}") };
+            let batch = if mixed { "BATCH".to_owned() } else { format!("BATCH {summary}") };
+            name = if mixed { batch.clone() } else { format!("BATCH {name}") };
             summary = batch;
-            add("db.operation.batch.size", i64::from(self.executions).into());
+            add("db.operation.batch.size", i64::from(batch_size).into());
         }
         add("db.operation.name", name.into());
-        if let Some(statement) = statement
-            && !self.mixed
-        {
-            add("db.query.text", statement.text.as_str().into());
+        // OpenTelemetry: the texts of a batch in one, between semicolons.
+        let texts: Vec<&str> = if prepares {
+            self.parsed.iter().map(|statement| statement.text.as_str()).collect()
+        } else {
+            self.executed.iter().flatten().map(|statement| statement.text.as_str()).collect()
+        };
+        if !texts.is_empty() {
+            add("db.query.text", texts.join("; ").into());
         }
         add("db.query.summary", summary.as_str().into());
         request.operation = summary;
     }
+}
+
+fn steers(statement: &Option<Arc<Statement>>) -> bool {
+    statement
+        .as_ref()
+        .is_some_and(|statement| STEERING.contains(&statement.summary.operation.as_str()))
 }
