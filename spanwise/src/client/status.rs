@@ -1,10 +1,11 @@
-//! `spanwise status`
+//! `spanwise status`: what an operator looks at first. Counters that are zero
+//! are left out; `--json` has them.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::terminal::{Paint, bytes, harmless, moment};
+use crate::terminal::{Align, Paint, Table, brief, bytes, harmless, moment};
 
 /// The status document, part by part: warnings first, then what it says.
 pub(super) fn render(answer: &Value, paint: Paint) -> String {
@@ -21,7 +22,33 @@ pub(super) fn render(answer: &Value, paint: Paint) -> String {
             lines(&mut text, "", part);
         }
     }
+    if let Some(agents) = answer["ingest"]["agents"].as_array().filter(|list| !list.is_empty()) {
+        let _ =
+            write!(text, "\n{}\n{}", paint.bold("agents that report here"), table(agents, paint));
+    }
     text
+}
+
+/// One line an agent. What it lost is among the warnings.
+fn table(agents: &[Value], paint: Paint) -> String {
+    let mut table = Table::new([
+        ("  HOST", Align::Left),
+        ("HOOK", Align::Left),
+        ("CONNECTED", Align::Left),
+        ("SPANS", Align::Right),
+        ("LAST SEEN", Align::Left),
+    ]);
+    for agent in agents {
+        let text = |value: &Value| brief(value.as_str().unwrap_or("?"), 60);
+        table.row(vec![
+            format!("  {}", text(&agent["facts"]["host"])),
+            text(&agent["facts"]["hook"]),
+            if agent["connected"] == true { "yes" } else { "no" }.to_owned(),
+            agent["spans"].to_string(),
+            scalar("last_seen_unix_nano", &agent["last_seen_unix_nano"]),
+        ]);
+    }
+    table.render(paint)
 }
 
 /// Prints a value's leaves, each with its path.
@@ -32,7 +59,10 @@ fn lines(text: &mut String, path: &str, value: &Value) {
     match value {
         Value::Object(fields) => {
             for (key, value) in fields {
-                lines(text, &below(key), value);
+                let is_zero = path.ends_with("counters") && value.as_u64() == Some(0);
+                if !is_zero && key != "agents" {
+                    lines(text, &below(key), value);
+                }
             }
         }
         Value::Array(items) => {
@@ -40,14 +70,20 @@ fn lines(text: &mut String, path: &str, value: &Value) {
                 // A counter is a pair of its name and its number.
                 match item.as_array().map(Vec::as_slice) {
                     Some([Value::String(name), number]) if number.is_number() => {
-                        lines(text, &below(name), number);
+                        if number.as_u64() != Some(0) {
+                            lines(text, &below(name), number);
+                        }
                     }
                     _ => lines(text, &below(&index.to_string()), item),
                 }
             }
         }
         Value::Null => {}
-        leaf => _ = writeln!(text, "  {:<36} {}", harmless(path), scalar(path, leaf)),
+        // All of them are counters of the part; the word adds nothing.
+        leaf => {
+            let name = harmless(path).replace("counters.", "");
+            _ = writeln!(text, "  {name:<36} {}", scalar(path, leaf));
+        }
     }
 }
 
@@ -79,19 +115,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings_come_first_and_every_counter_is_shown() {
+    fn warnings_come_first_and_counters_that_count_are_shown() {
         let answer = serde_json::json!({
             "version": "0.1.0", "uptime_seconds": 3_700.5,
             "warnings": ["the agent is off: no right"],
-            "agent": {"state": "off", "reason": "no right", "hook": null},
-            "store": {"recent_bytes": 2048, "counters": [["wal_tail_cut", 1]]},
+            "agent": {"state": "off", "reason": "no right", "hook": null, "counters": {"lost": 0}},
+            "store": {"recent_bytes": 2048, "counters": [["wal_tail_cut", 1], ["refused", 0]]},
+            "ingest": {"agents": [{"facts": {"host": "far", "hook": "sock-length"}, "spans": 7,
+                "connected": true, "last_seen_unix_nano": 0}]},
         });
         let text = render(&answer, Paint::off());
         assert!(
             text.starts_with("Spanwise 0.1.0, up 1 h 1 min\nwarning: the agent is off"),
             "{text}"
         );
-        assert!(text.contains("counters.wal_tail_cut                1\n"), "{text}");
-        assert!(text.contains("2.0 KiB") && !text.contains("hook"), "{text}");
+        assert!(text.contains("  wal_tail_cut                         1\n"), "{text}");
+        assert!(
+            text.contains("2.0 KiB") && !text.contains("hook") && !text.contains("lost"),
+            "{text}"
+        );
+        assert!(text.contains("  far   sock-length  yes            7"), "{text}");
     }
 }
