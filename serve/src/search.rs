@@ -21,6 +21,8 @@ const MAX_LIMIT: usize = 500;
 /// Rows looked at, at first, per trace wanted: a trace has many.
 const ROWS_PER_TRACE: usize = 25;
 const MAX_ROWS: usize = 100_000;
+/// Traces looked at where the answer depends on whole traces.
+const MAX_CANDIDATES: usize = 2_000;
 /// A trace found by one of its spans may reach this far around the range.
 const AROUND_NANO: i64 = 3_600_000_000_000;
 const PARAMETERS: &[&str] = &[
@@ -35,6 +37,33 @@ const PARAMETERS: &[&str] = &[
     "limit",
 ];
 
+/// What is asked for: rows that the store can find, and what their traces shall
+/// be like, which only shows once they are assembled.
+struct Wanted {
+    predicate: Predicate,
+    whole: Whole,
+}
+
+/// What whole traces shall be like.
+#[derive(Default)]
+struct Whole {
+    without_errors: bool,
+    min_duration_nano: Option<i64>,
+    max_duration_nano: Option<i64>,
+}
+
+impl Whole {
+    const fn is_anything(&self) -> bool {
+        !self.without_errors && self.min_duration_nano.is_none() && self.max_duration_nano.is_none()
+    }
+
+    fn fits(&self, summary: &TraceSummary) -> bool {
+        (summary.errors == 0 || !self.without_errors)
+            && self.min_duration_nano.is_none_or(|least| summary.duration_nano >= least)
+            && self.max_duration_nano.is_none_or(|most| summary.duration_nano <= most)
+    }
+}
+
 pub(crate) async fn search(
     State(state): State<ApiState>,
     UrlQuery(pairs): UrlQuery<Vec<(String, String)>>,
@@ -43,8 +72,38 @@ pub(crate) async fn search(
     parameters.only(PARAMETERS)?;
     let time = parameters.time_range()?;
     let limit = parameters.count("limit", DEFAULT_LIMIT, MAX_LIMIT)?;
-    let predicate = predicate(&parameters)?;
-    let (ids, more) = newest_traces(&state, predicate, time, limit).await?;
+    let Wanted { predicate, whole } = wanted(&parameters)?;
+    // Some of the traces will not fit as a whole, so more are looked at.
+    let candidates = if whole.is_anything() { limit } else { (limit * 10).min(MAX_CANDIDATES) };
+    let (ids, mut more) = newest_traces(&state, predicate, time, candidates).await?;
+    let mut summaries = Vec::new();
+    // In parts, so that not all candidates are read where the first ones do.
+    for ids in ids.chunks(limit) {
+        if summaries.len() > limit {
+            break;
+        }
+        let part = summarise(&state, ids, time).await?;
+        summaries.extend(part.into_iter().filter(|summary| whole.fits(summary)));
+    }
+    more |= summaries.len() > limit;
+    summaries.truncate(limit);
+    summaries.sort_by_key(|summary| std::cmp::Reverse(summary.start_unix_nano));
+    Ok(Json(json!({
+        "traces": summaries.iter().map(json::summary).collect::<Vec<_>>(),
+        "searched": {
+            "start_unix_nano": time.from_unix_nano.to_string(),
+            "end_unix_nano": time.to_unix_nano.to_string(),
+        },
+        "more": more,
+    })))
+}
+
+/// The traces with these ids, summed up, in their order.
+async fn summarise(
+    state: &ApiState,
+    ids: &[TraceId],
+    time: TimeRange,
+) -> Result<Vec<TraceSummary>, Problem> {
     let around = TimeRange {
         from_unix_nano: time.from_unix_nano.saturating_sub(AROUND_NANO),
         to_unix_nano: time.to_unix_nano.saturating_add(AROUND_NANO),
@@ -60,46 +119,52 @@ pub(crate) async fn search(
             }
         }
     }
-    let mut summaries: Vec<TraceSummary> = ids
-        .iter()
-        .filter_map(|id| traces.remove(id))
-        .map(|spans| TraceSummary::of(&Trace::of(spans)))
-        .collect();
-    summaries.sort_by_key(|summary| std::cmp::Reverse(summary.start_unix_nano));
-    Ok(Json(json!({
-        "traces": summaries.iter().map(json::summary).collect::<Vec<_>>(),
-        "searched": {
-            "start_unix_nano": time.from_unix_nano.to_string(),
-            "end_unix_nano": time.to_unix_nano.to_string(),
-        },
-        "more": more,
-    })))
+    let found = ids.iter().filter_map(|id| traces.remove(id));
+    Ok(found.map(|spans| TraceSummary::of(&Trace::of(spans))).collect())
 }
 
-fn predicate(parameters: &Parameters) -> Result<Predicate, Problem> {
-    let status = match parameters.text("status") {
-        None => None,
-        Some("error") => Some(Status::Error),
-        Some("ok") => Some(Status::Ok),
+/// Service, operation and attributes name a span, and durations and `error` are
+/// then that span's; without them they are the trace's. `ok` is always said of
+/// the trace: none of its spans failed.
+fn wanted(parameters: &Parameters) -> Result<Wanted, Problem> {
+    let (failed, without_errors) = match parameters.text("status") {
+        None => (false, false),
+        Some("error") => (true, false),
+        Some("ok") => (false, true),
         Some(other) => {
             return Err(Problem::invalid(format!("`status` is `{other}`; write error or ok")));
         }
     };
+    let min_duration_nano = parameters.duration("min_duration")?;
+    let max_duration_nano = parameters.duration("max_duration")?;
     let (service, operation) = (parameters.text("service"), parameters.text("operation"));
-    let mut predicate = Predicate {
-        service: service.map(str::to_owned),
-        operation: operation.map(str::to_owned),
-        min_duration_nano: parameters.duration("min_duration")?,
-        max_duration_nano: parameters.duration("max_duration")?,
-        status,
-        attributes: parameters.attributes("attribute")?,
-        assembled: true,
-        root: false,
+    let attributes = parameters.attributes("attribute")?;
+    let names_a_span = service.is_some() || operation.is_some() || !attributes.is_empty();
+    let mut wanted = Wanted {
+        predicate: Predicate {
+            service: service.map(str::to_owned),
+            operation: operation.map(str::to_owned),
+            min_duration_nano,
+            max_duration_nano,
+            status: failed.then_some(Status::Error),
+            attributes,
+            assembled: true,
+            // One row a trace stands for it, where any will do.
+            root: !names_a_span && !failed,
+        },
+        whole: Whole { without_errors, ..Whole::default() },
     };
-    // Without a service or operation, durations and status are those of traces.
-    let names_a_span = service.is_some() || operation.is_some() || !predicate.attributes.is_empty();
-    predicate.root = !names_a_span && predicate.status != Some(Status::Error);
-    Ok(predicate)
+    if !names_a_span {
+        // Where roots are looked for, the store leaves out most traces that
+        // are too short or too long; a failing span's own duration says nothing.
+        wanted.whole.min_duration_nano = min_duration_nano;
+        wanted.whole.max_duration_nano = max_duration_nano;
+        if failed {
+            wanted.predicate.min_duration_nano = None;
+            wanted.predicate.max_duration_nano = None;
+        }
+    }
+    Ok(wanted)
 }
 
 /// Ids of the newest traces with a fitting row, and whether there are more.

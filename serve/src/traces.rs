@@ -31,6 +31,11 @@ pub(crate) async fn trace(
     };
     let mut search = Expansion::new(MAX_SPANS);
     add(&state, &mut search, &keys, TimeRange::ALL).await?;
+    if search.time_range().is_none()
+        && let Some(first) = first_span(&id)
+    {
+        add(&state, &mut search, &[Key::Span(first)], TimeRange::ALL).await?;
+    }
     let Some(first) = search.time_range() else {
         return Err(Problem::not_found(format!(
             "no span of {id} is stored; it may have been older than the retention, or not have \
@@ -54,6 +59,13 @@ pub(crate) async fn trace(
         warnings.push(format!("the trace is larger than what is shown ({} spans)", spans.len()));
     }
     Ok(Json(json::trace(&Trace::of(spans), &warnings)))
+}
+
+/// The span in the id of a trace that was made for want of one in a header. A
+/// trace that a late header named otherwise is still found by its first id.
+fn first_span(id: &str) -> Option<SpanId> {
+    let id: TraceId = id.parse().ok()?;
+    SpanId::from_bytes(&id.0[8..])
 }
 
 const fn key(key: SearchKey) -> Key {

@@ -1,0 +1,387 @@
+//! Every endpoint, asked over a real store that holds an assembled shop.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::body::Body;
+use http::{Request, StatusCode, header};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use spanwise_assemble::{Window, WindowConfig};
+use spanwise_model::{
+    AttributeValue, Capture, Evidence, Kind, Span, SpanBatchBuilder, SpanId, Status, TraceId,
+    protocol,
+};
+use spanwise_serve::{ApiState, StatusSource, router};
+use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore};
+use spanwise_store::{Appended, Store};
+use tempfile::TempDir;
+use tower::ServiceExt;
+
+const MS: i64 = 1_000_000;
+const HEADER_TRACE: TraceId = TraceId([0xab; 16]);
+
+struct Parts;
+
+impl StatusSource for Parts {
+    fn status(&self) -> Value {
+        json!({
+            "version": "1.2.3", "uptime_seconds": 1.5, "server": {},
+            "agent": {"state": "off", "reason": "no right to load BPF", "counters": {}},
+            "ingest": {}, "warnings": ["the agent is off"],
+        })
+    }
+}
+
+struct Api {
+    router: Router,
+    store: Arc<EmbeddedStore>,
+    _directory: TempDir,
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    i64::try_from(since.as_nanos()).expect("before 2262")
+}
+
+fn span(number: u64, capture: Capture, service: &str, name: &str, start: i64, ms: i64) -> Span {
+    let kind = match capture {
+        Capture::ClientProcess => Kind::Client,
+        _ => Kind::Server,
+    };
+    let id = SpanId::from_u64(number).expect("not zero");
+    let mut span = Span::new(id, capture, kind, service, name, start, ms * MS);
+    span.host = Some("host".into());
+    span.process_id = service.bytes().next().map(u32::from);
+    span.protocol = Some(protocol::HTTP.into());
+    span
+}
+
+/// A request that takes `ms`: web calls cart over HTTP, cart asks PostgreSQL.
+fn request(first: u64, start: i64, ms: i64, failed: bool) -> Vec<Span> {
+    let seq = u32::try_from(first).expect("small") * 10;
+    let fragment = first;
+    let mut served = span(first, Capture::ServerProcess, "web", "GET /", start, ms);
+    served.fragment_id = Some(fragment);
+    let mut call = span(first + 1, Capture::ClientProcess, "web", "GET /cart", start + MS, ms - 2);
+    call.fragment_id = Some(fragment);
+    (call.evidence, call.confidence) = (Some(Evidence::Thread), Some(1.0));
+    let mut cart =
+        span(first + 2, Capture::ServerProcess, "cart", "GET /cart", start + 2 * MS, ms - 4);
+    for side in [&mut call, &mut cart] {
+        (side.request_tcp_seq, side.response_tcp_seq) = (Some(seq), Some(seq + 1));
+    }
+    cart.fragment_id = Some(fragment + 1);
+    cart.attributes =
+        vec![("url.path".into(), "/cart".into()), ("big".into(), AttributeValue::Int(i64::MAX))];
+    let mut query = span(first + 3, Capture::ClientProcess, "cart", "SELECT", start + 3 * MS, 1);
+    query.protocol = Some(protocol::POSTGRESQL.into());
+    query.fragment_id = Some(fragment + 1);
+    (query.evidence, query.confidence) = (Some(Evidence::SoleRequest), Some(0.9));
+    query.flow.server_address = Some("10.0.0.9".into());
+    query.flow.server_port = Some(5432);
+    if failed {
+        query.status = Status::Error;
+        query.error = Some("23505".into());
+    }
+    vec![served, call, cart, query]
+}
+
+impl Api {
+    async fn empty() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let config = EmbeddedConfig::new(directory.path().join("data"));
+        let store = EmbeddedStore::open(config).await.expect("a store");
+        let state =
+            ApiState { store: Arc::clone(&store) as Arc<dyn Store>, status: Arc::new(Parts) };
+        Self { router: router(state), store, _directory: directory }
+    }
+
+    /// Three requests: a fast one, a slow one and one that fails.
+    async fn shop() -> Self {
+        let api = Self::empty().await;
+        let start = now() - 60_000 * MS;
+        let mut spans = request(100, start, 20, false);
+        spans.extend(request(200, start + 1_000 * MS, 300, false));
+        let mut failed = request(300, start + 2_000 * MS, 20, true);
+        for span in &mut failed[..1] {
+            span.trace_id = Some(HEADER_TRACE);
+            span.parent_span_id = SpanId::from_u64(999);
+        }
+        spans.extend(failed);
+        api.add(&spans).await;
+        api
+    }
+
+    /// Stores spans and what assembly finds of them.
+    async fn add(&self, spans: &[Span]) {
+        let batch = self.append(spans).await;
+        let mut window = Window::new(WindowConfig::default());
+        window.push(batch, (0..).zip(spans.iter().cloned()), 0);
+        self.store.annotate(&window.flush(0)).await.expect("annotated");
+    }
+
+    async fn append(&self, spans: &[Span]) -> u64 {
+        let rows = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
+        match self.store.append(rows, None).await.expect("stored") {
+            Appended::Stored { batch } => batch,
+            Appended::Duplicate => panic!("no origin was given"),
+        }
+    }
+
+    async fn ask(&self, request: Request<Body>) -> (StatusCode, http::HeaderMap, Vec<u8>) {
+        let response = self.router.clone().oneshot(request).await.expect("never fails");
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.expect("a body").to_bytes().to_vec();
+        (head.status, head.headers, body)
+    }
+
+    #[track_caller]
+    fn get(&self, path: &str) -> impl Future<Output = Value> {
+        let request = Request::get(format!("/api/v1/{path}")).body(Body::empty()).expect("valid");
+        async move {
+            let (status, _, body) = self.ask(request).await;
+            let text = String::from_utf8_lossy(&body).into_owned();
+            assert_eq!(status, StatusCode::OK, "{text}");
+            serde_json::from_slice(&body).expect("JSON")
+        }
+    }
+
+    /// The detail of the problem that comes back.
+    async fn refused(&self, path: &str, status: StatusCode) -> String {
+        let request = Request::get(format!("/api/v1/{path}")).body(Body::empty()).expect("valid");
+        let (got, headers, body) = self.ask(request).await;
+        assert_eq!(got, status, "{path}: {}", String::from_utf8_lossy(&body));
+        assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
+        let problem: Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(problem["status"], status.as_u16());
+        problem["detail"].as_str().expect("a detail").to_owned()
+    }
+
+    async fn found(&self, search: &str) -> Vec<i64> {
+        let answer = self.get(&format!("search?{search}")).await;
+        let traces = answer["traces"].as_array().expect("a list").iter();
+        traces
+            .map(|trace| {
+                let nano = trace["duration_nano"].as_str().expect("text").parse::<i64>();
+                let failed = trace["status"] == "error";
+                // A failed request's duration is told negative, to tell them apart.
+                nano.expect("digits") / MS * if failed { -1 } else { 1 }
+            })
+            .collect()
+    }
+}
+
+#[tokio::test]
+async fn services_and_operations() {
+    let api = Api::shop().await;
+    let answer = api.get("services").await;
+    let names: Vec<_> = answer["services"].as_array().expect("a list").iter().collect();
+    assert_eq!(names.len(), 2);
+    assert_eq!(
+        (&names[0]["name"], &names[0]["spans"], &names[0]["errors"]),
+        (&json!("cart"), &json!(6), &json!(1))
+    );
+    assert_eq!(names[0]["kinds"], json!(["client-process", "server-process"]));
+    assert!(names[1]["last_seen_unix_nano"].as_str().expect("text").parse::<i64>().is_ok());
+
+    let answer = api.get("operations?service=cart").await;
+    let operations = answer["operations"].as_array().expect("a list");
+    assert!(operations.contains(&json!({"name": "SELECT", "kind": "client", "spans": 3})));
+    assert_eq!(operations.len(), 2);
+    let none = api.get("operations?service=it%27s").await;
+    assert_eq!(none, json!({"operations": []}), "a quote in a name is only a quote");
+}
+
+#[tokio::test]
+async fn search_by_everything() {
+    let api = Api::shop().await;
+    assert_eq!(api.found("").await, [-20, 300, 20], "newest first");
+    assert_eq!(api.found("limit=2").await, [-20, 300]);
+    assert_eq!(api.found("service=cart").await.len(), 3);
+    assert_eq!(api.found("service=nobody").await.len(), 0);
+    assert_eq!(api.found("operation=SELECT&service=cart").await.len(), 3);
+    assert_eq!(api.found("status=error").await, [-20]);
+    assert_eq!(api.found("status=ok").await, [300, 20]);
+    assert_eq!(api.found("status=ok&service=cart&limit=1").await, [300]);
+    // Of the trace where no span is named, else of the span.
+    assert_eq!(api.found("min_duration=100ms").await, [300]);
+    assert_eq!(api.found("max_duration=0.1s").await, [-20, 20]);
+    assert_eq!(api.found("status=error&min_duration=15ms").await, [-20]);
+    assert_eq!(api.found("operation=SELECT&min_duration=15ms").await.len(), 0);
+    assert_eq!(api.found("attribute=url.path%3D%2Fcart").await.len(), 3);
+    assert_eq!(api.found("attribute=url.path%3D%2Fcart&attribute=url.path%3D%2Fx").await.len(), 0);
+    assert_eq!(api.found("start=-2h&end=-1h").await.len(), 0);
+
+    let answer = api.get("search?status=error").await;
+    let trace = &answer["traces"][0];
+    assert_eq!(trace["trace_id"], HEADER_TRACE.to_string());
+    assert_eq!(
+        trace["root"],
+        json!({"service": "web", "operation": "GET /", "kind": "server", "capture": "server-process"})
+    );
+    assert_eq!((&trace["spans"], &trace["errors"]), (&json!(4), &json!(1)));
+    assert_eq!(trace["protocols"], json!(["http", "postgresql"]));
+    assert_eq!((&trace["uncertain_links"], &trace["complete"]), (&json!(1), &json!(true)));
+    assert_eq!(answer["more"], false);
+    assert_eq!(api.get("search?limit=1").await["more"], true);
+}
+
+#[tokio::test]
+async fn bad_parameters_are_refused_with_an_example() {
+    let api = Api::empty().await;
+    for (path, name, example) in [
+        ("search?min_duration=10", "min_duration", "10ms"),
+        ("search?max_duration=soon", "max_duration", "1.5s"),
+        ("search?start=yesterday", "start", "-15m"),
+        ("search?start=now&end=-1h", "start", "end"),
+        ("search?limit=0", "limit", "1 to 500"),
+        ("search?limit=501", "limit", "1 to 500"),
+        ("search?status=bad", "status", "error or ok"),
+        ("search?attribute=x", "attribute", "http.request.method=POST"),
+        ("search?servce=x", "servce", "service"),
+        ("graph?end=never", "end", "now"),
+        ("traces/xyz", "xyz", "32 hexadecimal"),
+        ("sql", "query", "SELECT"),
+        ("sql?query=DROP%20TABLE%20spans", "", "SELECT"),
+        ("sql?query=SELECT%20nothing%20FROM%20spans", "nothing", ""),
+    ] {
+        let detail = api.refused(path, StatusCode::BAD_REQUEST).await;
+        assert!(detail.contains(name) && detail.contains(example), "{path}: {detail}");
+    }
+    let detail = api.refused("nothing", StatusCode::NOT_FOUND).await;
+    assert!(detail.contains("/api/v1"), "{detail}");
+}
+
+#[tokio::test]
+async fn a_trace_by_any_of_its_ids() {
+    let api = Api::shop().await;
+    let by_header = api.get(&format!("traces/{HEADER_TRACE}")).await;
+    assert_eq!(by_header, api.get("traces/000000000000012f").await, "span 303");
+    let spans = by_header["spans"].as_array().expect("a list");
+    let shape: Vec<_> = spans
+        .iter()
+        .map(|span| {
+            (span["span_id"].as_str().expect("text"), span["parent"].as_str(), &span["depth"])
+        })
+        .collect();
+    assert_eq!(
+        shape,
+        [
+            ("000000000000012c", None, &json!(0)),
+            ("000000000000012d", Some("000000000000012c"), &json!(1)),
+            ("000000000000012e", Some("000000000000012d"), &json!(2)),
+            ("000000000000012f", Some("000000000000012e"), &json!(3)),
+        ]
+    );
+    assert_eq!(by_header["roots"], json!(["000000000000012c"]));
+    assert_eq!(spans[1]["children"], json!(["000000000000012e"]));
+    assert_eq!(spans[2]["evidence"], "tcp_sequence");
+    assert_eq!(spans[2]["confidence"], 1.0);
+    assert_eq!(spans[2]["self_nano"], (15 * MS).to_string());
+    assert_eq!(spans[3]["evidence"], "sole_request");
+    assert_eq!(spans[3]["error"], "23505");
+    assert_eq!(spans[3].get("trace_state"), None, "nulls are left out");
+    assert_eq!(
+        spans[2]["attributes"],
+        json!([
+            {"key": "url.path", "type": "string", "value": "/cart"},
+            {"key": "big", "type": "int", "value": i64::MAX.to_string()},
+        ])
+    );
+    // The caller's span, which the header names, is not here.
+    let warning = by_header["warnings"][0].as_str().expect("a text");
+    assert!(warning.contains("00000000000003e7"), "{warning}");
+
+    let detail = api.refused(&format!("traces/{}", TraceId([1; 16])), StatusCode::NOT_FOUND).await;
+    assert!(detail.contains("retention"), "{detail}");
+}
+
+#[tokio::test]
+async fn rows_that_nothing_has_assembled_are_joined_when_asked_for() {
+    let api = Api::empty().await;
+    let spans = request(100, now(), 20, false);
+    // In two batches, of which assembly saw neither.
+    api.append(&spans[2..]).await;
+    api.append(&spans[..2]).await;
+    let trace = api.get("traces/0000000000000067").await;
+    assert_eq!(trace["spans"].as_array().expect("a list").len(), 4);
+    assert_eq!(trace["roots"], json!(["0000000000000064"]));
+    let id = trace["trace_id"].as_str().expect("a text").to_owned();
+    // The id that was made leads back, though no row has it.
+    assert_eq!(api.get(&format!("traces/{id}")).await, trace);
+}
+
+#[tokio::test]
+async fn the_graph_has_rates_errors_and_durations() {
+    let api = Api::shop().await;
+    let graph = api.get("graph?start=-10m").await;
+    let edges = graph["edges"].as_array().expect("a list");
+    let edge = |client: &str| edges.iter().find(|edge| edge["client"] == client).expect("there");
+    assert_eq!(edges.len(), 2);
+    assert_eq!((&edge("web")["server"], &edge("web")["requests"]), (&json!("cart"), &json!(3)));
+    assert_eq!(edge("web")["certain_share"], 1.0);
+    assert_eq!(edge("web")["p99_nano"], (298 * MS).to_string());
+    assert_eq!(edge("cart")["server"], "postgresql 10.0.0.9:5432");
+    assert_eq!(edge("cart")["errors"], 1);
+    let nodes = graph["nodes"].as_array().expect("a list");
+    let kinds: Vec<_> = nodes.iter().map(|node| (&node["name"], &node["kind"])).collect();
+    assert!(kinds.contains(&(&json!("postgresql 10.0.0.9:5432"), &json!("database"))), "{kinds:?}");
+    assert!(graph["window_seconds"].as_f64().expect("a number") >= 50.0);
+}
+
+#[tokio::test]
+async fn sql_by_get_and_post() {
+    let api = Api::shop().await;
+    let query = "SELECT service, count(*) AS n FROM spans GROUP BY service ORDER BY service";
+    let post = Request::post("/api/v1/sql")
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Body::from(json!({ "query": query }).to_string()))
+        .expect("valid");
+    let (status, _, body) = api.ask(post).await;
+    assert_eq!(status, StatusCode::OK);
+    let posted: Value = serde_json::from_slice(&body).expect("JSON");
+    assert_eq!(posted["rows"], json!([["cart", 6], ["web", 6]]));
+    assert_eq!(posted["columns"][1]["name"], "n");
+    let got = api.get(&format!("sql?query={}", query.replace(' ', "+").replace('=', "%3D"))).await;
+    assert_eq!(got["rows"], posted["rows"]);
+}
+
+#[tokio::test]
+async fn status_unites_the_parts_and_the_store() {
+    let api = Api::shop().await;
+    let status = api.get("status").await;
+    assert_eq!(status["agent"]["state"], "off");
+    assert_eq!(status["store"]["recent_rows"], 12);
+    assert_eq!(status["warnings"][0], "the agent is off");
+}
+
+#[tokio::test]
+async fn answers_are_compressed_for_those_who_ask() {
+    let api = Api::shop().await;
+    let request = Request::get(format!("/api/v1/traces/{HEADER_TRACE}"))
+        .header(header::ACCEPT_ENCODING, "gzip")
+        .body(Body::empty())
+        .expect("valid");
+    let (_, headers, body) = api.ask(request).await;
+    assert_eq!(headers[header::CONTENT_ENCODING], "gzip");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(body.as_slice()).read_to_string(&mut text).expect("gzip");
+    assert!(text.contains("tcp_sequence"));
+}
+
+#[tokio::test]
+async fn the_ui_answers_for_its_own_pages() {
+    let api = Api::empty().await;
+    let get = |path: &str| api.ask(Request::get(path).body(Body::empty()).expect("valid"));
+    let (status, headers, index) = get("/").await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(headers[header::CONTENT_TYPE].to_str().expect("text").starts_with("text/html"));
+    assert_eq!(headers[header::CACHE_CONTROL], "no-cache");
+    let (status, _, page) = get("/trace/abc").await;
+    assert_eq!((status, page), (StatusCode::OK, index), "the UI finds its own way from there");
+    let (status, ..) = get("/assets/gone-1a2b3c.js").await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}
