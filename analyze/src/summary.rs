@@ -98,3 +98,44 @@ impl TraceSummary {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanwise_model::{Capture, Evidence, Kind, Span, SpanId};
+
+    #[test]
+    fn a_tree_is_summed_up_by_service() {
+        let id = |number| SpanId::from_u64(number).expect("not zero");
+        let span = |number, capture, kind, service: &str, start, length| {
+            Span::new(id(number), capture, kind, service, "op", start, length)
+        };
+        let mut served = span(1, Capture::ServerProcess, Kind::Server, "web", 1_000, 100);
+        served.fragment_id = Some(1);
+        served.protocol = Some("http".into());
+        let mut guess = span(2, Capture::ClientProcess, Kind::Client, "web", 1_010, 60);
+        guess.fragment_id = Some(1);
+        (guess.evidence, guess.confidence) = (Some(Evidence::SoleRequest), Some(0.9));
+        guess.protocol = Some("redis".into());
+        guess.status = Status::Error;
+        let mut unsure = span(3, Capture::ClientProcess, Kind::Client, "job", 1_020, 200);
+        unsure.evidence = Some(Evidence::Ambiguous);
+        let summary = TraceSummary::of(&Trace::of(vec![unsure, guess, served]));
+        let root = summary.root.expect("a root");
+        assert_eq!(
+            (root.service.as_str(), root.kind, root.capture),
+            ("web", "server", "server-process")
+        );
+        assert_eq!((summary.start_unix_nano, summary.duration_nano), (1_000, 220));
+        assert_eq!((summary.spans, summary.errors, summary.uncertain_links), (3, 1, 2));
+        assert!(!summary.complete, "one of three hangs nowhere");
+        assert_eq!(summary.protocols, ["http", "redis"]);
+        let shares: Vec<_> = summary
+            .services
+            .iter()
+            .map(|s| (s.name.as_str(), s.spans, s.errors, s.busy_nano))
+            .collect();
+        // 200 of its own; 40 around the call and the call's 60.
+        assert_eq!(shares, [("job", 1, 0, 200), ("web", 2, 1, 100)]);
+    }
+}
