@@ -279,6 +279,7 @@ fn run(
             return;
         }
     };
+    pipeline.borrow_mut().tracer.set_clock(unix_minus_monotonic_nano());
     let mut batches = Batches::default();
     let mut ticked = Instant::now();
     let mut told = Instant::now() - FACTS_EVERY;
