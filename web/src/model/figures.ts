@@ -12,7 +12,7 @@ export interface Figure {
 }
 
 const LOSS =
-  /drop|lost|loss|refus|reject|full|evict|torn|broken|corrupt|fail|error|unpars|overflow|too_large|too_many|skipped|truncat|without|missed|expired|invalid|given_up|repair|undecod|unwritten|unbuilt|unknown/;
+  /drop|lost|loss|refus|reject|full|evict|torn|broken|corrupt|fail|error|unpars|overflow|too_large|too_many|skipped|truncat|missed|expired|invalid|given_up|repair|undecod|unwritten|unbuilt|malformed/;
 
 function text(key: string, value: unknown): string {
   if (value === null || value === undefined) return "–";

@@ -11,6 +11,7 @@ import { Service } from "../../parts/Service";
 import { TimeRange } from "../../parts/TimeRange";
 import { edgeId } from "./edges";
 import { EdgeTable } from "./EdgeTable";
+import { heightFor } from "./look";
 import { Picture } from "./Picture";
 
 /** The search page's address with the map's time. */
@@ -75,7 +76,7 @@ export default function MapPage() {
           </Blank>
         ) : (
           <>
-            <div className="map-stage">
+            <div className="map-stage" style={{ minHeight: heightFor(graph.data) }}>
               <div className="map-canvas">
                 <Picture
                   graph={graph.data}

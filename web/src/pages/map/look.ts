@@ -38,6 +38,16 @@ const MARGIN = { side: 96, top: 52, bottom: 74 };
 /** Farther apart than this, nodes of a small map would look lost. */
 const MOST_STEP = { x: 300, y: 170 };
 
+/** Pixels of height that the picture needs for names not to meet. */
+export function heightFor(graph: Graph): number {
+  const places = layers(
+    graph.nodes.map((node) => node.name),
+    graph.edges.map((edge) => [edge.client, edge.server] as const),
+  );
+  const ys = [...places.values()].map((place) => place.y);
+  return MARGIN.top + MARGIN.bottom + (Math.max(0, ...ys) - Math.min(0, ...ys)) * 92;
+}
+
 /** Brings the picture up to the answer; what goes on existing keeps its identity. */
 export function fill(
   drawn: Drawn,
@@ -67,11 +77,14 @@ export function fill(
     drawn.mergeNode(node.name, {
       ...places.get(node.name)!,
       size: (11 + 13 * Math.sqrt(node.requests / busiest)) * crowd,
-      label: node.name,
+      label: node.name === "" ? "(no name)" : node.name,
       color: serviceHex(node.name, theme),
       forceLabel: true,
       errorShare: node.requests > 0 ? node.errors / node.requests : 0,
-      figures: `${formatRate(node.requests / seconds)} · p95 ${formatDuration(nano(node.p95_nano))}`,
+      figures:
+        node.requests === 0
+          ? "calls only"
+          : `${formatRate(node.requests / seconds)} · p95 ${formatDuration(nano(node.p95_nano))}`,
       glyph: node.kind,
     });
   }
@@ -98,6 +111,7 @@ export function fill(
         .map(([, box]) => box),
       // Opposite edges each bend to their own left, and so apart.
       alone ? 0 : 0.16,
+      { left: 4, top: 4 - box.height, width: box.width - 8, height: box.height - 8 },
     );
     drawn.mergeEdgeWithKey(edgeId(edge), edge.client, edge.server, {
       size: 1.4 + 3.6 * Math.sqrt(edge.requests_per_second / most),

@@ -60,23 +60,33 @@ const SAMPLES = 32;
 
 /**
  * The least bend with which a line runs over none of these boxes, or over the
- * fewest. `least` above 0 keeps apart lines that join the same two nodes.
+ * fewest. `least` above 0 keeps apart lines that join the same two nodes. To leave
+ * the picture is as bad as to run over a box, each time.
  */
-export function clearest(from: Point, to: Point, boxes: readonly Box[], least = 0): number {
+export function clearest(
+  from: Point,
+  to: Point,
+  boxes: readonly Box[],
+  least = 0,
+  picture?: Box,
+): number {
   let best = least;
   let fewest = Infinity;
   for (const bend of BENDS) {
     if (least > 0 && bend < least) continue;
     const way = wayBetween(from, to, bend);
     const hit = new Set<Box>();
+    let outside = 0;
     for (let at = 1; at < SAMPLES; at++) {
       const { x, y } = way(at / SAMPLES);
+      const point = { left: x, top: y, width: 1, height: 1 };
+      if (picture && !overlaps(picture, point)) outside++;
       for (const box of boxes) {
         if (overlaps(box, { left: x - 3, top: y - 3, width: 6, height: 6 })) hit.add(box);
       }
     }
-    if (hit.size < fewest) {
-      fewest = hit.size;
+    if (hit.size + outside < fewest) {
+      fewest = hit.size + outside;
       best = bend;
     }
     if (fewest === 0) break;

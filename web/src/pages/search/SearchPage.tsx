@@ -10,23 +10,26 @@ import { asked as read, question } from "./question";
 import { Results } from "./Results";
 import { Scatter } from "./Scatter";
 
+const LEAST_DRAWN_MILLISECONDS = 10_000;
+
 export function SearchPage() {
   const { params } = usePlace();
   const asked = read(params);
   const search = useSearch(question(asked), asked.live);
   const answer = search.data;
   if (answer) introduce(answer.traces.flatMap((trace) => trace.services.map(({ name }) => name)));
-  // Where there are more than listed, the picture shows the time that the list covers.
-  const oldest = answer?.more ? answer.traces.at(-1)?.start_unix_nano : undefined;
-  const first = oldest ?? answer?.searched.start_unix_nano;
-  const from = first ? milliseconds(first) : absolute(asked.start);
+  const from = answer ? milliseconds(answer.searched.start_unix_nano) : absolute(asked.start);
   const to = answer ? milliseconds(answer.searched.end_unix_nano) : absolute(asked.end);
+  const oldest = answer?.traces.reduce(
+    (least, trace) => Math.min(least, milliseconds(trace.start_unix_nano)),
+    to,
+  );
   return (
     <main className="search" data-loading={search.isFetching}>
       <Filters asked={asked} />
       <Scatter
         traces={answer?.traces ?? []}
-        from={from / 1000}
+        from={drawnFrom(from, to, oldest ?? from, answer?.more ?? false) / 1000}
         to={to / 1000}
         zoomed={/^\d+$/.test(asked.start) || asked.min !== "" || asked.max !== ""}
       />
@@ -45,4 +48,11 @@ export function SearchPage() {
       )}
     </main>
   );
+}
+
+/** The picture shows less than was searched where more is not listed, or most of it is empty. */
+function drawnFrom(from: number, to: number, oldest: number, more: boolean): number {
+  if (!more && oldest - from < (to - from) / 2) return from;
+  const covered = Math.max(to - oldest, LEAST_DRAWN_MILLISECONDS);
+  return Math.max(from, to - covered * 1.03);
 }

@@ -53,7 +53,10 @@ export function Details(props: { tree: Tree; span: Span; onSelect: (id: string) 
           <div className="notice error" data-testid="span-error">
             <div style={{ overflowWrap: "anywhere" }}>
               <b>{span.error ?? "Failed"}</b>
-              {span.status_code !== undefined && <div>Status code {span.status_code}</div>}
+              {span.status_code !== undefined &&
+                !span.error?.includes(String(span.status_code)) && (
+                  <div>Status code {span.status_code}</div>
+                )}
             </div>
           </div>
         </section>
