@@ -90,10 +90,16 @@ impl LocalAgent {
             Box::new(move |batch| sender.send(&batch))
         };
         // Loading and attaching programs takes up to a second.
-        let agent = tokio::task::spawn_blocking(move || Agent::start(config, deliver))
-            .await
-            .map_err(|error| format!("the agent's start failed: {error}"))?
-            .map_err(|error| error.to_string())?;
+        let started = tokio::task::spawn_blocking(move || Agent::start(config, deliver)).await;
+        let agent = match started {
+            Ok(Ok(agent)) => agent,
+            Ok(Err(error)) => {
+                // Nothing will ever be sent; its connection is not to linger.
+                sender.shutdown(Duration::ZERO).await;
+                return Err(error.to_string());
+            }
+            Err(error) => return Err(format!("the agent's start failed: {error}")),
+        };
         let agent = Arc::new(agent);
         let first = facts(&agent, &sender);
         sender.set_facts(&first);
