@@ -41,6 +41,20 @@ describe("layers", () => {
     for (let at = 1; at < ys.length; at++) expect(ys[at]! - ys[at - 1]!).toBeGreaterThan(0.999);
   });
 
+  it("puts what does not hang together under each other, the largest on top", () => {
+    const places = layers(
+      ["curl", "test", "a", "b", "c", "alone"],
+      [
+        ["curl", "test"],
+        ["a", "b"],
+        ["b", "c"],
+      ],
+    );
+    const y = (name: string) => places.get(name)!.y;
+    expect(y("curl")).toBeGreaterThan(Math.max(y("a"), y("b"), y("c")) + 0.9);
+    expect(new Set([...places.values()].map((place) => `${place.x} ${place.y}`)).size).toBe(6);
+  });
+
   it("gives one picture for one graph, whatever the order of its parts", () => {
     const edges: [string, string][] = [
       ["a", "b"],

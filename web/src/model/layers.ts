@@ -15,9 +15,47 @@ export function layers(
 ): Map<string, Place> {
   const names = [...new Set(nodes)].sort();
   const known = new Set(names);
+  const inside = edges.filter(([from, to]) => from !== to && known.has(from) && known.has(to));
+  return pack(islands(names, inside).map((island) => arrange(island, inside)));
+}
+
+/** Nodes that hang together, the largest group first. */
+function islands(
+  names: readonly string[],
+  edges: readonly (readonly [string, string])[],
+): string[][] {
+  const near = new Map<string, string[]>(names.map((name) => [name, []]));
+  for (const [from, to] of edges) {
+    near.get(from)!.push(to);
+    near.get(to)!.push(from);
+  }
+  const seen = new Set<string>();
+  const result: string[][] = [];
+  for (const start of names) {
+    if (seen.has(start)) continue;
+    seen.add(start);
+    const island = [start];
+    for (const name of island) {
+      for (const next of near.get(name)!) {
+        if (seen.has(next)) continue;
+        seen.add(next);
+        island.push(next);
+      }
+    }
+    result.push(island.sort());
+  }
+  return result.sort((a, b) => b.length - a.length || (a[0]! < b[0]! ? -1 : 1));
+}
+
+/** One island: callers left, callees right. */
+function arrange(
+  names: readonly string[],
+  edges: readonly (readonly [string, string])[],
+): Map<string, Place> {
+  const here = new Set(names);
   const forward = withoutCycles(
     names,
-    edges.filter(([from, to]) => from !== to && known.has(from) && known.has(to)),
+    edges.filter(([from]) => here.has(from)),
   );
   const level = longestPath(names, forward);
   const columns: string[][] = [];
@@ -28,6 +66,35 @@ export function layers(
     column.forEach((name, at) => places.set(name, { x, y: at - (column.length - 1) / 2 }));
   });
   settle(columns, forward, places);
+  return places;
+}
+
+/** Fewest columns that small islands share a row of. */
+const LEAST_COLUMNS = 5;
+
+/** The islands under each other, small ones side by side. */
+function pack(all: readonly Map<string, Place>[]): Map<string, Place> {
+  const places = new Map<string, Place>();
+  const wide = (island: Map<string, Place>) =>
+    1 + Math.max(...[...island.values()].map((place) => place.x));
+  const columns = Math.max(LEAST_COLUMNS, ...all.map(wide));
+  let x = 0;
+  let top = 0;
+  let bottom = 0;
+  for (const island of all) {
+    if (x > 0 && x + wide(island) > columns) {
+      x = 0;
+      top = bottom;
+    }
+    const ys = [...island.values()].map((place) => place.y);
+    const least = Math.min(...ys);
+    for (const [name, place] of island) {
+      places.set(name, { x: x + place.x, y: top + place.y - least });
+    }
+    // The largest has its row to itself.
+    x = island === all[0] ? columns : x + wide(island);
+    bottom = Math.max(bottom, top + Math.max(...ys) - least + 1);
+  }
   return places;
 }
 

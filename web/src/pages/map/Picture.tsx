@@ -121,6 +121,11 @@ export function Picture(props: {
     renderer.on("clickNode", ({ node }) => now.current.onNode(node));
     renderer.on("clickEdge", ({ edge }) => now.current.onEdge(edge));
     renderer.on("clickStage", () => now.current.onEdge(null));
+    // The wheel scrolls the page; with Ctrl (or a pinch) it zooms the map.
+    const passWheel = (event: WheelEvent) => {
+      if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
+    };
+    parent.addEventListener("wheel", passWheel, { capture: true });
     // Labels of edges keep clear of nodes and their names.
     renderer.on("beforeRender", () => {
       taken = graph.mapNodes((_, look) => {
@@ -145,6 +150,7 @@ export function Picture(props: {
     settle();
     return () => {
       observer.disconnect();
+      parent.removeEventListener("wheel", passWheel, { capture: true });
       renderer.kill();
       sigma.current = null;
       redraw.current = () => undefined;

@@ -38,6 +38,9 @@ const MARGIN = { side: 96, top: 52, bottom: 74 };
 /** Farther apart than this, nodes of a small map would look lost. */
 const MOST_STEP = { x: 300, y: 170 };
 
+/** Canvases have their limits. */
+const MOST_HEIGHT = 3000;
+
 /** Pixels of height that the picture needs for names not to meet. */
 export function heightFor(graph: Graph): number {
   const places = layers(
@@ -45,7 +48,8 @@ export function heightFor(graph: Graph): number {
     graph.edges.map((edge) => [edge.client, edge.server] as const),
   );
   const ys = [...places.values()].map((place) => place.y);
-  return MARGIN.top + MARGIN.bottom + (Math.max(0, ...ys) - Math.min(0, ...ys)) * 92;
+  const rows = Math.max(0, ...ys) - Math.min(0, ...ys);
+  return Math.min(MOST_HEIGHT, MARGIN.top + MARGIN.bottom + rows * 92);
 }
 
 /** Brings the picture up to the answer; what goes on existing keeps its identity. */
