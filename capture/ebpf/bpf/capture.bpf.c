@@ -118,6 +118,7 @@ static __always_inline bool announce(const struct sock *sk, struct socket_state 
         BPF_CORE_READ_INTO(&opened->local_address, sk, __sk_common.skc_v6_rcv_saddr);
         BPF_CORE_READ_INTO(&opened->remote_address, sk, __sk_common.skc_v6_daddr);
     }
+    bpf_get_current_comm(opened->command, sizeof opened->command);
     bpf_ringbuf_submit(opened, BPF_RB_NO_WAKEUP);
     return true;
 }

@@ -51,6 +51,7 @@ struct spanwise_opened {
     unsigned long long connect_nano; /* 0 where not seen */
     unsigned int role;
     unsigned int reserved;
+    char command[16]; /* of the thread, as the kernel names it */
 };
 
 #endif

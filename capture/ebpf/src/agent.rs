@@ -282,7 +282,7 @@ fn run(
     pipeline.borrow_mut().tracer.set_clock(unix_minus_monotonic_nano());
     let mut batches = Batches::default();
     let mut ticked = Instant::now();
-    let mut told = Instant::now() - FACTS_EVERY;
+    let mut told: Option<Instant> = None;
     let mut lost = 0;
     loop {
         let last = stopping.load(Ordering::Relaxed);
@@ -297,8 +297,8 @@ fn run(
             state.tracer.tick(monotonic_nano());
         }
         batches.gather(&mut state.tracer, &mut deliver, last);
-        if last || told.elapsed() >= FACTS_EVERY {
-            told = Instant::now();
+        if last || told.is_none_or(|told| told.elapsed() >= FACTS_EVERY) {
+            told = Some(Instant::now());
             let mut counters: BTreeMap<String, u64> =
                 state.tracer.counters().into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
             let losses = kernel.losses();
@@ -397,6 +397,7 @@ mod tests {
                 remote: end(remote),
                 network_namespace: 1,
                 connect_nano: None,
+                command: crate::event::Command::default(),
             })
         };
         assert!(ignored.covers(&opened(1, 10, 5000, 4317)), "a client of the server");

@@ -71,6 +71,21 @@ pub struct Opened {
     pub network_namespace: u32,
     /// From SYN to established, on a client's socket that the agent saw open.
     pub connect_nano: Option<u64>,
+    /// What the kernel calls the thread.
+    #[serde(default)]
+    pub command: Command,
+}
+
+/// A thread's name in the kernel: at most 15 bytes, then NUL.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Command(pub [u8; 16]);
+
+impl Command {
+    /// The name; empty where it is not known.
+    pub fn name(&self) -> std::borrow::Cow<'_, str> {
+        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
+        String::from_utf8_lossy(&self.0[..end])
+    }
 }
 
 /// One system call's worth of bytes on a connection.

@@ -10,6 +10,12 @@ pub trait ProcessDirectory: Send {
     /// before anyone could look.
     fn describe(&mut self, process: u32) -> Arc<Process>;
 
+    /// The kernel calls a process's thread by this name: all that is left to
+    /// know of a process that has ended before anyone looked.
+    fn seen_as(&mut self, process: u32, command: &str) {
+        let _ = (process, command);
+    }
+
     /// The process has ended or replaced its program.
     fn forget(&mut self, process: u32);
 }
@@ -41,11 +47,6 @@ impl Process {
             Some(_) => self.naming.service(server_port),
             None => self.default_service.clone(),
         }
-    }
-
-    /// Whether nothing could be read of the process: it has ended.
-    pub fn resource_is_bare(&self) -> bool {
-        self.resource.as_str().contains(r#""process.executable.name":"""#)
     }
 }
 

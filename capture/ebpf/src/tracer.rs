@@ -92,7 +92,12 @@ impl Tracer {
     pub fn event(&mut self, event: &Event<'_>) {
         self.counters.events += 1;
         match event {
-            Event::Opened(opened) => self.opened(opened),
+            Event::Opened(opened) => {
+                // Looked at now: by the first request's end it may have ended.
+                self.processes.seen_as(opened.process, &opened.command.name());
+                self.processes.describe(opened.process);
+                self.opened(opened);
+            }
             Event::Data(data) => self.data(data),
             Event::Closed(closed) => self.closed(closed),
             Event::Exec(process) | Event::Exit(process) => {

@@ -205,6 +205,7 @@ fn a_client_that_says_nothing_makes_no_span() {
         remote: endpoint(4000),
         network_namespace: 0,
         connect_nano: None,
+        command: Default::default(),
     });
     let mut tracer = tracer();
     assert!(spans(&mut tracer, &[opened, closed(false)]).is_empty());

@@ -260,3 +260,25 @@ fn ipv6_is_traced_and_a_process_can_be_left_out() {
     drop(reader);
     assert_eq!(mine, 0, "an ignored process is not announced");
 }
+
+#[test]
+fn the_read_that_takes_the_last_bytes_before_a_fin_counts_bytes_only() {
+    for hook in Hook::ALL {
+        let (listener, port) = pair();
+        let seen = watch(*hook, port, || {
+            let mut client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
+            let (mut server, _) = listener.accept().expect("accepts");
+            client.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("writes");
+            client.shutdown(std::net::Shutdown::Write).expect("a connected socket");
+            // The FIN is there before the read.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert_eq!(server.read(&mut [0; 256]).expect("reads"), 18);
+        });
+        let of = |direction| {
+            let found = seen.transfers.iter().find(|t| t.direction == direction);
+            found.map(|transfer| (transfer.seq, transfer.length))
+        };
+        assert!(of(Direction::Sent).is_some(), "{hook}");
+        assert_eq!(of(Direction::Sent), of(Direction::Received), "{hook}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::event::{Closed, Data, Direction, Endpoint, Event, Opened, ProcessEvent, Role};
+use crate::event::{Closed, Command, Data, Direction, Endpoint, Event, Opened, ProcessEvent, Role};
 
 /// A record that is not of the form that `bpf/spanwise.h` gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +22,7 @@ pub enum DecodeError {
 }
 
 const EVENT_BYTES: usize = 48;
-const OPENED_BYTES: usize = EVENT_BYTES + 56;
+const OPENED_BYTES: usize = EVENT_BYTES + 72;
 
 struct Fields<'a>(&'a [u8]);
 
@@ -86,6 +86,7 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 remote: Endpoint { address: fields.address(64), port: fields.u16(82) },
                 network_namespace: fields.u32(84),
                 connect_nano: (connect_nano > 0).then_some(connect_nano),
+                command: Command(fields.array(104)),
             }))
         }
         2 => {

@@ -36,18 +36,18 @@ impl Facts {
             .as_deref()
             .and_then(Path::file_name)
             .map(|name| name.to_string_lossy().trim_end_matches(" (deleted)").to_owned())
-            .or_else(|| read_text(&directory.join("comm")).map(|comm| comm.trim().to_owned()))
             .unwrap_or_default();
+        let command_line = read_bytes(&directory.join("cmdline")).unwrap_or_default();
+        let command = read_text(&directory.join("comm")).unwrap_or_default();
+        let executable = called(&executable, command.trim_end(), &command_line);
         let environment = read_bytes(&directory.join("environ")).unwrap_or_default();
         Self {
             executable,
             executable_path,
-            command_line: read_bytes(&directory.join("cmdline"))
-                .map(|bytes| {
-                    let text = String::from_utf8_lossy(&bytes).replace('\0', " ");
-                    text.trim_end().chars().take(1024).collect()
-                })
-                .unwrap_or_default(),
+            command_line: {
+                let text = String::from_utf8_lossy(&command_line).replace('\0', " ");
+                text.trim_end().chars().take(1024).collect()
+            },
             otel_service_name: variable(&environment, "OTEL_SERVICE_NAME"),
             otel_resource: variable(&environment, "OTEL_RESOURCE_ATTRIBUTES")
                 .map(|list| resource_attributes(&list))
@@ -60,6 +60,25 @@ impl Facts {
                 .filter(|name| !name.is_empty()),
         }
     }
+}
+
+/// What a program is called: the name that it was started by where kernel and
+/// command line agree on it (one executable may have several: Debian's
+/// redis-server is a link), else its executable's.
+fn called(executable: &str, command: &str, command_line: &[u8]) -> String {
+    let first = command_line.split(|byte| matches!(byte, 0 | b' ')).next().unwrap_or_default();
+    let first = String::from_utf8_lossy(first);
+    let name = first.trim_end_matches(':').rsplit('/').next().unwrap_or_default();
+    // The kernel keeps 15 bytes of a name.
+    let agrees = !command.is_empty() && name.starts_with(command);
+    if executable.is_empty() {
+        command
+    } else if agrees {
+        name
+    } else {
+        executable
+    }
+    .to_owned()
 }
 
 fn read_bytes(path: &Path) -> Option<Vec<u8>> {
@@ -181,6 +200,17 @@ mod tests {
             [("team".to_owned(), "a b".to_owned()), ("zone".to_owned(), "z1".to_owned())]
         );
         assert_eq!(percent_decode("50%"), "50%");
+    }
+
+    #[test]
+    fn a_program_is_called_by_the_name_it_was_started_by() {
+        let redis = b"redis-server 127.0.0.1:8109\0";
+        assert_eq!(called("redis-check-rdb", "redis-server", redis), "redis-server");
+        assert_eq!(called("python3.11", "gunicorn", b"/usr/bin/python3\0-m"), "python3.11");
+        assert_eq!(called("postgres", "postgres", b"postgres: shop shop idle\0"), "postgres");
+        assert_eq!(called("", "curl", b""), "curl");
+        let long = b"/opt/a-very-long-program-name\0";
+        assert_eq!(called("x", "a-very-long-pro", long), "a-very-long-program-name");
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct Processes {
     own_cgroup: String,
     rules: Vec<ServiceRule>,
     known: HashMap<u32, Known>,
+    /// Names by which the kernel knows processes.
+    commands: HashMap<u32, String>,
 }
 
 struct Known {
@@ -72,7 +74,7 @@ impl Processes {
     pub fn new(host: String, rules: Vec<ServiceRule>) -> Self {
         let proc = PathBuf::from("/proc");
         let own_cgroup = Facts::read(&proc, std::process::id()).cgroup;
-        Self { proc, host, own_cgroup, rules, known: HashMap::new() }
+        Self { proc, host, own_cgroup, rules, known: HashMap::new(), commands: HashMap::new() }
     }
 
     /// The host's name, where the operator gave none.
@@ -80,8 +82,13 @@ impl Processes {
         rustix::system::uname().nodename().to_string_lossy().into_owned()
     }
 
-    fn look(&self, process: u32) -> (Process, bool) {
-        let facts = Facts::read(&self.proc, process);
+    /// What is known now, whether its port is, and whether it still lives.
+    fn look(&self, process: u32) -> (Process, bool, bool) {
+        let mut facts = Facts::read(&self.proc, process);
+        if facts.executable.is_empty() {
+            facts.executable = self.commands.get(&process).cloned().unwrap_or_default();
+        }
+        let lives = facts.executable_path.is_some();
         let ports = listeners::ports(&self.proc, process);
         let naming = self.naming(&facts);
         let runtime =
@@ -95,7 +102,7 @@ impl Processes {
             runtime,
             naming,
         };
-        (described, !ports.is_empty())
+        (described, !ports.is_empty(), lives)
     }
 
     fn naming(&self, facts: &Facts) -> Naming {
@@ -170,11 +177,9 @@ impl ProcessDirectory for Processes {
             }
             Some(Known { unsettled: None, process }) => return Arc::clone(process),
         };
-        let (described, settled) = self.look(process);
+        let (described, settled, lives) = self.look(process);
         // A process that has ended meanwhile keeps the name that it had.
-        if described.resource_is_bare()
-            && let Some(known) = self.known.get(&process)
-        {
+        if !lives && let Some(known) = self.known.get(&process) {
             return Arc::clone(&known.process);
         }
         let described = Arc::new(described);
@@ -186,7 +191,15 @@ impl ProcessDirectory for Processes {
         described
     }
 
+    fn seen_as(&mut self, process: u32, command: &str) {
+        if self.commands.len() >= MAX_PROCESSES {
+            self.commands.clear();
+        }
+        self.commands.insert(process, command.to_owned());
+    }
+
     fn forget(&mut self, process: u32) {
+        self.commands.remove(&process);
         self.known.remove(&process);
     }
 }
