@@ -1,112 +1,171 @@
-//! Immutable Parquet files. A file's name says which generations of the log it
-//! holds, so that a crash between writing it and deleting their segments is
-//! harmless: a segment whose generation is in a file is done with.
+//! Immutable Parquet files of spans, as they lie in a directory.
+//!
+//! A file's name says which generations of the log it holds. The names are the
+//! list of what is stored, and a rename changes it whole or not at all: a
+//! segment whose generation is in a file is done with, and a file whose
+//! generations are all in a larger one is too.
 
-use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
-use arrow::compute::{
-    SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch,
-};
-use arrow::datatypes::Int64Type;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::file::metadata::PageIndexPolicy;
+use parquet::file::statistics::Statistics;
 use spanwise_model::schema::{column, span_schema};
 
-use crate::contract::{StoreError, TimeRange};
+use super::fault;
+use super::origins::TakenRanges;
+use crate::contract::StoreError;
 
-const MIN_START: &str = "spanwise.min_start_unix_nano";
-const MAX_START: &str = "spanwise.max_start_unix_nano";
-const ORIGINS: &str = "spanwise.origins";
-const ROW_GROUP_ROWS: usize = 64 * 1024;
+/// Key of the file metadata under which the taken batches are noted.
+pub(super) const ORIGINS: &str = "spanwise.origins";
 
-/// The last sequence taken of each source, by the source's hexadecimal text.
-pub(super) type Origins = HashMap<String, u64>;
-
-/// A file and what is known of it without opening it.
-#[derive(Debug, Clone)]
+/// A file, with everything that is needed to decide whether to read it.
+#[derive(Debug)]
 pub(super) struct SpanFile {
+    /// Tells files of this run apart.
+    pub(super) id: u64,
     pub(super) path: PathBuf,
     /// First and last generation that it holds.
     pub(super) generations: (u64, u64),
     pub(super) rows: u64,
     pub(super) bytes: u64,
-    pub(super) min_start_unix_nano: i64,
-    pub(super) max_start_unix_nano: i64,
-    pub(super) origins: Origins,
+    /// Least and greatest start.
+    pub(super) starts: (i64, i64),
+    /// The same for each row group.
+    pub(super) group_starts: Vec<(i64, i64)>,
+    pub(super) origins: TakenRanges,
+    pub(super) metadata: ArrowReaderMetadata,
+    doomed: AtomicBool,
 }
 
 impl SpanFile {
-    pub(super) const fn overlaps(&self, time: TimeRange) -> bool {
-        self.min_start_unix_nano < time.to_unix_nano
-            && self.max_start_unix_nano >= time.from_unix_nano
+    /// Reads what the file says of itself.
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let generations = generations_of(path).ok_or("its name is not a file of spans'")?;
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        let bytes = file.metadata().map_err(|error| error.to_string())?.len();
+        let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
+        let metadata =
+            ArrowReaderMetadata::load(&file, options).map_err(|error| error.to_string())?;
+        if metadata.schema().fields() != span_schema().fields() {
+            return Err("its columns are not those of this version's spans".to_owned());
+        }
+        let group_starts: Vec<(i64, i64)> = start_statistics(&metadata);
+        let least = group_starts.iter().map(|group| group.0).min().unwrap_or(i64::MAX);
+        let most = group_starts.iter().map(|group| group.1).max().unwrap_or(i64::MIN);
+        let about = metadata.metadata().file_metadata();
+        let origins = about
+            .key_value_metadata()
+            .and_then(|pairs| pairs.iter().find(|pair| pair.key == ORIGINS)?.value.as_deref())
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default();
+        Ok(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            path: path.to_owned(),
+            generations,
+            rows: u64::try_from(about.num_rows()).unwrap_or(0),
+            bytes,
+            starts: (least, most),
+            group_starts,
+            origins,
+            metadata,
+            doomed: AtomicBool::new(false),
+        })
     }
 
-    const fn covers(&self, other: &Self) -> bool {
-        self.generations.0 <= other.generations.0 && other.generations.1 <= self.generations.1
+    /// Whether the rows of this generation are in it.
+    pub(super) const fn holds(&self, generation: u64) -> bool {
+        self.generations.0 <= generation && generation <= self.generations.1
+    }
+
+    /// Memory that its rows take when they are read, about.
+    pub(super) fn unpacked_bytes(&self) -> u64 {
+        let groups = self.metadata.metadata().row_groups().iter();
+        groups.map(|group| u64::try_from(group.total_byte_size()).unwrap_or(0)).sum()
+    }
+
+    /// Has the file removed once no query reads it any more.
+    pub(super) fn doom(&self) {
+        self.doomed.store(true, Ordering::Release);
     }
 }
 
-fn engine(context: String) -> impl FnOnce(Box<dyn std::error::Error + Send + Sync>) -> StoreError {
-    move |source| StoreError::Engine { context, source }
+impl Drop for SpanFile {
+    fn drop(&mut self) {
+        if self.doomed.load(Ordering::Acquire)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!("cannot remove {}: {error}", self.path.display());
+        }
+    }
 }
 
-fn io(context: String) -> impl FnOnce(io::Error) -> StoreError {
-    move |source| StoreError::Io { context, source }
+fn start_statistics(metadata: &ArrowReaderMetadata) -> Vec<(i64, i64)> {
+    let groups = metadata.metadata().row_groups().iter();
+    let of = |group: &parquet::file::metadata::RowGroupMetaData| {
+        let columns = group.columns();
+        let start = columns.iter().find(|c| c.column_path().string() == column::START_UNIX_NANO)?;
+        match start.statistics()? {
+            Statistics::Int64(range) => Some((*range.min_opt()?, *range.max_opt()?)),
+            _ => None,
+        }
+    };
+    groups.map(|group| of(group).unwrap_or((i64::MIN, i64::MAX))).collect()
 }
 
-fn file_name(generations: (u64, u64)) -> String {
-    format!("{:012}-{:012}.parquet", generations.0, generations.1)
+/// The name of the file of these generations.
+pub(super) fn file_name((first, last): (u64, u64)) -> String {
+    format!("{first:012}-{last:012}.parquet")
 }
 
 fn generations_of(path: &Path) -> Option<(u64, u64)> {
-    let name = path.file_name()?.to_str()?.strip_suffix(".parquet")?;
-    let (first, last) = name.split_once('-')?;
+    let name = path.file_name()?.to_str()?;
+    let (generations, _) = name.split_once(".parquet")?;
+    let (first, last) = generations.split_once('-')?;
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// The files found, and those set aside because they could not be read.
+/// What a directory holds.
 pub(super) struct Found {
-    pub(super) files: Vec<SpanFile>,
+    /// Oldest generation first.
+    pub(super) files: Vec<Arc<SpanFile>>,
+    /// Those that were set aside because they could not be read, and why.
     pub(super) broken: Vec<(PathBuf, String)>,
+    /// The first generation that no file, sound or broken, was of.
+    pub(super) next_generation: u64,
 }
 
-/// Looks through the directory: sound files are listed, oldest first; broken
-/// ones are renamed; leftovers of a crash are removed.
+/// Looks through the directory: sound files are listed, broken ones are
+/// renamed, leftovers of a crash are removed.
 pub(super) fn open(directory: &Path) -> Result<Found, StoreError> {
     let context = || format!("cannot read {}", directory.display());
-    let mut found = Found { files: Vec::new(), broken: Vec::new() };
-    for entry in fs::read_dir(directory).map_err(io(context()))? {
-        let path = entry.map_err(io(context()))?.path();
-        if path.extension().is_some_and(|extension| extension == "tmp") {
-            let _ = fs::remove_file(&path);
-            continue;
+    let mut found = Found { files: Vec::new(), broken: Vec::new(), next_generation: 1 };
+    for entry in fs::read_dir(directory).map_err(fault::io(context()))? {
+        let path = entry.map_err(fault::io(context()))?.path();
+        let Some((_, last)) = generations_of(&path) else { continue };
+        found.next_generation = found.next_generation.max(last.saturating_add(1));
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("tmp") => drop(fs::remove_file(&path)),
+            Some("parquet") => match SpanFile::open(&path) {
+                Ok(file) => found.files.push(Arc::new(file)),
+                Err(reason) => {
+                    set_aside(&path);
+                    found.broken.push((path, reason));
+                }
+            },
+            _ => {}
         }
-        let Some(generations) = generations_of(&path) else { continue };
-        match describe(&path, generations) {
-            Ok(file) => found.files.push(file),
-            Err(reason) => found.broken.push((path, reason)),
-        }
-    }
-    for (path, _) in &found.broken {
-        set_aside(path);
     }
     found.files.sort_by_key(|file| (file.generations.0, std::cmp::Reverse(file.generations.1)));
-    // A merged file stands beside its parts after a crash at the wrong moment.
-    let mut kept: Vec<SpanFile> = Vec::with_capacity(found.files.len());
+    let mut kept: Vec<Arc<SpanFile>> = Vec::with_capacity(found.files.len());
     for file in found.files {
+        // A merged file stands beside its parts after a crash at that moment.
         match kept.last() {
-            Some(larger) if larger.covers(&file) => {
-                let _ = fs::remove_file(&file.path);
-            }
+            Some(larger) if larger.holds(file.generations.1) => file.doom(),
             _ => kept.push(file),
         }
     }
@@ -123,178 +182,11 @@ pub(super) fn set_aside(path: &Path) {
     }
 }
 
-fn describe(path: &Path, generations: (u64, u64)) -> Result<SpanFile, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    let bytes = file.metadata().map_err(|error| error.to_string())?.len();
-    let builder =
-        ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| error.to_string())?;
-    if builder.schema().fields().len() != span_schema().fields().len() {
-        return Err("its columns are not the span schema's".to_owned());
-    }
-    let metadata = builder.metadata().file_metadata();
-    let value = |key: &str| {
-        let pairs = metadata.key_value_metadata()?;
-        pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
-    };
-    let time =
-        |key: &str, default: i64| value(key).and_then(|text| text.parse().ok()).unwrap_or(default);
-    Ok(SpanFile {
-        path: path.to_owned(),
-        generations,
-        rows: u64::try_from(metadata.num_rows()).unwrap_or(0),
-        bytes,
-        min_start_unix_nano: time(MIN_START, i64::MIN),
-        max_start_unix_nano: time(MAX_START, i64::MAX),
-        origins: value(ORIGINS)
-            .and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or_default(),
-    })
-}
-
-/// Whether every page of a file can be read.
-pub(super) fn is_sound(path: &Path) -> bool {
-    let read = || -> Result<(), Box<dyn std::error::Error>> {
-        for batch in ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?.build()? {
-            batch?;
-        }
-        Ok(())
-    };
-    // The reader of damaged pages may panic; that is an answer too.
-    std::panic::catch_unwind(|| read().is_ok()).unwrap_or(false)
-}
-
-/// All rows of some files.
-pub(super) fn read(files: &[SpanFile]) -> Result<Vec<RecordBatch>, StoreError> {
-    let mut batches = Vec::new();
-    for file in files {
-        let context = || format!("cannot read {}", file.path.display());
-        let opened = File::open(&file.path).map_err(io(context()))?;
-        let reader = ParquetRecordBatchReaderBuilder::try_new(opened)
-            .and_then(ParquetRecordBatchReaderBuilder::build)
-            .map_err(|error| engine(context())(Box::new(error)))?;
-        for batch in reader {
-            batches.push(batch.map_err(|error| engine(context())(Box::new(error)))?);
-        }
-    }
-    Ok(batches)
-}
-
-/// Writes rows as the file of these generations; it is there whole or not at
-/// all. `None` where there are no rows.
-pub(super) fn write(
-    directory: &Path,
-    generations: (u64, u64),
-    batches: &[RecordBatch],
-    origins: Origins,
-) -> Result<Option<SpanFile>, StoreError> {
-    let path = directory.join(file_name(generations));
-    let context = || format!("cannot write {}", path.display());
-    let arrow = |error: arrow::error::ArrowError| engine(context())(Box::new(error));
-    let rows = concat_batches(&span_schema(), batches).map_err(arrow)?;
-    if rows.num_rows() == 0 {
-        return Ok(None);
-    }
-    let rows = by_trace(&rows).map_err(arrow)?;
-    let starts = rows
-        .column_by_name(column::START_UNIX_NANO)
-        .and_then(|starts| starts.as_primitive_opt::<Int64Type>())
-        .map(|starts| starts.values().to_vec())
-        .unwrap_or_default();
-    let min = starts.iter().copied().min().unwrap_or(i64::MIN);
-    let max = starts.iter().copied().max().unwrap_or(i64::MAX);
-    let origin_text = serde_json::to_string(&origins).unwrap_or_default();
-    let properties = properties(vec![
-        KeyValue::new(MIN_START.to_owned(), min.to_string()),
-        KeyValue::new(MAX_START.to_owned(), max.to_string()),
-        KeyValue::new(ORIGINS.to_owned(), origin_text),
-    ]);
-    let temporary = path.with_extension("tmp");
-    let written = || -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
-        let file = File::create(&temporary)?;
-        let mut writer = ArrowWriter::try_new(file, span_schema(), Some(properties))?;
-        writer.write(&rows)?;
-        let file = writer.into_inner()?;
-        file.sync_all()?;
-        let bytes = file.metadata()?.len();
-        fs::rename(&temporary, &path)?;
-        File::open(directory)?.sync_all()?;
-        Ok(bytes)
-    };
-    let bytes = written().map_err(|error| {
-        let _ = fs::remove_file(&temporary);
-        engine(context())(error)
-    })?;
-    Ok(Some(SpanFile {
-        path,
-        generations,
-        rows: rows.num_rows() as u64,
-        bytes,
-        min_start_unix_nano: min,
-        max_start_unix_nano: max,
-        origins,
-    }))
-}
-
-/// The rows with each trace's together, traces in the order of their first
-/// start, and starts in order within: equal neighbours compress, and a trace
-/// is one place to read.
-fn by_trace(rows: &RecordBatch) -> Result<RecordBatch, arrow::error::ArrowError> {
-    let starts = rows
-        .column_by_name(column::START_UNIX_NANO)
-        .and_then(|array| array.as_primitive_opt::<Int64Type>());
-    let traces = rows
-        .column_by_name(column::ASSEMBLED_TRACE_ID)
-        .and_then(|array| array.as_fixed_size_binary_opt());
-    let (Some(starts), Some(traces)) = (starts, traces) else { return Ok(rows.clone()) };
-    let mut first: HashMap<&[u8], i64> = HashMap::new();
-    for row in 0..rows.num_rows() {
-        let start = starts.value(row);
-        let entry = first.entry(trace_of(traces, row)).or_insert(start);
-        *entry = start.min(*entry);
-    }
-    let trace_starts: ArrayRef = Arc::new(
-        (0..rows.num_rows())
-            .map(|row| first.get(trace_of(traces, row)).copied())
-            .collect::<arrow::array::Int64Array>(),
-    );
-    let sort = |values: ArrayRef| SortColumn { values, options: Some(SortOptions::default()) };
-    let order: UInt32Array = lexsort_to_indices(
-        &[sort(trace_starts), sort(Arc::new(traces.clone())), sort(Arc::new(starts.clone()))],
-        None,
-    )?;
-    take_record_batch(rows, &order)
-}
-
-fn trace_of(traces: &arrow::array::FixedSizeBinaryArray, row: usize) -> &[u8] {
-    if traces.is_valid(row) { traces.value(row) } else { &[] }
-}
-
-fn properties(metadata: Vec<KeyValue>) -> WriterProperties {
-    let path = |name: &str| ColumnPath::from(name);
-    let mut builder = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3).unwrap_or_default()))
-        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
-        .set_statistics_enabled(EnabledStatistics::Page)
-        .set_created_by("spanwise".to_owned())
-        .set_key_value_metadata(Some(metadata));
-    // Times grow by little within a trace.
-    for name in [column::START_UNIX_NANO, column::DURATION_NANO, column::FRAGMENT_ID] {
-        builder = builder
-            .set_column_dictionary_enabled(path(name), false)
-            .set_column_encoding(path(name), Encoding::DELTA_BINARY_PACKED);
-    }
-    // Ids are random: a dictionary of them is larger than they are.
-    for name in [column::SPAN_ID, column::REQUEST_TCP_SEQ, column::RESPONSE_TCP_SEQ] {
-        builder = builder.set_column_dictionary_enabled(path(name), false);
-    }
-    for name in [
-        column::ASSEMBLED_TRACE_ID,
-        column::TRACE_ID,
-        column::SPAN_ID,
-        column::FRAGMENT_ID,
-        column::REQUEST_TCP_SEQ,
-    ] {
-        builder = builder.set_column_bloom_filter_enabled(path(name), true);
-    }
-    builder.build()
+/// What the operator is told of a broken file.
+pub(super) fn broken_warning(path: &Path, reason: &str) -> String {
+    format!(
+        "{} is damaged ({reason}) and was renamed to end in .broken; its spans are missing from \
+         answers. Have a look at the disk, or restore the file from a backup",
+        path.display()
+    )
 }

@@ -7,58 +7,144 @@ use std::time::Instant;
 
 use ahash::{AHashMap, RandomState};
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryBuilder, Float32Builder, RecordBatch,
-    StringDictionaryBuilder, UInt32Array,
+    Array, ArrayAccessor, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeBinaryBuilder,
+    Float32Builder, RecordBatch, StringArray, StringDictionaryBuilder, UInt32Array,
 };
 use arrow::compute::{filter_record_batch, take_record_batch};
-use arrow::datatypes::{Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow::datatypes::{Float32Type, Int32Type};
 use arrow::error::ArrowError;
 use spanwise_model::Assembled;
 use spanwise_model::schema::column;
 
+use super::keys::{KeySet, each_key, hash_key, overlaps, starts};
+use super::origins::{TakenRanges, ranges_of};
 use super::record::Record;
-use crate::contract::{Key, TimeRange, Unsettled};
+use crate::contract::{Key, Origin, TimeRange, Unsettled};
+
+/// A batch as a reader sees it.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) rows: RecordBatch,
+    /// Least and greatest start; the wrong way round where there are no rows.
+    pub(super) starts: (i64, i64),
+}
 
 /// A batch in memory.
 struct Chunk {
     number: u64,
+    origin: Option<Origin>,
     /// As it came.
     raw: RecordBatch,
+    starts: (i64, i64),
     assembled: Vec<Option<Assembled>>,
     assembled_rows: usize,
     /// With the assembled columns; made anew after they change.
-    current: Option<RecordBatch>,
+    view: Option<Arc<View>>,
+}
+
+impl Chunk {
+    fn new(record: Record) -> Self {
+        let rows = record.rows.num_rows();
+        let starts = starts(&record.rows).map_or(&[] as &[i64], |starts| starts.values());
+        let least = starts.iter().copied().min().unwrap_or(i64::MAX);
+        let most = starts.iter().copied().max().unwrap_or(i64::MIN);
+        Self {
+            number: record.batch,
+            origin: record.origin,
+            starts: (least, most),
+            assembled: vec![None; rows],
+            assembled_rows: 0,
+            view: None,
+            raw: record.rows,
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.assembled_rows == self.assembled.len()
+    }
+
+    fn view(&mut self) -> Result<Arc<View>, ArrowError> {
+        if let Some(view) = &self.view {
+            return Ok(Arc::clone(view));
+        }
+        let rows = with_assembled(&self.raw, &self.assembled)?;
+        let view = Arc::new(View { rows, starts: self.starts });
+        self.view = Some(Arc::clone(&view));
+        Ok(view)
+    }
+}
+
+/// Rows by the hash of a key: a list through `entries` for each hash.
+#[derive(Default)]
+struct Index {
+    heads: AHashMap<u64, u32>,
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    chunk: u32,
+    row: u32,
+    next: u32,
+}
+
+const END: u32 = u32::MAX;
+
+impl Index {
+    fn add(&mut self, hash: u64, chunk: u32, row: u32) {
+        // Four thousand million keys would need far more memory than is given.
+        let Ok(at) = u32::try_from(self.entries.len()) else { return };
+        let next = self.heads.insert(hash, at).unwrap_or(END);
+        self.entries.push(Entry { chunk, row, next });
+    }
+
+    fn get(&self, hash: u64) -> impl Iterator<Item = (u32, u32)> {
+        let mut at = self.heads.get(&hash).copied().unwrap_or(END);
+        std::iter::from_fn(move || {
+            let entry = self.entries.get(at as usize)?;
+            at = entry.next;
+            Some((entry.chunk, entry.row))
+        })
+    }
+
+    fn bytes(&self) -> u64 {
+        let head = size_of::<(u64, u32)>() + 1;
+        (self.entries.capacity() * size_of::<Entry>() + self.heads.capacity() * head) as u64
+    }
 }
 
 /// The rows of one segment of the log.
 pub(super) struct Generation {
     chunks: Vec<Chunk>,
-    bytes: u64,
+    index: Index,
+    rows: u64,
+    chunk_bytes: u64,
+    /// Bytes in the log.
     pub(super) log_bytes: u64,
     pub(super) opened: Instant,
     pub(super) closed: Option<Instant>,
-    index: AHashMap<u64, Vec<(u32, u32)>>,
 }
 
 impl Generation {
     fn new() -> Self {
         Self {
             chunks: Vec::new(),
-            bytes: 0,
+            index: Index::default(),
+            rows: 0,
+            chunk_bytes: 0,
             log_bytes: 0,
             opened: Instant::now(),
             closed: None,
-            index: AHashMap::new(),
         }
     }
 
     /// Whether every row has been assembled.
-    pub(super) fn settled(&self) -> bool {
-        self.chunks.iter().all(|chunk| chunk.assembled_rows == chunk.raw.num_rows())
+    pub(super) fn is_settled(&self) -> bool {
+        self.chunks.iter().all(Chunk::is_settled)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
+    /// Memory that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.chunk_bytes + self.index.bytes()
     }
 }
 
@@ -68,39 +154,24 @@ pub(super) struct Recent {
     /// Which generation and position a batch has.
     places: HashMap<u64, (u64, usize)>,
     hasher: RandomState,
-    pub(super) bytes: u64,
-    pub(super) rows: u64,
 }
 
 impl Recent {
     pub(super) fn new() -> Self {
-        Self {
-            generations: BTreeMap::new(),
-            places: HashMap::new(),
-            hasher: RandomState::new(),
-            bytes: 0,
-            rows: 0,
-        }
+        Self { generations: BTreeMap::new(), places: HashMap::new(), hasher: RandomState::new() }
     }
 
+    /// Adds a durable record.
     pub(super) fn add(&mut self, record: Record, log_bytes: u64, generation: u64) {
-        let bytes = batch_bytes(&record.rows);
-        let rows = record.rows.num_rows();
         let target = self.generations.entry(generation).or_insert_with(Generation::new);
         let position = target.chunks.len();
         self.places.insert(record.batch, (generation, position));
-        target.chunks.push(Chunk {
-            number: record.batch,
-            current: None,
-            assembled: vec![None; rows],
-            assembled_rows: 0,
-            raw: record.rows,
-        });
-        index_chunk(&self.hasher, target, position);
-        target.bytes += bytes;
+        let index = &mut target.index;
+        each_key(&self.hasher, &record.rows, |hash, row| index.add(hash, position as u32, row));
+        target.rows += record.rows.num_rows() as u64;
+        target.chunk_bytes += batch_bytes(&record.rows);
         target.log_bytes += log_bytes;
-        self.bytes += bytes;
-        self.rows += rows as u64;
+        target.chunks.push(Chunk::new(record));
     }
 
     pub(super) fn annotate(&mut self, rows: &[Assembled]) {
@@ -114,63 +185,61 @@ impl Recent {
             chunk.assembled_rows += usize::from(slot.is_none());
             if slot.is_none_or(|before| before.trace_id != result.trace_id) {
                 let hash = hash_key(&self.hasher, &Key::AssembledTrace(result.trace_id));
-                let place = (position as u32, result.row.row);
-                generation.index.entry(hash).or_default().push(place);
+                generation.index.add(hash, position as u32, result.row.row);
             }
             *slot = Some(*result);
-            chunk.current = None;
+            chunk.view = None;
         }
     }
 
-    /// Marks a generation as closed.
-    pub(super) fn close(&mut self, generation: u64) {
-        self.generations
-            .entry(generation)
-            .or_insert_with(Generation::new)
-            .closed
-            .get_or_insert_with(Instant::now);
+    /// Marks every generation before `open` as closed.
+    pub(super) fn close_before(&mut self, open: u64) {
+        for generation in self.generations.range_mut(..open).map(|(_, generation)| generation) {
+            generation.closed.get_or_insert_with(Instant::now);
+        }
     }
 
-    /// The generation that is being written, where it has rows.
+    /// The newest generation, where it is not closed.
     pub(super) fn open_generation(&self) -> Option<&Generation> {
-        self.generations.values().next_back().filter(|g| g.closed.is_none() && !g.is_empty())
+        self.generations.values().next_back().filter(|generation| generation.closed.is_none())
     }
 
-    /// The oldest closed generation for which `ready` holds.
-    pub(super) fn ready(&self, ready: impl Fn(&Generation) -> bool) -> Option<u64> {
-        let mut closed = self.generations.iter().filter(|(_, g)| g.closed.is_some());
-        closed.find(|(_, generation)| ready(generation)).map(|(number, _)| *number)
+    /// The oldest generation. Files are written in this order only, so that
+    /// the generations of all files come before those of the log.
+    pub(super) fn oldest(&self) -> Option<(u64, &Generation)> {
+        self.generations.first_key_value().map(|(number, generation)| (*number, generation))
     }
 
-    pub(super) fn log_bytes(&self) -> u64 {
-        self.generations.values().map(|generation| generation.log_bytes).sum()
-    }
-
-    /// All rows of a generation.
-    pub(super) fn rows_of(&mut self, generation: u64) -> Result<Vec<RecordBatch>, ArrowError> {
-        let Some(generation) = self.generations.get_mut(&generation) else { return Ok(Vec::new()) };
-        generation.chunks.iter_mut().map(Chunk::current).collect()
+    /// Everything that a file of the generation is to hold.
+    pub(super) fn contents(
+        &mut self,
+        generation: u64,
+    ) -> Result<(Vec<Arc<View>>, TakenRanges), ArrowError> {
+        let Some(generation) = self.generations.get_mut(&generation) else {
+            return Ok((Vec::new(), TakenRanges::new()));
+        };
+        let origins = ranges_of(generation.chunks.iter().filter_map(|chunk| chunk.origin));
+        let views = generation.chunks.iter_mut().map(Chunk::view).collect::<Result<_, _>>()?;
+        Ok((views, origins))
     }
 
     pub(super) fn remove(&mut self, generation: u64) {
         let Some(gone) = self.generations.remove(&generation) else { return };
-        self.bytes -= gone.bytes;
         for chunk in &gone.chunks {
-            self.rows -= chunk.raw.num_rows() as u64;
             self.places.remove(&chunk.number);
         }
     }
 
-    /// All rows.
-    pub(super) fn snapshot(&mut self) -> Result<Vec<RecordBatch>, ArrowError> {
+    /// All batches that may have rows in the range.
+    pub(super) fn snapshot(&mut self, time: TimeRange) -> Result<Vec<Arc<View>>, ArrowError> {
         let chunks = self.generations.values_mut().flat_map(|generation| &mut generation.chunks);
-        chunks.map(Chunk::current).collect()
+        chunks.filter(|chunk| overlaps(chunk.starts, time)).map(Chunk::view).collect()
     }
 
     pub(super) fn unsettled(&self) -> Vec<Unsettled> {
         let chunks = self.generations.values().flat_map(|generation| &generation.chunks);
         chunks
-            .filter(|chunk| chunk.assembled_rows < chunk.raw.num_rows())
+            .filter(|chunk| !chunk.is_settled())
             .map(|chunk| Unsettled { batch: chunk.number, rows: chunk.raw.clone() })
             .collect()
     }
@@ -179,31 +248,23 @@ impl Recent {
     pub(super) fn find(
         &mut self,
         keys: &[Key],
+        set: &KeySet,
         time: TimeRange,
     ) -> Result<Vec<RecordBatch>, ArrowError> {
+        let hashes: Vec<u64> = keys.iter().map(|key| hash_key(&self.hasher, key)).collect();
         let mut found = Vec::new();
         for generation in self.generations.values_mut() {
             let mut rows: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-            for key in keys {
-                let places = generation.index.get(&hash_key(&self.hasher, key));
-                for &(chunk, row) in places.into_iter().flatten() {
-                    rows.entry(chunk).or_default().push(row);
-                }
+            for (chunk, row) in hashes.iter().flat_map(|&hash| generation.index.get(hash)) {
+                rows.entry(chunk).or_default().push(row);
             }
             for (position, mut rows) in rows {
                 rows.sort_unstable();
                 rows.dedup();
-                let batch = generation.chunks[position as usize].current()?;
-                let taken = take_record_batch(&batch, &UInt32Array::from(rows))?;
-                // Hashes collide, and an older trace id may still be indexed.
-                let fits: BooleanArray = (0..taken.num_rows())
-                    .map(|row| {
-                        Some(
-                            in_range(&taken, row, time) && keys.iter().any(|k| has(&taken, row, k)),
-                        )
-                    })
-                    .collect();
-                let taken = filter_record_batch(&taken, &fits)?;
+                let view = generation.chunks[position as usize].view()?;
+                let taken = take_record_batch(&view.rows, &UInt32Array::from(rows))?;
+                // Hashes collide, and a former trace id is still in the index.
+                let taken = filter_record_batch(&taken, &set.mask(&taken, time))?;
                 if taken.num_rows() > 0 {
                     found.push(taken);
                 }
@@ -211,16 +272,22 @@ impl Recent {
         }
         Ok(found)
     }
-}
 
-impl Chunk {
-    fn current(&mut self) -> Result<RecordBatch, ArrowError> {
-        if let Some(current) = &self.current {
-            return Ok(current.clone());
-        }
-        let current = with_assembled(&self.raw, &self.assembled)?;
-        self.current = Some(current.clone());
-        Ok(current)
+    pub(super) fn rows(&self) -> u64 {
+        self.generations.values().map(|generation| generation.rows).sum()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.generations.values().map(Generation::bytes).sum()
+    }
+
+    pub(super) fn log_bytes(&self) -> u64 {
+        self.generations.values().map(|generation| generation.log_bytes).sum()
+    }
+
+    pub(super) fn oldest_start(&self) -> Option<i64> {
+        let chunks = self.generations.values().flat_map(|generation| &generation.chunks);
+        chunks.map(|chunk| chunk.starts.0).min().filter(|start| *start < i64::MAX)
     }
 }
 
@@ -235,28 +302,38 @@ fn with_assembled(
     let mut parent = FixedSizeBinaryBuilder::with_capacity(assembled.len(), 8);
     let mut evidence = StringDictionaryBuilder::<Int32Type>::new();
     let mut confidence = Float32Builder::with_capacity(assembled.len());
-    for result in assembled {
-        match result {
-            Some(result) => {
-                trace.append_value(result.trace_id.0)?;
-                match result.parent {
-                    Some(id) => parent.append_value(id.0)?,
-                    None => parent.append_null(),
-                }
-                evidence.append_option(result.evidence.map(|evidence| evidence.as_str()));
-                confidence.append_option(result.confidence);
+    let raw_trace = raw.column_by_name(column::ASSEMBLED_TRACE_ID);
+    let raw_trace = raw_trace.and_then(|array| array.as_fixed_size_binary_opt());
+    let raw_parent = raw.column_by_name(column::ASSEMBLED_PARENT);
+    let raw_parent = raw_parent.and_then(|array| array.as_fixed_size_binary_opt());
+    let raw_evidence = raw.column_by_name(column::EVIDENCE);
+    let raw_evidence = raw_evidence
+        .and_then(|array| array.as_dictionary_opt::<Int32Type>())
+        .and_then(|array| array.downcast_dict::<StringArray>());
+    let raw_confidence = raw.column_by_name(column::CONFIDENCE);
+    let raw_confidence = raw_confidence.and_then(|array| array.as_primitive_opt::<Float32Type>());
+    for (row, result) in assembled.iter().enumerate() {
+        if let Some(result) = result {
+            trace.append_value(result.trace_id.0)?;
+            match result.parent {
+                Some(id) => parent.append_value(id.0)?,
+                None => parent.append_null(),
             }
-            None => {
-                trace.append_null();
-                parent.append_null();
-                evidence.append_null();
-                confidence.append_null();
-            }
+            evidence.append_option(result.evidence.map(|evidence| evidence.as_str()));
+            confidence.append_option(result.confidence);
+        } else {
+            // What the sender said holds until assembly has spoken.
+            append_id(&mut trace, raw_trace, row)?;
+            append_id(&mut parent, raw_parent, row)?;
+            let words = raw_evidence.filter(|array| array.is_valid(row));
+            evidence.append_option(words.map(|array| array.value(row)));
+            let numbers = raw_confidence.filter(|array| array.is_valid(row));
+            confidence.append_option(numbers.map(|array| array.value(row)));
         }
     }
     let mut columns = raw.columns().to_vec();
     let mut replace = |name: &str, array: ArrayRef| -> Result<(), ArrowError> {
-        columns[raw.schema().index_of(name)?] = array;
+        columns[raw.schema_ref().index_of(name)?] = array;
         Ok(())
     };
     replace(column::ASSEMBLED_TRACE_ID, Arc::new(trace.finish()))?;
@@ -266,66 +343,27 @@ fn with_assembled(
     RecordBatch::try_new(raw.schema(), columns)
 }
 
-/// Memory that a batch takes.
-pub(super) fn batch_bytes(batch: &RecordBatch) -> u64 {
-    batch.get_array_memory_size() as u64
-}
-
-fn hash_key(hasher: &RandomState, key: &Key) -> u64 {
-    hasher.hash_one(key)
-}
-
-fn in_range(batch: &RecordBatch, row: usize, time: TimeRange) -> bool {
-    batch
-        .column_by_name(column::START_UNIX_NANO)
-        .and_then(|starts| starts.as_primitive_opt::<Int64Type>())
-        .is_some_and(|starts| (time.from_unix_nano..time.to_unix_nano).contains(&starts.value(row)))
-}
-
-/// Every key of a row, as the batch has them.
-fn keys_of(batch: &RecordBatch, row: usize) -> Vec<Key> {
-    let binary = |name: &str| {
-        let array = batch.column_by_name(name)?.as_fixed_size_binary_opt()?;
-        array.is_valid(row).then(|| array.value(row))
-    };
-    let number = |name: &str| {
-        let array = batch.column_by_name(name)?.as_primitive_opt::<UInt32Type>()?;
-        array.is_valid(row).then(|| array.value(row))
-    };
-    let trace = |bytes: &[u8]| bytes.try_into().ok().map(spanwise_model::TraceId);
-    let span = |bytes: &[u8]| bytes.try_into().ok().map(spanwise_model::SpanId);
-    let fragment = || {
-        let array = batch.column_by_name(column::FRAGMENT_ID)?.as_primitive_opt::<UInt64Type>()?;
-        array.is_valid(row).then(|| array.value(row))
-    };
-    let request_id = || {
-        let array = batch.column_by_name(column::X_REQUEST_ID)?.as_string_opt::<i32>()?;
-        array.is_valid(row).then(|| array.value(row).to_owned())
-    };
-    let hop = number(column::REQUEST_TCP_SEQ).zip(number(column::RESPONSE_TCP_SEQ));
-    [
-        binary(column::ASSEMBLED_TRACE_ID).and_then(trace).map(Key::AssembledTrace),
-        binary(column::TRACE_ID).and_then(trace).map(Key::Trace),
-        binary(column::SPAN_ID).and_then(span).map(Key::Span),
-        fragment().map(Key::Fragment),
-        hop.map(|(request, response)| Key::TcpSequences(request, response)),
-        request_id().map(Key::XRequestId),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-fn has(batch: &RecordBatch, row: usize, key: &Key) -> bool {
-    keys_of(batch, row).contains(key)
-}
-
-fn index_chunk(hasher: &RandomState, generation: &mut Generation, position: usize) {
-    let raw = generation.chunks[position].raw.clone();
-    for row in 0..raw.num_rows() {
-        for key in keys_of(&raw, row) {
-            let place = (position as u32, row as u32);
-            generation.index.entry(hash_key(hasher, &key)).or_default().push(place);
+fn append_id(
+    builder: &mut FixedSizeBinaryBuilder,
+    raw: Option<&FixedSizeBinaryArray>,
+    row: usize,
+) -> Result<(), ArrowError> {
+    match raw.filter(|array| array.is_valid(row)) {
+        Some(array) => builder.append_value(array.value(row)),
+        None => {
+            builder.append_null();
+            Ok(())
         }
     }
+}
+
+/// Memory that a batch takes, with the assembled columns to come. Columns that
+/// were read from one buffer share it, so only their own part of it counts.
+pub(super) fn batch_bytes(batch: &RecordBatch) -> u64 {
+    let columns = batch.columns().iter();
+    let bytes: usize =
+        columns.map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum();
+    let beside = batch.num_rows() * (size_of::<Option<Assembled>>() + 32);
+    // A batch of one row still has all its columns' arrays.
+    (bytes + beside + batch.num_columns() * 128) as u64
 }

@@ -31,6 +31,8 @@ pub(super) struct Record {
 /// Why a record cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Damage {
+    #[error("a record's length is impossible")]
+    Length,
     #[error("it ends in the midst of a record")]
     Truncated,
     #[error("a record's checksum is wrong")]
@@ -56,13 +58,21 @@ impl Record {
         body.extend_from_slice(&self.origin.map_or(0, |origin| origin.sequence).to_le_bytes());
         body.extend_from_slice(&self.batch.to_le_bytes());
         body.extend_from_slice(&packed);
-        let length = u32::try_from(body.len() - HEAD_BYTES).map_err(|_| {
+        let length = body.len() - HEAD_BYTES;
+        let length = u32::try_from(length).ok().filter(|_| length <= MAX_RECORD_BYTES);
+        let length = length.ok_or_else(|| {
             arrow::error::ArrowError::InvalidArgumentError("the batch is too large".to_owned())
         })?;
         let checksum = crc32fast::hash(&body[HEAD_BYTES..]);
         body[..4].copy_from_slice(&length.to_le_bytes());
         body[4..8].copy_from_slice(&checksum.to_le_bytes());
         Ok(body)
+    }
+
+    /// How long the record at the start of `bytes` says that it is.
+    pub(super) fn claimed_length(bytes: &[u8]) -> Option<usize> {
+        let length = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
+        (BODY_HEAD_BYTES..=MAX_RECORD_BYTES).contains(&length).then(|| HEAD_BYTES + length)
     }
 
     /// The record at the start of `bytes`, and its length; `None` at the end.
@@ -74,7 +84,7 @@ impl Record {
         let [l0, l1, l2, l3, c0, c1, c2, c3] = *head;
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         if !(BODY_HEAD_BYTES..=MAX_RECORD_BYTES).contains(&length) {
-            return Err(Damage::Content);
+            return Err(Damage::Length);
         }
         let body = bytes.get(HEAD_BYTES..HEAD_BYTES + length).ok_or(Damage::Truncated)?;
         if crc32fast::hash(body) != u32::from_le_bytes([c0, c1, c2, c3]) {
@@ -101,12 +111,12 @@ impl Record {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
     use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder, SpanId};
 
-    fn record(rows: u64, origin: Option<Origin>) -> Record {
+    pub(in super::super) fn record(rows: u64, origin: Option<Origin>) -> Record {
         let spans: Vec<Span> = (1..=rows)
             .map(|id| {
                 let id = SpanId::from_u64(id).expect("not zero");

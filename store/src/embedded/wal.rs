@@ -4,32 +4,45 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use rustix::io::Errno;
 use tokio::sync::oneshot;
 
-use super::record::{Damage, Record};
+use super::fault;
+use super::record::Record;
 use crate::contract::StoreError;
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// Bytes written before one sync, at most, so that no one waits for long.
 const GROUP_BYTES: usize = 32 << 20;
 
-/// Takes a record once it is durable, with the generation that holds it.
-pub(super) type Durable = Box<dyn FnMut(Record, u64, u64) + Send>;
+/// Told by the log's thread what became of each record, before the one who
+/// waits for it is.
+pub(super) trait Taker: Send {
+    /// The record is durable, in this many bytes of this generation.
+    fn durable(&self, record: Record, bytes: u64, generation: u64);
+
+    /// Nothing of the record was kept.
+    fn refused(&self, record: &Record, error: &StoreError);
+}
 
 enum Command {
     Append { record: Record, bytes: Vec<u8>, done: oneshot::Sender<Result<(), StoreError>> },
-    Rotate { done: oneshot::Sender<Result<u64, StoreError>> },
+    Rotate { done: oneshot::Sender<()> },
     Close,
 }
 
-/// The log's writer.
+/// The log's writer. Dropping it finishes what is waiting.
 pub(super) struct Wal {
     commands: mpsc::Sender<Command>,
-    thread: parking_lot::Mutex<Option<JoinHandle<()>>>,
+    open: Arc<AtomicU64>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// The path of a generation's segment.
@@ -50,76 +63,44 @@ pub(super) fn segments(directory: &Path) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
-/// What a segment held.
-pub(super) struct Replay {
-    pub(super) records: Vec<Record>,
-    /// Bytes of sound records.
-    pub(super) sound_bytes: u64,
-    /// What is wrong with the rest.
-    pub(super) damage: Option<(Damage, u64)>,
-}
-
-/// Reads a segment up to its end or its first damage, and cuts the damage off.
-pub(super) fn replay(path: &Path) -> io::Result<Replay> {
-    let bytes = fs::read(path)?;
-    let mut records = Vec::new();
-    let mut at = 0;
-    let damage = loop {
-        match Record::decode(&bytes[at..]) {
-            Ok(None) => break None,
-            Ok(Some((record, length))) => {
-                records.push(record);
-                at += length;
-            }
-            Err(damage) => break Some((damage, (bytes.len() - at) as u64)),
-        }
-    };
-    if damage.is_some() {
-        // What was cut is kept beside, for whoever wants to look.
-        fs::write(path.with_extension("damaged"), &bytes[at..])?;
-        let file = OpenOptions::new().write(true).open(path)?;
-        file.set_len(at as u64)?;
-        file.sync_all()?;
-    }
-    Ok(Replay { records, sound_bytes: at as u64, damage })
-}
-
 impl Wal {
-    /// Starts to write a new segment of this generation.
+    /// Starts the writer. The first segment is made with the first record, so
+    /// that a store opens on a full disk too.
     pub(super) fn start(
         directory: PathBuf,
         generation: u64,
         min_free_bytes: u64,
-        durable: Durable,
+        taker: Box<dyn Taker>,
     ) -> io::Result<Self> {
-        let segment = Segment::create(&directory, generation)?;
         let (commands, queue) = mpsc::channel();
-        let writer = Writer { directory, segment, min_free_bytes, durable };
-        let thread =
-            std::thread::Builder::new().name("wal".to_owned()).spawn(move || writer.run(&queue))?;
-        Ok(Self { commands, thread: parking_lot::Mutex::new(Some(thread)) })
+        let open = Arc::new(AtomicU64::new(generation));
+        let writer =
+            Writer { directory, segment: None, open: Arc::clone(&open), min_free_bytes, taker };
+        let thread = std::thread::Builder::new()
+            .name("write-ahead-log".to_owned())
+            .spawn(move || writer.run(&queue))?;
+        Ok(Self { commands, open, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Makes a record durable.
-    pub(super) async fn append(&self, record: Record) -> Result<(), StoreError> {
-        let bytes = record.encode().map_err(|error| StoreError::Engine {
-            context: "cannot encode a batch for the log".to_owned(),
-            source: Box::new(error),
-        })?;
+    /// Makes a record durable. `Taker` learns of the outcome even where the
+    /// caller does not wait for it.
+    pub(super) async fn append(&self, record: Record, bytes: Vec<u8>) -> Result<(), StoreError> {
         let (done, answer) = oneshot::channel();
-        self.send(Command::Append { record, bytes, done })?;
+        // A writer that has ended takes the queue with it, and the answer fails.
+        let _ = self.commands.send(Command::Append { record, bytes, done });
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 
-    /// Begins a new generation; the number of the one that was closed.
-    pub(super) async fn rotate(&self) -> Result<u64, StoreError> {
+    /// Begins a new generation with the next record.
+    pub(super) async fn rotate(&self) {
         let (done, answer) = oneshot::channel();
-        self.send(Command::Rotate { done })?;
-        answer.await.unwrap_or_else(|_| Err(closed()))
+        let _ = self.commands.send(Command::Rotate { done });
+        let _ = answer.await;
     }
 
-    fn send(&self, command: Command) -> Result<(), StoreError> {
-        self.commands.send(command).map_err(|_| closed())
+    /// The generation that the next record goes to, or a later one does.
+    pub(super) fn open_generation(&self) -> u64 {
+        self.open.load(Ordering::Acquire)
     }
 
     /// Finishes what is waiting, and ends.
@@ -131,30 +112,28 @@ impl Wal {
     }
 }
 
-fn closed() -> StoreError {
+impl Drop for Wal {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// What a sender is told when the store is being closed.
+pub(super) fn closed() -> StoreError {
     StoreError::Full { reason: "the store is closing".to_owned(), retry_after: RETRY_AFTER }
 }
 
 struct Segment {
     file: File,
-    generation: u64,
     bytes: u64,
-}
-
-impl Segment {
-    fn create(directory: &Path, generation: u64) -> io::Result<Self> {
-        let path = segment_path(directory, generation);
-        let file = OpenOptions::new().create_new(true).append(true).open(path)?;
-        File::open(directory)?.sync_all()?;
-        Ok(Self { file, generation, bytes: 0 })
-    }
 }
 
 struct Writer {
     directory: PathBuf,
-    segment: Segment,
+    segment: Option<Segment>,
+    open: Arc<AtomicU64>,
     min_free_bytes: u64,
-    durable: Durable,
+    taker: Box<dyn Taker>,
 }
 
 type Waiting = (Record, u64, oneshot::Sender<Result<(), StoreError>>);
@@ -184,63 +163,120 @@ impl Writer {
             }
             match after {
                 Some(Command::Rotate { done }) => {
-                    let _ = done.send(self.rotate());
+                    self.abandon_segment();
+                    let _ = done.send(());
                 }
-                Some(Command::Close) => return,
+                Some(Command::Close) => break,
                 _ => {}
             }
+        }
+        // Whoever sent after the end was announced learns of it.
+        for command in queue.try_iter() {
+            if let Command::Append { record, done, .. } = command {
+                self.taker.refused(&record, &closed());
+                let _ = done.send(Err(closed()));
+            }
+        }
+    }
+
+    /// The next record begins a new segment.
+    fn abandon_segment(&mut self) {
+        if self.segment.take().is_some() {
+            self.open.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     fn commit(&mut self, buffer: &[u8], waiting: Vec<Waiting>) {
+        let generation = self.open.load(Ordering::Acquire);
         match self.write(buffer) {
             Ok(()) => {
-                self.segment.bytes += buffer.len() as u64;
                 for (record, bytes, done) in waiting {
-                    (self.durable)(record, bytes, self.segment.generation);
+                    self.taker.durable(record, bytes, generation);
                     let _ = done.send(Ok(()));
                 }
             }
-            Err(reason) => {
-                // Nothing of a refused batch may come back after a restart.
-                let undone = self.segment.file.set_len(self.segment.bytes);
-                if undone.is_ok() {
-                    let _ = self.segment.file.sync_data();
-                }
-                for (_, _, done) in waiting {
-                    let reason = reason.clone();
-                    let _ = done.send(Err(StoreError::Full { reason, retry_after: RETRY_AFTER }));
+            Err(error) => {
+                self.undo();
+                for (record, _, done) in waiting {
+                    let error = self.failure(&error);
+                    self.taker.refused(&record, &error);
+                    let _ = done.send(Err(error));
                 }
             }
         }
     }
 
-    fn write(&mut self, buffer: &[u8]) -> Result<(), String> {
+    fn write(&mut self, buffer: &[u8]) -> Result<(), Trouble> {
+        let disk = rustix::fs::statvfs(&self.directory).map_err(io::Error::from)?;
+        let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if free_bytes < self.min_free_bytes.saturating_add(buffer.len() as u64) {
+            return Err(Trouble::TooLittleFree { free_bytes });
+        }
+        if self.segment.is_none() {
+            let path = segment_path(&self.directory, self.open.load(Ordering::Acquire));
+            // A file of that name can only be left from an attempt that failed.
+            let file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
+            File::open(&self.directory)?.sync_all()?;
+            self.segment = Some(Segment { file, bytes: 0 });
+        }
+        if let Some(segment) = &mut self.segment {
+            segment.file.write_all(buffer)?;
+            segment.file.sync_data()?;
+            segment.bytes += buffer.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Takes back what a failed write left: nothing of a refused batch may come
+    /// back after a restart, nor stand before what is written next.
+    fn undo(&mut self) {
+        use std::io::{Seek, SeekFrom};
+        let Some(segment) = &mut self.segment else { return };
+        let undone = segment
+            .file
+            .set_len(segment.bytes)
+            .and_then(|()| segment.file.seek(SeekFrom::Start(segment.bytes)))
+            .and_then(|_| segment.file.sync_data());
+        if let Err(error) = undone {
+            tracing::warn!("cannot take back a failed write to the log: {error}");
+            self.abandon_segment();
+        }
+    }
+
+    fn failure(&self, trouble: &Trouble) -> StoreError {
         let place = self.directory.display();
-        if let Ok(disk) = rustix::fs::statvfs(&self.directory) {
-            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-            if free < self.min_free_bytes.saturating_add(buffer.len() as u64) {
-                return Err(format!(
-                    "only {} MiB are free on the disk of {place}, and {} MiB are left to others; \
-                     free some space or lower the retention",
-                    free >> 20,
-                    self.min_free_bytes >> 20
-                ));
+        let full = |reason| StoreError::Full { reason, retry_after: RETRY_AFTER };
+        match trouble {
+            Trouble::TooLittleFree { free_bytes } => full(format!(
+                "only {} MiB are free on the disk of {place}, and {} MiB of it are to stay free; \
+                 free some space or keep fewer spans",
+                free_bytes >> 20,
+                self.min_free_bytes >> 20
+            )),
+            Trouble::System(error) if is_full(error) => full(format!(
+                "the disk of {place} is full ({error}); free some space or keep fewer spans"
+            )),
+            Trouble::System(error) => {
+                // The error of the system cannot be cloned for all who wait.
+                let source = io::Error::new(error.kind(), error.to_string());
+                fault::io(format!("cannot write the log in {place}"))(source)
             }
         }
-        let file = &mut self.segment.file;
-        file.write_all(buffer).and_then(|()| file.sync_data()).map_err(|error| {
-            format!("cannot write the log in {place}: {error}; free some space on its disk")
-        })
     }
+}
 
-    fn rotate(&mut self) -> Result<u64, StoreError> {
-        let closed = self.segment.generation;
-        self.segment =
-            Segment::create(&self.directory, closed + 1).map_err(|source| StoreError::Io {
-                context: format!("cannot begin a log segment in {}", self.directory.display()),
-                source,
-            })?;
-        Ok(closed)
+enum Trouble {
+    TooLittleFree { free_bytes: u64 },
+    System(io::Error),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    let full = [Errno::NOSPC, Errno::DQUOT];
+    error.raw_os_error().is_some_and(|number| full.iter().any(|e| e.raw_os_error() == number))
 }

@@ -1,0 +1,202 @@
+//! The columns by which rows are found at once, read from a batch.
+
+use ahash::{AHashSet, RandomState};
+use arrow::array::{
+    Array, AsArray, BooleanArray, FixedSizeBinaryArray, Int64Array, RecordBatch, StringArray,
+    UInt32Array, UInt64Array,
+};
+use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
+use spanwise_model::schema::column;
+
+use crate::contract::{Key, TimeRange};
+
+/// A key column, as a small number to hash with the value.
+#[derive(Clone, Copy)]
+enum Kind {
+    AssembledTrace,
+    Trace,
+    Span,
+    Fragment,
+    Hop,
+    RequestId,
+}
+
+fn hash(hasher: &RandomState, kind: Kind, value: &[u8]) -> u64 {
+    hasher.hash_one((kind as u8, value))
+}
+
+fn hop_bytes(request: u32, response: u32) -> [u8; 8] {
+    (u64::from(request) << 32 | u64::from(response)).to_be_bytes()
+}
+
+/// The hash under which an index has a key.
+pub(super) fn hash_key(hasher: &RandomState, key: &Key) -> u64 {
+    match key {
+        Key::AssembledTrace(id) => hash(hasher, Kind::AssembledTrace, &id.0),
+        Key::Trace(id) => hash(hasher, Kind::Trace, &id.0),
+        Key::Span(id) => hash(hasher, Kind::Span, &id.0),
+        Key::Fragment(id) => hash(hasher, Kind::Fragment, &id.to_be_bytes()),
+        Key::TcpSequences(request, response) => {
+            hash(hasher, Kind::Hop, &hop_bytes(*request, *response))
+        }
+        Key::XRequestId(id) => hash(hasher, Kind::RequestId, id.as_bytes()),
+    }
+}
+
+/// A batch's key columns; a column that the batch lacks matches nothing.
+struct Columns<'a> {
+    assembled: Option<&'a FixedSizeBinaryArray>,
+    traces: Option<&'a FixedSizeBinaryArray>,
+    spans: Option<&'a FixedSizeBinaryArray>,
+    fragments: Option<&'a UInt64Array>,
+    requests: Option<&'a UInt32Array>,
+    responses: Option<&'a UInt32Array>,
+    request_ids: Option<&'a StringArray>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(batch: &'a RecordBatch) -> Self {
+        let binary = |name| batch.column_by_name(name)?.as_fixed_size_binary_opt();
+        let number = |name| batch.column_by_name(name)?.as_primitive_opt::<UInt32Type>();
+        let text = |name| batch.column_by_name(name)?.as_string_opt::<i32>();
+        Self {
+            assembled: binary(column::ASSEMBLED_TRACE_ID),
+            traces: binary(column::TRACE_ID),
+            spans: binary(column::SPAN_ID),
+            fragments: batch
+                .column_by_name(column::FRAGMENT_ID)
+                .and_then(|array| array.as_primitive_opt::<UInt64Type>()),
+            requests: number(column::REQUEST_TCP_SEQ),
+            responses: number(column::RESPONSE_TCP_SEQ),
+            request_ids: text(column::X_REQUEST_ID),
+        }
+    }
+
+    fn hop(&self, row: usize) -> Option<(u32, u32)> {
+        let request = self.requests.filter(|array| array.is_valid(row))?;
+        let response = self.responses.filter(|array| array.is_valid(row))?;
+        Some((request.value(row), response.value(row)))
+    }
+}
+
+fn bytes_at(array: Option<&FixedSizeBinaryArray>, row: usize) -> Option<&[u8]> {
+    array.filter(|array| array.is_valid(row)).map(|array| array.value(row))
+}
+
+/// Tells of every key of every row by its hash.
+pub(super) fn each_key(hasher: &RandomState, batch: &RecordBatch, mut tell: impl FnMut(u64, u32)) {
+    let columns = Columns::of(batch);
+    for row in 0..batch.num_rows() {
+        let mut key = |kind, value: &[u8]| tell(hash(hasher, kind, value), row as u32);
+        if let Some(id) = bytes_at(columns.assembled, row) {
+            key(Kind::AssembledTrace, id);
+        }
+        if let Some(id) = bytes_at(columns.traces, row) {
+            key(Kind::Trace, id);
+        }
+        if let Some(id) = bytes_at(columns.spans, row) {
+            key(Kind::Span, id);
+        }
+        if let Some(fragments) = columns.fragments.filter(|array| array.is_valid(row)) {
+            key(Kind::Fragment, &fragments.value(row).to_be_bytes());
+        }
+        if let Some((request, response)) = columns.hop(row) {
+            key(Kind::Hop, &hop_bytes(request, response));
+        }
+        if let Some(ids) = columns.request_ids.filter(|array| array.is_valid(row)) {
+            key(Kind::RequestId, ids.value(row).as_bytes());
+        }
+    }
+}
+
+/// Several keys, to be looked for together.
+#[derive(Debug, Clone, Default)]
+pub(super) struct KeySet {
+    pub(super) assembled: AHashSet<[u8; 16]>,
+    pub(super) traces: AHashSet<[u8; 16]>,
+    pub(super) spans: AHashSet<[u8; 8]>,
+    pub(super) fragments: AHashSet<u64>,
+    pub(super) hops: AHashSet<(u32, u32)>,
+    pub(super) request_ids: AHashSet<String>,
+}
+
+impl KeySet {
+    pub(super) fn new(keys: &[Key]) -> Self {
+        let mut set = Self::default();
+        for key in keys {
+            match key {
+                Key::AssembledTrace(id) => set.assembled.insert(id.0),
+                Key::Trace(id) => set.traces.insert(id.0),
+                Key::Span(id) => set.spans.insert(id.0),
+                Key::Fragment(id) => set.fragments.insert(*id),
+                Key::TcpSequences(request, response) => set.hops.insert((*request, *response)),
+                Key::XRequestId(id) => set.request_ids.insert(id.clone()),
+            };
+        }
+        set
+    }
+
+    /// The columns that decide.
+    pub(super) fn columns(&self) -> Vec<&'static str> {
+        let mut columns = vec![column::START_UNIX_NANO];
+        let mut need = |needed: bool, names: &[&'static str]| {
+            if needed {
+                columns.extend_from_slice(names);
+            }
+        };
+        need(!self.assembled.is_empty(), &[column::ASSEMBLED_TRACE_ID]);
+        need(!self.traces.is_empty(), &[column::TRACE_ID]);
+        need(!self.spans.is_empty(), &[column::SPAN_ID]);
+        need(!self.fragments.is_empty(), &[column::FRAGMENT_ID]);
+        need(!self.hops.is_empty(), &[column::REQUEST_TCP_SEQ, column::RESPONSE_TCP_SEQ]);
+        need(!self.request_ids.is_empty(), &[column::X_REQUEST_ID]);
+        columns
+    }
+
+    /// Which rows have one of the keys and start in the range.
+    pub(super) fn mask(&self, batch: &RecordBatch, time: TimeRange) -> BooleanArray {
+        let columns = Columns::of(batch);
+        let starts = starts(batch);
+        let has = |row| {
+            let id = |set: &AHashSet<[u8; 16]>, array| {
+                !set.is_empty() && bytes_at(array, row).is_some_and(|id| set.contains(id))
+            };
+            id(&self.assembled, columns.assembled)
+                || id(&self.traces, columns.traces)
+                || (!self.spans.is_empty()
+                    && bytes_at(columns.spans, row).is_some_and(|id| self.spans.contains(id)))
+                || (!self.fragments.is_empty()
+                    && columns.fragments.is_some_and(|array| {
+                        array.is_valid(row) && self.fragments.contains(&array.value(row))
+                    }))
+                || (!self.hops.is_empty()
+                    && columns.hop(row).is_some_and(|hop| self.hops.contains(&hop)))
+                || (!self.request_ids.is_empty()
+                    && columns.request_ids.is_some_and(|array| {
+                        array.is_valid(row) && self.request_ids.contains(array.value(row))
+                    }))
+        };
+        (0..batch.num_rows())
+            .map(|row| {
+                let start = starts.map_or(time.from_unix_nano, |starts| starts.value(row));
+                Some(in_range(start, time) && has(row))
+            })
+            .collect()
+    }
+}
+
+/// The start column.
+pub(super) fn starts(batch: &RecordBatch) -> Option<&Int64Array> {
+    batch.column_by_name(column::START_UNIX_NANO)?.as_primitive_opt::<Int64Type>()
+}
+
+/// Whether a start is in the range; the last instant of time counts as in a
+/// range that ends with it.
+pub(super) const fn in_range(start: i64, time: TimeRange) -> bool {
+    start >= time.from_unix_nano && (start < time.to_unix_nano || time.to_unix_nano == i64::MAX)
+}
+
+/// Whether starts from `least` to `most` may be in the range.
+pub(super) const fn overlaps((least, most): (i64, i64), time: TimeRange) -> bool {
+    most >= time.from_unix_nano && (least < time.to_unix_nano || time.to_unix_nano == i64::MAX)
+}

@@ -1,0 +1,282 @@
+//! What the store does by itself: it closes generations, makes files of them,
+//! merges small files, and lets old ones go.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use arrow::array::RecordBatch;
+
+use super::files::{SpanFile, broken_warning, set_aside};
+use super::origins::{TakenRanges, unite};
+use super::{EmbeddedStore, fault, reader, wal, writer};
+use crate::contract::StoreError;
+
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// After a file could not be written or merged, the next attempt waits.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// Files below this size are merged with their neighbours.
+const SMALL_FILE_BYTES: u64 = 4 << 20;
+const MERGE_FILES: usize = 8;
+/// Rows of files that are merged at once, unpacked.
+const MERGE_UNPACKED_BYTES: u64 = 64 << 20;
+
+/// When what failed may be tried again.
+#[derive(Default)]
+pub(super) struct Pauses {
+    write: Option<Instant>,
+    merge: Option<Instant>,
+}
+
+fn is_over(pause: &mut Option<Instant>) -> bool {
+    if pause.is_some_and(|until| Instant::now() < until) {
+        return false;
+    }
+    *pause = None;
+    true
+}
+
+fn pause() -> Option<Instant> {
+    Instant::now().checked_add(RETRY_AFTER)
+}
+
+/// Runs until the store is closed or dropped.
+pub(super) async fn run(store: std::sync::Weak<EmbeddedStore>) {
+    let mut pauses = Pauses::default();
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(store) = store.upgrade() else { return };
+        if store.closing.load(Ordering::Acquire) {
+            return;
+        }
+        store.maintain(&mut pauses).await;
+    }
+}
+
+impl EmbeddedStore {
+    async fn maintain(&self, pauses: &mut Pauses) {
+        let rotate = self.state.lock().recent.open_generation().is_some_and(|open| {
+            open.log_bytes >= self.config.generation_max_bytes
+                // The rest of the memory takes rows while this is written.
+                || open.bytes() >= self.config.recent_max_bytes / 4
+                || open.opened.elapsed() >= self.config.generation_max_age
+        });
+        if rotate {
+            self.wal.rotate().await;
+        }
+        while is_over(&mut pauses.write)
+            && let Some(generation) = self.next_to_write(self.config.settle_deadline)
+        {
+            if !self.write_generation(generation).await {
+                pauses.write = pause();
+            }
+        }
+        if is_over(&mut pauses.merge) && !self.merge().await {
+            pauses.merge = pause();
+        }
+        self.retire();
+    }
+
+    /// Makes files of all generations whose rows have been assembled; the
+    /// others wait in the log for the next start.
+    pub(super) async fn write_settled(&self) {
+        self.wal.rotate().await;
+        while let Some(generation) = self.next_to_write(Duration::MAX) {
+            if !self.write_generation(generation).await {
+                break;
+            }
+        }
+    }
+
+    fn next_to_write(&self, settle_deadline: Duration) -> Option<u64> {
+        let mut state = self.state.lock();
+        state.recent.close_before(self.wal.open_generation());
+        let (number, oldest) = state.recent.oldest()?;
+        let closed = oldest.closed?;
+        (oldest.is_settled() || closed.elapsed() >= settle_deadline).then_some(number)
+    }
+
+    /// Makes a file of a generation; whether that went well.
+    async fn write_generation(&self, generation: u64) -> bool {
+        let contents = self.state.lock().recent.contents(generation);
+        let directory = self.spans.clone();
+        let written = blocking("writing a file", move || {
+            let (views, origins) = contents.map_err(fault::engine("cannot read rows in memory"))?;
+            let rows: Vec<RecordBatch> = views.iter().map(|view| view.rows.clone()).collect();
+            writer::write(&directory, (generation, generation), &rows, &origins)
+        })
+        .await;
+        let mut state = self.state.lock();
+        match written {
+            Ok(file) => {
+                state.files.extend(file.map(Arc::new));
+                state.recent.remove(generation);
+                state.file_trouble = None;
+                drop(state);
+                let path = wal::segment_path(&self.log, generation);
+                // Where this fails, the next start sees that it is done with.
+                if let Err(error) = std::fs::remove_file(&path) {
+                    tracing::warn!("cannot remove {}: {error}", path.display());
+                }
+                true
+            }
+            Err(error) => {
+                state.count("file_writes_failed", 1);
+                let trouble = format!(
+                    "spans stay in memory and in the log, because no file can be written \
+                     ({error}); free some space, or see that the directory can be written"
+                );
+                if state.file_trouble.as_ref() != Some(&trouble) {
+                    tracing::warn!("{trouble}");
+                }
+                state.file_trouble = Some(trouble);
+                false
+            }
+        }
+    }
+
+    /// Makes one file of a run of small neighbours; false where that failed.
+    async fn merge(&self) -> bool {
+        let run = small_neighbours(&self.state.lock().files);
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return true };
+        let generations = (first.generations.0, last.generations.1);
+        let directory = self.spans.clone();
+        let parts = run.clone();
+        let merged = blocking("merging files", move || {
+            let mut rows = Vec::new();
+            let mut origins = TakenRanges::new();
+            for part in &parts {
+                let context = format!("cannot read {}", part.path.display());
+                rows.extend(reader::read_all(part).map_err(fault::engine(context))?);
+                unite(&mut origins, &part.origins);
+            }
+            writer::write(&directory, generations, &rows, &origins)
+        })
+        .await;
+        match merged {
+            Ok(Some(file)) => {
+                let mut state = self.state.lock();
+                // A part may have been let go meanwhile; then its rows go too.
+                let all_there =
+                    run.iter().all(|part| state.files.iter().any(|other| Arc::ptr_eq(other, part)));
+                if !all_there {
+                    file.doom();
+                    return true;
+                }
+                for part in &run {
+                    state.forget(part);
+                    part.doom();
+                }
+                let place =
+                    state.files.partition_point(|other| other.generations.0 < file.generations.0);
+                state.files.insert(place, Arc::new(file));
+                state.count("files_merged", run.len() as u64);
+                true
+            }
+            Ok(None) => true,
+            Err(error) => {
+                tracing::warn!("small files stay as they are: {error}");
+                self.set_broken_aside(&run).await;
+                false
+            }
+        }
+    }
+
+    /// Lets go of what is older or more than what is to be kept.
+    fn retire(&self) {
+        let horizon = self.config.retain_age.and_then(|age| {
+            let then = SystemTime::now().checked_sub(age)?.duration_since(UNIX_EPOCH).ok()?;
+            i64::try_from(then.as_nanos()).ok()
+        });
+        if let Some(horizon) = horizon {
+            self.drop_files_before(horizon);
+        }
+        let Some(most) = self.config.retain_bytes else { return };
+        let mut state = self.state.lock();
+        let mut bytes: u64 = state.files.iter().map(|file| file.bytes).sum();
+        while bytes > most
+            && let Some(oldest) = state.files.first().cloned()
+        {
+            bytes -= oldest.bytes;
+            state.forget(&oldest);
+            state.count("files_dropped_by_size", 1);
+            state.count("rows_dropped_by_size", oldest.rows);
+            oldest.doom();
+        }
+    }
+
+    /// Lets go of files all of whose rows started before this time.
+    pub(super) fn drop_files_before(&self, unix_nano: i64) {
+        let mut state = self.state.lock();
+        let old: Vec<Arc<SpanFile>> =
+            state.files.iter().filter(|file| file.starts.1 < unix_nano).cloned().collect();
+        for file in old {
+            state.forget(&file);
+            state.count("files_dropped_by_age", 1);
+            state.count("rows_dropped_by_age", file.rows);
+            file.doom();
+        }
+    }
+
+    /// Reads files through, and sets those aside that cannot be read; whether
+    /// there were any.
+    pub(super) async fn set_broken_aside(&self, files: &[Arc<SpanFile>]) -> bool {
+        let mut any = false;
+        for file in files {
+            let part = Arc::clone(file);
+            let checked = blocking("checking a file", move || {
+                let context = format!("cannot read {}", part.path.display());
+                reader::read_all(&part).map(drop).map_err(fault::engine(context))
+            })
+            .await;
+            let Err(error) = checked else { continue };
+            let mut state = self.state.lock();
+            if state.forget(file) {
+                set_aside(&file.path);
+                state.count("files_broken_set_aside", 1);
+                let reason = std::error::Error::source(&error).map(ToString::to_string);
+                state.warn(broken_warning(&file.path, &reason.unwrap_or(error.to_string())));
+                any = true;
+            }
+        }
+        any
+    }
+}
+
+/// Work that reads or writes files. A panic in it is a failure like others: the
+/// readers of damaged files are not beyond one.
+pub(super) async fn blocking<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(fault::engine(format!("{what} failed"))(error)),
+    }
+}
+
+/// The first run of files to merge, or none.
+fn small_neighbours(files: &[Arc<SpanFile>]) -> Vec<Arc<SpanFile>> {
+    let mut run: Vec<Arc<SpanFile>> = Vec::new();
+    let mut unpacked = 0;
+    for file in files {
+        unpacked += file.unpacked_bytes();
+        if file.bytes >= SMALL_FILE_BYTES {
+            run.clear();
+            unpacked = 0;
+            continue;
+        }
+        if unpacked > MERGE_UNPACKED_BYTES {
+            if run.len() > 1 {
+                return run;
+            }
+            run.clear();
+            unpacked = file.unpacked_bytes();
+        }
+        run.push(Arc::clone(file));
+        if run.len() == MERGE_FILES {
+            return run;
+        }
+    }
+    Vec::new()
+}

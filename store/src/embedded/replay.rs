@@ -1,0 +1,169 @@
+//! Reads the log back into memory when a store is opened.
+//!
+//! A segment is read up to its first damage. Where the record after a damaged
+//! one is where the damaged one's length says, reading goes on there. Segments
+//! are never written to again, so nothing is cut from them.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use super::record::{Damage, Record};
+use super::state::State;
+use super::{fault, wal};
+use crate::contract::{Origin, StoreError};
+
+/// Where writing goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Next {
+    pub(super) generation: u64,
+    pub(super) batch: u64,
+}
+
+/// What a segment holds.
+#[derive(Debug, Default)]
+struct Contents {
+    /// Records, with the bytes that each takes.
+    records: Vec<(Record, u64)>,
+    damages: Vec<Damage>,
+    damaged_bytes: u64,
+}
+
+/// Takes every row of the log that is not in a file.
+///
+/// # Errors
+/// Where the log's directory cannot be read. Damage is no error.
+pub(super) fn replay(log: &Path, next: Next, state: &mut State) -> Result<Next, StoreError> {
+    let context = || format!("cannot read the log in {}", log.display());
+    let mut next = next;
+    let mut seen: HashSet<Origin> = HashSet::new();
+    for generation in wal::segments(log).map_err(fault::io(context()))? {
+        next.generation = next.generation.max(generation + 1);
+        let path = wal::segment_path(log, generation);
+        if state.files.iter().any(|file| file.holds(generation)) {
+            remove(&path);
+            continue;
+        }
+        let contents = match fs::read(&path) {
+            Ok(bytes) => read(&bytes),
+            Err(error) => {
+                state.count("log_segments_unreadable", 1);
+                state.warn(format!(
+                    "{} cannot be read ({error}); its spans are missing from answers until it can",
+                    path.display()
+                ));
+                continue;
+            }
+        };
+        if contents.damaged_bytes > 0 {
+            state.count("log_segments_damaged", 1);
+            state.count("log_bytes_damaged", contents.damaged_bytes);
+            state.warn(format!(
+                "{}: {} bytes are left out ({}), {} batches are sound. After a crash that is a \
+                 batch that was never acknowledged; otherwise have a look at the disk",
+                path.display(),
+                contents.damaged_bytes,
+                contents.damages.iter().map(Damage::to_string).collect::<Vec<_>>().join(", "),
+                contents.records.len(),
+            ));
+        }
+        if contents.records.is_empty() {
+            remove(&path);
+            continue;
+        }
+        for (record, bytes) in contents.records {
+            next.batch = next.batch.max(record.batch + 1);
+            if let Some(origin) = record.origin {
+                state.origins.take(origin);
+                if !seen.insert(origin) {
+                    // Written, but its end could not be made durable, and sent again.
+                    state.count("batches_duplicate", 1);
+                    continue;
+                }
+            }
+            state.recent.add(record, bytes, generation);
+        }
+    }
+    state.recent.close_before(next.generation);
+    Ok(next)
+}
+
+fn remove(path: &Path) {
+    // It is found again at the next start, so that it may fail.
+    if let Err(error) = fs::remove_file(path) {
+        tracing::warn!("cannot remove {}: {error}", path.display());
+    }
+}
+
+fn read(bytes: &[u8]) -> Contents {
+    let mut contents = Contents::default();
+    let mut at = 0;
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        let damage = match Record::decode(rest) {
+            Ok(None) => break,
+            Ok(Some((record, length))) => {
+                contents.records.push((record, length as u64));
+                at += length;
+                continue;
+            }
+            Err(damage) => damage,
+        };
+        contents.damages.push(damage);
+        let sound = |length: &usize| {
+            rest.get(*length..).is_some_and(|next| matches!(Record::decode(next), Ok(Some(_))))
+        };
+        let after = Record::claimed_length(rest).filter(sound);
+        let lost = after.unwrap_or(rest.len());
+        contents.damaged_bytes += lost as u64;
+        at += lost;
+    }
+    contents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::record::tests::record;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn damage_costs_no_more_than_what_it_touches(
+            count in 1usize..6,
+            flip in any::<prop::sample::Index>(),
+            cut in proptest::option::of(any::<prop::sample::Index>()),
+        ) {
+            let records: Vec<Vec<u8>> =
+                (0..count as u64).map(|n| record(n + 1, None).encode().expect("encodes")).collect();
+            let mut bytes = records.concat();
+            let ends: Vec<usize> = records
+                .iter()
+                .scan(0, |end, record| { *end += record.len(); Some(*end) })
+                .collect();
+            if let Some(cut) = cut {
+                // A torn tail: every record that ended before is there.
+                let cut = cut.index(bytes.len());
+                let whole = ends.iter().filter(|end| **end <= cut).count();
+                let read = read(&bytes[..cut]);
+                prop_assert_eq!(read.records.len(), whole);
+                let sound: u64 = read.records.iter().map(|(_, bytes)| bytes).sum();
+                prop_assert_eq!(sound + read.damaged_bytes, cut as u64);
+            } else {
+                let at = flip.index(bytes.len());
+                let hit = ends.iter().filter(|end| **end <= at).count();
+                bytes[at] ^= 0x10;
+                let read = read(&bytes);
+                let rows: Vec<usize> =
+                    read.records.iter().map(|(record, _)| record.rows.num_rows()).collect();
+                let in_length = at - (ends[hit] - records[hit].len()) < 4;
+                let expected: Vec<usize> = if in_length {
+                    (1..=hit).collect()
+                } else {
+                    (1..=count).filter(|n| *n != hit + 1).collect()
+                };
+                prop_assert_eq!(rows, expected);
+                prop_assert!(read.damaged_bytes > 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Damaged files cost no more than what is damaged.
+
+use std::fs;
+use std::path::Path;
+
+use spanwise_model::SpanId;
+use spanwise_store::{Key, SqlLimits, Store, StoreError, TimeRange};
+
+use super::support::{
+    append, batch, counter, everything, files, in_files, in_memory, numbers, open, origin, span_id,
+    until_in_files,
+};
+
+/// A store's log with three batches of ten rows, left as by a kill.
+async fn log_of_three(directory: &Path) -> std::path::PathBuf {
+    let store = open(in_memory(directory)).await;
+    for n in 0..3u64 {
+        store.append(batch(n * 10..n * 10 + 10), origin(1, n)).await.expect("stored");
+    }
+    drop(store);
+    files(&directory.join("wal"), ".log").pop().expect("a segment")
+}
+
+#[tokio::test]
+async fn a_torn_tail_costs_only_the_last_batch() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let segment = log_of_three(directory.path()).await;
+    let bytes = fs::read(&segment).expect("read");
+    fs::write(&segment, &bytes[..bytes.len() - 7]).expect("cut");
+    let store = open(in_memory(directory.path())).await;
+    assert_eq!(numbers(&everything(&*store).await), (0..20).collect::<Vec<_>>());
+    assert_eq!(counter(&*store, "log_segments_damaged"), 1);
+    assert!(counter(&*store, "log_bytes_damaged") > 0);
+    let warnings = store.status().warnings.join("\n");
+    assert!(warnings.contains("left out"), "{warnings}");
+    // Its sender, who had no answer, sends it again.
+    store.append(batch(20..30), origin(1, 2)).await.expect("stored");
+    drop(store);
+    let store = open(in_memory(directory.path())).await;
+    assert_eq!(numbers(&everything(&*store).await), (0..30).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_flipped_bit_costs_only_its_batch() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let segment = log_of_three(directory.path()).await;
+    let mut bytes = fs::read(&segment).expect("read");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&segment, &bytes).expect("written");
+    let store = open(in_memory(directory.path())).await;
+    let left = numbers(&everything(&*store).await);
+    assert_eq!(left, (0..10).chain(20..30).collect::<Vec<_>>());
+    assert_eq!(counter(&*store, "log_segments_damaged"), 1);
+}
+
+#[tokio::test]
+async fn a_log_of_noise_is_no_reason_not_to_start() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let segment = log_of_three(directory.path()).await;
+    fs::write(&segment, vec![0xa5; 5000]).expect("written");
+    fs::write(directory.path().join("wal/000000000077.log"), b"").expect("written");
+    fs::write(directory.path().join("wal/notes.txt"), b"hello").expect("written");
+    let store = open(in_memory(directory.path())).await;
+    assert!(numbers(&everything(&*store).await).is_empty());
+    assert_eq!(counter(&*store, "log_bytes_damaged"), 5000);
+    append(&*store, 0..5).await;
+    drop(store);
+    let store = open(in_memory(directory.path())).await;
+    assert_eq!(numbers(&everything(&*store).await), (0..5).collect::<Vec<_>>());
+}
+
+/// Three files of ten rows.
+async fn three_files(directory: &Path) -> Vec<std::path::PathBuf> {
+    let store = open(in_files(directory)).await;
+    for n in 0..3 {
+        append(&*store, n * 10..n * 10 + 10).await;
+        until_in_files(&*store).await;
+    }
+    store.close().await.expect("closed");
+    let files = files(&directory.join("spans"), ".parquet");
+    assert_eq!(files.len(), 3);
+    files
+}
+
+#[tokio::test]
+async fn truncated_and_foreign_files_are_set_aside_at_the_start() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let paths = three_files(directory.path()).await;
+    let bytes = fs::read(&paths[1]).expect("read");
+    fs::write(&paths[1], &bytes[..bytes.len() / 2]).expect("cut");
+    fs::write(directory.path().join("spans/000000000050-000000000050.parquet"), b"PAR1 no")
+        .expect("written");
+    fs::write(directory.path().join("spans/000000000051-000000000051.parquet"), b"")
+        .expect("written");
+    let store = open(in_memory(directory.path())).await;
+    let left = numbers(&everything(&*store).await);
+    assert_eq!(left, (0..10).chain(20..30).collect::<Vec<_>>());
+    assert_eq!(counter(&*store, "files_broken_set_aside"), 3);
+    assert_eq!(store.status().warnings.len(), 3);
+    assert!(store.status().warnings[0].contains(".broken"));
+    let broken = files(&directory.path().join("spans"), ".parquet.broken");
+    assert_eq!(broken.len(), 3);
+    drop(store);
+    // The next start has nothing to complain of.
+    let store = open(in_memory(directory.path())).await;
+    assert_eq!(counter(&*store, "files_broken_set_aside"), 0);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    Find,
+    Keys,
+    Sql,
+}
+
+#[tokio::test]
+async fn a_file_that_breaks_while_it_is_served_is_set_aside_by_whoever_meets_it() {
+    for ask in [Ask::Find, Ask::Keys, Ask::Sql] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let paths = three_files(directory.path()).await;
+        let store = open(in_memory(directory.path())).await;
+        // The footer, which is in memory, stays; all pages and filters go.
+        let mut bytes = fs::read(&paths[1]).expect("read");
+        let footer = bytes.len() - 8;
+        let length = u32::from_le_bytes(bytes[footer..footer + 4].try_into().unwrap()) as usize;
+        bytes[4..footer - length].fill(0x5a);
+        fs::write(&paths[1], &bytes).expect("written");
+        let wanted: Vec<u64> = (0..10).chain(20..30).collect();
+        let found = match ask {
+            Ask::Find => numbers(&everything(&*store).await),
+            Ask::Keys => {
+                let keys: Vec<Key> = (0..30).map(|n| Key::Span(span_id(n))).collect();
+                numbers(&store.find_by_keys(&keys, TimeRange::ALL).await.expect("found"))
+            }
+            Ask::Sql => {
+                let limits = SqlLimits {
+                    timeout: std::time::Duration::from_secs(30),
+                    rows: 100,
+                    memory_bytes: 64 << 20,
+                };
+                numbers(&store.sql("SELECT * FROM spans", limits).await.expect("answered"))
+            }
+        };
+        assert_eq!(found, wanted, "{ask:?}");
+        assert_eq!(counter(&*store, "files_broken_set_aside"), 1, "{ask:?}");
+        assert_eq!(files(&directory.path().join("spans"), ".broken").len(), 1, "{ask:?}");
+        assert_eq!(numbers(&everything(&*store).await), wanted, "{ask:?}");
+    }
+}
+
+#[tokio::test]
+async fn random_damage_to_a_file_panics_nothing() {
+    use rand::{Rng, SeedableRng};
+    let mut random = rand::rngs::StdRng::seed_from_u64(7);
+    let directory = tempfile::tempdir().expect("a directory");
+    let paths = three_files(directory.path()).await;
+    let sound = fs::read(&paths[1]).expect("read");
+    for round in 0..25 {
+        let mut bytes = sound.clone();
+        for _ in 0..1 + round % 8 {
+            let at = random.random_range(0..bytes.len());
+            bytes[at] = random.random();
+        }
+        let _ = fs::remove_file(paths[1].with_extension("parquet.broken"));
+        fs::write(&paths[1], &bytes).expect("written");
+        let store = open(in_memory(directory.path())).await;
+        let rest = |n: &u64| !(10..20).contains(n);
+        let rest_of = |found: Vec<u64>| found.into_iter().filter(rest).collect::<Vec<_>>();
+        let wanted: Vec<u64> = (0..30).filter(rest).collect();
+        let keys: Vec<Key> = wanted.iter().map(|n| Key::Span(span_id(*n))).collect();
+        let found = store.find_by_keys(&keys, TimeRange::ALL).await.expect("found");
+        assert_eq!(rest_of(ids(&found)), wanted, "round {round}");
+        assert_eq!(rest_of(ids(&everything(&*store).await)), wanted, "round {round}");
+    }
+}
+
+/// Numbers of spans whose other columns may be damaged.
+fn ids(batches: &[arrow::array::RecordBatch]) -> Vec<u64> {
+    use arrow::array::{Array, AsArray};
+    let mut ids: Vec<u64> = batches
+        .iter()
+        .flat_map(|batch| {
+            let ids = batch.column_by_name("span_id").expect("ids").as_fixed_size_binary().clone();
+            (0..ids.len()).filter_map(move |row| SpanId::from_bytes(ids.value(row)))
+        })
+        .map(|id| id.as_u64() - 1)
+        .collect();
+    ids.sort_unstable();
+    ids
+}
+
+#[tokio::test]
+async fn a_second_opener_is_refused_and_told_why() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(in_memory(directory.path())).await;
+    let refused = spanwise_store::embedded::EmbeddedStore::open(in_memory(directory.path())).await;
+    let Err(error) = refused else { panic!("two stores hold one directory") };
+    assert!(matches!(error, StoreError::Invalid(_)), "{error:?}");
+    assert!(error.to_string().contains("in use by another spanwise; stop"), "{error}");
+    store.close().await.expect("closed");
+    open(in_memory(directory.path())).await;
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_written_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file");
+    fs::write(&file, b"").expect("written");
+    let refused = spanwise_store::embedded::EmbeddedStore::open(in_memory(&file)).await;
+    let Err(error) = refused else { panic!("a file is no directory") };
+    assert!(error.to_string().contains("choose one that can be written"), "{error}");
+}

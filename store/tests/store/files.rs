@@ -1,0 +1,151 @@
+//! Files: their form, their merging, and what is kept of them.
+
+use std::fs::File;
+use std::time::Duration;
+
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use spanwise_store::embedded::EmbeddedConfig;
+use spanwise_store::{Key, Store, TimeRange};
+
+use super::support::{
+    append, assemble, counter, everything, files, in_files, in_memory, numbers, open, span_id,
+    trace_id, until, until_in_files,
+};
+
+#[tokio::test]
+async fn a_trace_lies_in_one_place_and_traces_by_their_start() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(in_memory(directory.path())).await;
+    // Rows of four traces, all mixed, the later ones first.
+    let mixed: Vec<u64> = (0..100).rev().collect();
+    let number = append(&*store, mixed.clone()).await;
+    let mut rows = Vec::new();
+    for (row, n) in (0..).zip(&mixed) {
+        rows.push(spanwise_model::Assembled {
+            row: spanwise_model::RowRef { batch: number, row },
+            trace_id: trace_id(n % 4),
+            parent: None,
+            evidence: None,
+            confidence: None,
+        });
+    }
+    store.annotate(&rows).await.expect("annotated");
+    store.close().await.expect("closed");
+    let path = files(&directory.path().join("spans"), ".parquet").pop().expect("a file");
+    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).expect("opened"))
+        .expect("Parquet")
+        .build()
+        .expect("a reader");
+    let order: Vec<u64> = reader
+        .flat_map(|batch| {
+            let batch = spanwise_model::SpanBatch::try_from(batch.expect("rows")).expect("spans");
+            batch.spans().map(|s| s.expect("a span").span_id.as_u64() - 1).collect::<Vec<_>>()
+        })
+        .collect();
+    let wanted: Vec<u64> = (0..4).flat_map(|trace| (trace..100).step_by(4)).collect();
+    assert_eq!(order, wanted);
+}
+
+#[tokio::test]
+async fn small_files_are_merged_and_nothing_is_lost_or_doubled() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(in_files(directory.path())).await;
+    for n in 0..8 {
+        append(&*store, n * 10..n * 10 + 10).await;
+        until_in_files(&*store).await;
+    }
+    until("a merged file", || store.status().files == 1).await;
+    assert_eq!(counter(&*store, "files_merged"), 8);
+    assert_eq!(numbers(&everything(&*store).await), (0..80).collect::<Vec<_>>());
+    let spans = directory.path().join("spans");
+    until("the parts to go", || files(&spans, ".parquet").len() == 1).await;
+    // A crash between the new file and the end of its parts leaves both.
+    let merged = files(&spans, ".parquet").pop().expect("a file");
+    drop(store);
+    std::fs::copy(&merged, spans.join("000000000003-000000000003.parquet")).expect("copied");
+    std::fs::write(spans.join("000000000009-000000000009.parquet.tmp"), b"half").expect("written");
+    let store = open(in_memory(directory.path())).await;
+    assert_eq!(numbers(&everything(&*store).await), (0..80).collect::<Vec<_>>());
+    assert_eq!(files(&spans, ".parquet"), [merged]);
+    assert!(files(&spans, ".tmp").is_empty());
+}
+
+#[tokio::test]
+async fn a_segment_whose_rows_are_in_a_file_is_done_with() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(in_memory(directory.path())).await;
+    let number = append(&*store, 0..4).await;
+    let segment = files(&directory.path().join("wal"), ".log").pop().expect("a segment");
+    let bytes = std::fs::read(&segment).expect("read");
+    assemble(&*store, number, &[0, 1, 2, 3], trace_id(1)).await;
+    store.close().await.expect("closed");
+    assert!(!segment.exists());
+    // A crash between writing the file and removing the segment leaves both.
+    std::fs::write(&segment, bytes).expect("written");
+    let store = open(in_memory(directory.path())).await;
+    assert_eq!(numbers(&everything(&*store).await), [0, 1, 2, 3]);
+    assert!(!segment.exists());
+}
+
+#[tokio::test]
+async fn the_oldest_go_first_where_bytes_are_bounded() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(in_files(directory.path())).await;
+    for n in 0..4 {
+        append(&*store, n * 100..n * 100 + 100).await;
+        until_in_files(&*store).await;
+    }
+    let bytes = store.status().file_bytes;
+    drop(store);
+    let config = EmbeddedConfig { retain_bytes: Some(bytes * 3 / 5), ..in_files(directory.path()) };
+    let store = open(config).await;
+    until("old files to go", || store.status().file_bytes <= bytes * 3 / 5).await;
+    let left = numbers(&everything(&*store).await);
+    assert_eq!(left, (400 - left.len() as u64..400).collect::<Vec<_>>());
+    assert!(!left.is_empty());
+    assert_eq!(counter(&*store, "rows_dropped_by_size") + left.len() as u64, 400);
+    let kept = files(&directory.path().join("spans"), ".parquet").len() as u64;
+    assert_eq!(kept, store.status().files);
+}
+
+#[tokio::test]
+async fn old_files_go_by_age() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // All spans of these tests are of a day long past or yet to come.
+    let config =
+        EmbeddedConfig { retain_age: Some(Duration::from_secs(60)), ..in_files(directory.path()) };
+    let store = open(config).await;
+    append(&*store, 0..10).await;
+    until_in_files(&*store).await;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    if now.as_nanos() > super::support::BEGIN_UNIX_NANO as u128 + 120_000_000_000 {
+        until("the old file to go", || store.status().files == 0).await;
+        assert_eq!(counter(&*store, "rows_dropped_by_age"), 10);
+    } else {
+        assert_eq!(store.status().files, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_query_finishes_over_files_that_go_meanwhile() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(in_files(directory.path())).await;
+    let key = [Key::Span(span_id(3))];
+    let asking = {
+        let store = std::sync::Arc::clone(&store);
+        tokio::spawn(async move {
+            for _ in 0..200 {
+                let found = store.find_by_keys(&key, TimeRange::ALL).await.expect("found");
+                assert!(numbers(&found).len() <= 1);
+                tokio::task::yield_now().await;
+            }
+        })
+    };
+    for n in 0..20 {
+        append(&*store, n * 10..n * 10 + 10).await;
+        until_in_files(&*store).await;
+        assert_eq!(numbers(&everything(&*store).await), (0..n * 10 + 10).collect::<Vec<_>>());
+    }
+    asking.await.expect("no query failed");
+    assert_eq!(counter(&*store, "files_broken_set_aside"), 0);
+}

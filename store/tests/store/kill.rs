@@ -1,0 +1,123 @@
+//! A process that is killed loses nothing that it acknowledged, and doubles
+//! nothing: a real process, killed for real.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rand::{Rng, SeedableRng};
+use spanwise_store::Store;
+use spanwise_store::embedded::EmbeddedConfig;
+
+use super::support::{append, assemble, batch, everything, in_memory, numbers, open, origin};
+
+const DIRECTORY: &str = "SPANWISE_TEST_KILLED_DIRECTORY";
+const FIRST: &str = "SPANWISE_TEST_KILLED_FIRST";
+const ROUNDS: u64 = 12;
+const ROWS: u64 = 20;
+const SENDERS: u64 = 4;
+
+fn busy(directory: &Path) -> EmbeddedConfig {
+    // Generations, files and merges all the time, so that kills meet them.
+    EmbeddedConfig {
+        generation_max_age: Duration::from_millis(100),
+        settle_deadline: Duration::from_millis(50),
+        ..in_memory(directory)
+    }
+}
+
+/// The process that is killed: no test by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "it runs until it is killed, by the test below"]
+async fn child() {
+    let Some(directory) = std::env::var_os(DIRECTORY) else { return };
+    let first: u64 = std::env::var(FIRST).expect("a number").parse().expect("a number");
+    let store = open(busy(Path::new(&directory))).await;
+    let mut senders = Vec::new();
+    for sender in 0..SENDERS {
+        let store = std::sync::Arc::clone(&store);
+        senders.push(tokio::spawn(async move {
+            for n in (first + sender..).step_by(SENDERS as usize) {
+                let rows: Vec<u64> = (n * ROWS..(n + 1) * ROWS).collect();
+                if n % 3 == 0 {
+                    let number = append(&*store, rows.clone()).await;
+                    assemble(&*store, number, &rows, super::support::trace_id(n)).await;
+                } else {
+                    store.append(batch(rows), origin(1, n)).await.expect("stored");
+                }
+                // One write, which the pipe takes whole.
+                let line = format!("stored {n}\n");
+                std::io::stdout().lock().write_all(line.as_bytes()).expect("told");
+            }
+        }));
+    }
+    for sender in senders {
+        sender.await.expect("it runs until it is killed");
+    }
+}
+
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the child for a while and kills it; what it acknowledged.
+fn run_and_kill(directory: &Path, first: u64, after: Duration) -> Vec<u64> {
+    let mut child = Killed(
+        Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "kill::child", "--ignored", "--nocapture", "--test-threads=1"])
+            .env(DIRECTORY, directory)
+            .env(FIRST, first.to_string())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("the child starts"),
+    );
+    let output = BufReader::new(child.0.stdout.take().expect("a pipe"));
+    let reader = std::thread::spawn(move || {
+        let lines = output.lines().map_while(Result::ok);
+        lines.filter_map(|line| line.strip_prefix("stored ")?.parse().ok()).collect()
+    });
+    std::thread::sleep(after);
+    drop(child);
+    reader.join().expect("the reader ends with the pipe")
+}
+
+#[tokio::test]
+async fn whatever_was_acknowledged_is_there_once_after_a_kill() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut random = rand::rngs::StdRng::seed_from_u64(20_261);
+    let mut acknowledged: Vec<u64> = Vec::new();
+    let mut merged = false;
+    for round in 0..ROUNDS {
+        let after = Duration::from_millis(random.random_range(150..900));
+        // Numbers of each round are far above those of the one before.
+        let stored = run_and_kill(directory.path(), round * 1_000_000, after);
+        println!("round {round}: killed after {after:?}, {} batches acknowledged", stored.len());
+        acknowledged.extend(stored);
+
+        let store = open(in_memory(directory.path())).await;
+        let found = numbers(&everything(&*store).await);
+        let mut once = found.clone();
+        once.dedup();
+        assert_eq!(found.len(), once.len(), "round {round}: rows are there twice");
+        let missing = acknowledged
+            .iter()
+            .flat_map(|n| n * ROWS..(n + 1) * ROWS)
+            .find(|n| found.binary_search(n).is_err());
+        assert_eq!(missing, None, "round {round}: an acknowledged row is lost");
+        // A batch is there whole or not at all.
+        assert_eq!(found.len() as u64 % ROWS, 0, "round {round}");
+        let status = store.status();
+        merged |= status.files > 0 && status.recent_rows > 0;
+        let broken = status.counters.iter().find(|(name, _)| name == "files_broken_set_aside");
+        assert_eq!(broken, None, "round {round}");
+    }
+    assert!(acknowledged.len() > 100, "the rounds were too short: {}", acknowledged.len());
+    assert!(merged, "no kill met a store with both files and a log");
+}

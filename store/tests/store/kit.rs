@@ -1,0 +1,353 @@
+//! The contract, as tests that any store must pass. A store that moves rows
+//! about by itself is tested with its rows in every place.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use spanwise_model::schema::{column, span_schema};
+use spanwise_model::{Evidence, Status};
+use spanwise_store::{
+    Appended, AttributeMatch, Key, Predicate, Query, SqlLimits, Store, StoreError, TimeRange,
+};
+
+use super::support::{
+    BEGIN_UNIX_NANO, SECOND_NANO, append, assemble, batch, everything, in_files, in_memory,
+    numbers, open, origin, span, span_id, spans, trace_id, until_in_files,
+};
+
+/// Where the rows are when they are looked for.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Memory,
+    Files,
+}
+
+async fn store_in(place: Place, directory: &Path) -> Arc<dyn Store> {
+    match place {
+        Place::Memory => open(in_memory(directory)).await,
+        Place::Files => open(in_files(directory)).await,
+    }
+}
+
+async fn settle(place: Place, store: &dyn Store) {
+    if place == Place::Files {
+        until_in_files(store).await;
+    }
+}
+
+macro_rules! contract {
+    ($($test:ident),+ $(,)?) => {
+        mod in_memory {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(super::Place::Memory).await;
+            })+
+        }
+        mod in_files {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(super::Place::Files).await;
+            })+
+        }
+    };
+}
+
+contract!(
+    rows_come_back_whole,
+    rows_are_found_by_every_key,
+    rows_are_found_by_predicate,
+    the_newest_come_first_and_no_more_than_asked,
+    a_batch_that_comes_twice_is_stored_once,
+    assembly_is_seen_at_once_and_stays,
+    a_restart_keeps_everything,
+    old_rows_are_dropped,
+    a_foreign_schema_is_refused,
+    statements_see_every_row,
+);
+
+async fn rows_come_back_whole(place: Place) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store_in(place, directory.path()).await;
+    append(&*store, 0..30).await;
+    append(&*store, 30..31).await;
+    append(&*store, []).await;
+    settle(place, &*store).await;
+    let wanted: Vec<_> = (0..31).map(span).collect();
+    assert_eq!(spans(&everything(&*store).await), wanted);
+}
+
+async fn by_keys(store: &dyn Store, keys: &[Key]) -> Vec<u64> {
+    numbers(&store.find_by_keys(keys, TimeRange::ALL).await.expect("found"))
+}
+
+async fn rows_are_found_by_every_key(place: Place) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store_in(place, directory.path()).await;
+    let first = append(&*store, 0..40).await;
+    let all: Vec<u64> = (0..40).collect();
+    assemble(&*store, first, &all, trace_id(1000)).await;
+    settle(place, &*store).await;
+    append(&*store, 40..80).await;
+    settle(place, &*store).await;
+
+    let hop = |n: u64| Key::TcpSequences(u32::MAX - n as u32, n as u32);
+    assert_eq!(by_keys(&*store, &[Key::Span(span_id(7))]).await, [7]);
+    assert_eq!(by_keys(&*store, &[Key::Trace(trace_id(11))]).await, [45, 47]);
+    assert_eq!(by_keys(&*store, &[Key::Fragment(u64::MAX - 4)]).await, [4]);
+    assert_eq!(by_keys(&*store, &[hop(66)]).await, [66]);
+    assert_eq!(by_keys(&*store, &[Key::XRequestId("request-44".to_owned())]).await, [44]);
+    if place == Place::Memory {
+        assert_eq!(by_keys(&*store, &[Key::AssembledTrace(trace_id(1000))]).await, all);
+    }
+    let several = [Key::Span(span_id(2)), hop(2), Key::Trace(trace_id(0)), Key::Span(span_id(79))];
+    assert_eq!(by_keys(&*store, &several).await, [1, 2, 3, 79]);
+    // One number of a hop is not enough, nor are those of two hops.
+    assert_eq!(by_keys(&*store, &[Key::TcpSequences(u32::MAX - 2, 4)]).await, [0u64; 0]);
+    let crossed = [Key::TcpSequences(u32::MAX - 2, 4), Key::TcpSequences(u32::MAX - 4, 2)];
+    assert_eq!(by_keys(&*store, &crossed).await, [0u64; 0]);
+    assert_eq!(by_keys(&*store, &[Key::Span(span_id(5000))]).await, [0u64; 0]);
+    assert_eq!(by_keys(&*store, &[]).await, [0u64; 0]);
+
+    let at = |n: i64| BEGIN_UNIX_NANO + n * SECOND_NANO;
+    let range = TimeRange { from_unix_nano: at(45), to_unix_nano: at(47) };
+    let found = store.find_by_keys(&[Key::Trace(trace_id(11))], range).await.expect("found");
+    assert_eq!(numbers(&found), [45], "the end is not in the range");
+    assert_eq!(spans(&found), [span(45)], "rows are whole");
+}
+
+fn query(predicate: Predicate) -> Query {
+    Query { predicate, time: TimeRange::ALL, columns: Vec::new(), limit: 1000 }
+}
+
+async fn rows_are_found_by_predicate(place: Place) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store_in(place, directory.path()).await;
+    for first in (0..60).step_by(20) {
+        append(&*store, first..first + 20).await;
+        settle(place, &*store).await;
+    }
+    let check = async |predicate: Predicate, wanted: &dyn Fn(u64) -> bool| {
+        let found = store.find(&query(predicate.clone())).await.expect("found");
+        let wanted: Vec<u64> = (0..60).filter(|n| wanted(*n)).collect();
+        assert_eq!(numbers(&found), wanted, "{predicate:?}");
+    };
+    let any = Predicate::default;
+    check(any(), &|_| true).await;
+    check(Predicate { service: Some("cart".into()), ..any() }, &|n| n % 3 == 0).await;
+    check(Predicate { service: Some("nobody".into()), ..any() }, &|_| false).await;
+    check(Predicate { operation: Some("GET /4".into()), ..any() }, &|n| n % 5 == 4).await;
+    check(Predicate { min_duration_nano: Some(30_000), ..any() }, &|n| n >= 30).await;
+    check(Predicate { max_duration_nano: Some(9_000), ..any() }, &|n| n <= 9).await;
+    check(Predicate { status: Some(Status::Error), ..any() }, &|n| n % 3 == 2).await;
+    check(Predicate { status: Some(Status::Ok), ..any() }, &|n| n % 3 != 2).await;
+    let has = |key: &str, value: &str| AttributeMatch { key: key.into(), value: value.into() };
+    let attributes = vec![has("http.route", "/pay"), has("cached", "true")];
+    check(Predicate { attributes, ..any() }, &|n| n % 2 == 1).await;
+    let attributes = vec![has("n", "17")];
+    check(Predicate { attributes, ..any() }, &|n| n == 17).await;
+    let attributes = vec![has("absent", "")];
+    check(Predicate { attributes, ..any() }, &|_| false).await;
+    check(Predicate { assembled: true, ..any() }, &|_| false).await;
+    check(Predicate { root: true, ..any() }, &|_| true).await;
+    check(
+        Predicate {
+            service: Some("stock".into()),
+            status: Some(Status::Error),
+            min_duration_nano: Some(20_000),
+            max_duration_nano: Some(40_000),
+            ..any()
+        },
+        &|n| n % 3 == 2 && (20..=40).contains(&n),
+    )
+    .await;
+}
+
+async fn the_newest_come_first_and_no_more_than_asked(place: Place) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store_in(place, directory.path()).await;
+    // Rows of different batches lie between one another in time.
+    for first in 0..5 {
+        append(&*store, (first..100).step_by(5)).await;
+        settle(place, &*store).await;
+    }
+    for limit in [0, 1, 7, 99, 100, 500] {
+        let asked = Query {
+            columns: vec![column::SPAN_ID, column::SERVICE],
+            limit,
+            ..query(Predicate::default())
+        };
+        let found = store.find(&asked).await.expect("found");
+        let starts: Vec<i64> = found
+            .iter()
+            .flat_map(|batch| {
+                let starts = batch.column_by_name(column::START_UNIX_NANO).expect("the start");
+                starts.as_primitive::<Int64Type>().values().to_vec()
+            })
+            .collect();
+        let wanted: Vec<i64> =
+            (0..100).rev().take(limit).map(|n| BEGIN_UNIX_NANO + n * SECOND_NANO).collect();
+        assert_eq!(starts, wanted, "limit {limit}");
+        assert!(found.iter().all(|batch| batch.num_columns() == 3));
+    }
+    let at = |n: i64| BEGIN_UNIX_NANO + n * SECOND_NANO;
+    let time = TimeRange { from_unix_nano: at(10), to_unix_nano: at(20) };
+    let found =
+        store.find(&Query { time, limit: 5, ..query(Predicate::default()) }).await.expect("found");
+    assert_eq!(numbers(&found), [15, 16, 17, 18, 19]);
+}
+
+async fn a_batch_that_comes_twice_is_stored_once(place: Place) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store_in(place, directory.path()).await;
+    let send = async |store: &dyn Store, n: u64| {
+        store.append(batch([n]), origin(1, n)).await.expect("taken")
+    };
+    assert!(matches!(send(&*store, 5).await, Appended::Stored { .. }));
+    assert_eq!(send(&*store, 5).await, Appended::Duplicate);
+    // An earlier one that was refused before comes later, and is no duplicate.
+    assert!(matches!(send(&*store, 3).await, Appended::Stored { .. }));
+    assert_eq!(send(&*store, 3).await, Appended::Duplicate);
+    let other = store.append(batch([100]), origin(2, 5)).await.expect("taken");
+    assert!(matches!(other, Appended::Stored { .. }), "another sender's");
+    // Two at the same time, as after a reconnection.
+    let (one, two) = tokio::join!(send(&*store, 9), send(&*store, 9));
+    let duplicates = [one, two].iter().filter(|a| **a == Appended::Duplicate).count();
+    assert_eq!(duplicates, 1);
+    settle(place, &*store).await;
+    drop(store);
+    let store = store_in(place, directory.path()).await;
+    for n in [3, 5, 9] {
+        assert_eq!(send(&*store, n).await, Appended::Duplicate, "after a restart");
+    }
+    assert!(matches!(send(&*store, 4).await, Appended::Stored { .. }));
+    settle(place, &*store).await;
+    assert_eq!(numbers(&everything(&*store).await), [3, 4, 5, 9, 100]);
+}
+
+async fn assembly_is_seen_at_once_and_stays(place: Place) {
+    if place == Place::Files {
+        return assembly_reaches_files().await;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store_in(place, directory.path()).await;
+    let number = append(&*store, 0..4).await;
+    assert_eq!(store.unsettled().len(), 1);
+    assemble(&*store, number, &[0, 1, 2, 3], trace_id(7)).await;
+    assert!(store.unsettled().is_empty());
+    let found = by_keys(&*store, &[Key::AssembledTrace(trace_id(7))]).await;
+    assert_eq!(found, [0, 1, 2, 3]);
+    let roots = Predicate { assembled: true, root: true, ..Predicate::default() };
+    let roots = store.find(&query(roots)).await.expect("found");
+    assert_eq!(numbers(&roots), [0]);
+    // A later result takes the place of an earlier one.
+    assemble(&*store, number, &[0, 1], trace_id(8)).await;
+    assert_eq!(by_keys(&*store, &[Key::AssembledTrace(trace_id(7))]).await, [2, 3]);
+    assert_eq!(by_keys(&*store, &[Key::AssembledTrace(trace_id(8))]).await, [0, 1]);
+    // What the sender said of rows that assembly has not reached stays.
+    let number = append(&*store, 10..14).await;
+    assemble(&*store, number, &[10], trace_id(9)).await;
+    let rest = spans(&store.find_by_keys(&[Key::Span(span_id(12))], TimeRange::ALL).await.unwrap());
+    assert_eq!(rest, [span(12)]);
+    assert_eq!(rest[0].evidence, Some(Evidence::Thread));
+}
+
+async fn assembly_reaches_files() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(in_memory(directory.path())).await;
+    for (first, trace) in [(0, 7), (4, 8)] {
+        let number = append(&*store, first..first + 4).await;
+        let all: Vec<u64> = (first..first + 4).collect();
+        assemble(&*store, number, &all, trace_id(trace)).await;
+    }
+    store.close().await.expect("closed");
+    assert_eq!(store.status().recent_rows, 0, "what is assembled is in a file");
+    let store = store_in(Place::Files, directory.path()).await;
+    assert_eq!(by_keys(&*store, &[Key::AssembledTrace(trace_id(8))]).await, [4, 5, 6, 7]);
+    let found = store.find_by_keys(&[Key::Span(span_id(5))], TimeRange::ALL).await.unwrap();
+    let found = &spans(&found)[0];
+    assert_eq!(found.assembled_trace_id, Some(trace_id(8)));
+    assert_eq!(found.assembled_parent, Some(span_id(4)));
+    assert_eq!(found.evidence, Some(Evidence::TcpSequence));
+    assert_eq!(found.confidence, Some(1.0));
+    let roots = Predicate { assembled: true, root: true, ..Predicate::default() };
+    assert_eq!(numbers(&store.find(&query(roots)).await.unwrap()), [0, 4]);
+}
+
+async fn a_restart_keeps_everything(place: Place) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut stored = 0;
+    for round in 0..4 {
+        let store = store_in(place, directory.path()).await;
+        assert_eq!(numbers(&everything(&*store).await), (0..stored).collect::<Vec<_>>());
+        append(&*store, stored..stored + 10).await;
+        settle(place, &*store).await;
+        append(&*store, stored + 10..stored + 15).await;
+        stored += 15;
+        if round % 2 == 0 {
+            store.close().await.expect("closed");
+            let refused = store.append(batch([1]), None).await.expect_err("closed");
+            assert!(matches!(refused, StoreError::Full { .. }), "{refused}");
+        }
+    }
+    let store = store_in(place, directory.path()).await;
+    let waiting: usize = store.unsettled().iter().map(|waiting| waiting.rows.num_rows()).sum();
+    assert_eq!(waiting as u64, store.status().recent_rows);
+    assert_eq!(spans(&everything(&*store).await), (0..stored).map(span).collect::<Vec<_>>());
+}
+
+async fn old_rows_are_dropped(place: Place) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store_in(place, directory.path()).await;
+    for first in [0, 10, 20] {
+        append(&*store, first..first + 10).await;
+        settle(place, &*store).await;
+    }
+    store.drop_before(BEGIN_UNIX_NANO + 15 * SECOND_NANO).await.expect("dropped");
+    let left = numbers(&everything(&*store).await);
+    // Only what started before may go, and only in whole files.
+    assert!(left.ends_with(&(15..30).collect::<Vec<_>>()), "{left:?}");
+    if place == Place::Files {
+        assert_eq!(left, (10..30).collect::<Vec<_>>());
+    }
+    drop(store);
+    let store = store_in(place, directory.path()).await;
+    assert_eq!(numbers(&everything(&*store).await), left, "after a restart");
+}
+
+async fn a_foreign_schema_is_refused(place: Place) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store_in(place, directory.path()).await;
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let foreign = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(vec![1]))]).unwrap();
+    let error = store.append(foreign, None).await.expect_err("refused");
+    assert!(matches!(error, StoreError::Invalid(_)), "{error}");
+    assert_eq!(store.status().recent_rows, 0);
+}
+
+async fn statements_see_every_row(place: Place) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store_in(place, directory.path()).await;
+    append(&*store, 0..30).await;
+    settle(place, &*store).await;
+    append(&*store, 30..60).await;
+    settle(place, &*store).await;
+    let limits = SqlLimits {
+        timeout: std::time::Duration::from_secs(30),
+        rows: 100,
+        memory_bytes: 64 << 20,
+    };
+    let answer = store
+        .sql("SELECT service, count(*) AS n FROM spans GROUP BY service ORDER BY service", limits)
+        .await
+        .expect("answered");
+    let counts: Vec<i64> = answer
+        .iter()
+        .flat_map(|batch| batch.column(1).as_primitive::<Int64Type>().values().to_vec())
+        .collect();
+    assert_eq!(counts, [20, 20, 20]);
+    let answer = store.sql("SELECT * FROM spans WHERE status = 'error'", limits).await.unwrap();
+    assert_eq!(answer[0].schema().fields(), span_schema().fields());
+    assert_eq!(numbers(&answer), (0..60).filter(|n| n % 3 == 2).collect::<Vec<_>>());
+}
