@@ -50,6 +50,7 @@ test: build unit e2e browser ## Everything that must hold
 unit: setup web/node_modules/.package-lock.json ## Unit, property, contract and recorded-stream tests
 	$(CARGO) test --workspace --locked
 	cd web && npm test
+	python3 tests/e2e/compare_test.py
 
 e2e: build ## The shop under the tracer against its own ground truth; bad input
 	python3 demo/shop.py install

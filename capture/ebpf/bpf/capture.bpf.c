@@ -36,7 +36,7 @@ const volatile __u32 max_payload = MAX_PAYLOAD;
 
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
-    __uint(max_entries, 16 << 20);
+    __uint(max_entries, 8 << 20);
 } events SEC(".maps");
 
 /* Processes that are never traced: the agent's own, and its server's. */

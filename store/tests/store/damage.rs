@@ -7,8 +7,8 @@ use spanwise_model::SpanId;
 use spanwise_store::{Key, SqlLimits, Store, StoreError, TimeRange};
 
 use super::support::{
-    append, batch, counter, everything, files, in_files, in_memory, numbers, open, origin, span_id,
-    until_in_files,
+    abandon, append, batch, counter, everything, files, in_files, in_memory, numbers, open, origin,
+    span_id, until_in_files,
 };
 
 /// A store's log with three batches of ten rows, left as by a kill.
@@ -17,7 +17,7 @@ async fn log_of_three(directory: &Path) -> std::path::PathBuf {
     for n in 0..3u64 {
         store.append(batch(n * 10..n * 10 + 10), origin(1, n)).await.expect("stored");
     }
-    drop(store);
+    abandon(store).await;
     files(&directory.join("wal"), ".log").pop().expect("a segment")
 }
 
@@ -35,7 +35,7 @@ async fn a_torn_tail_costs_only_the_last_batch() {
     assert!(warnings.contains("left out"), "{warnings}");
     // Its sender, who had no answer, sends it again.
     store.append(batch(20..30), origin(1, 2)).await.expect("stored");
-    drop(store);
+    abandon(store).await;
     let store = open(in_memory(directory.path())).await;
     assert_eq!(numbers(&everything(&*store).await), (0..30).collect::<Vec<_>>());
 }
@@ -65,7 +65,7 @@ async fn a_log_of_noise_is_no_reason_not_to_start() {
     assert!(numbers(&everything(&*store).await).is_empty());
     assert_eq!(counter(&*store, "log_bytes_damaged"), 5000);
     append(&*store, 0..5).await;
-    drop(store);
+    abandon(store).await;
     let store = open(in_memory(directory.path())).await;
     assert_eq!(numbers(&everything(&*store).await), (0..5).collect::<Vec<_>>());
 }
@@ -101,7 +101,7 @@ async fn truncated_and_foreign_files_are_set_aside_at_the_start() {
     assert!(store.status().warnings[0].contains(".broken"));
     let broken = files(&directory.path().join("spans"), ".parquet.broken");
     assert_eq!(broken.len(), 3);
-    drop(store);
+    abandon(store).await;
     // The next start has nothing to complain of.
     let store = open(in_memory(directory.path())).await;
     assert_eq!(counter(&*store, "files_broken_set_aside"), 0);
@@ -172,6 +172,7 @@ async fn random_damage_to_a_file_panics_nothing() {
         let found = store.find_by_keys(&keys, TimeRange::ALL).await.expect("found");
         assert_eq!(rest_of(ids(&found)), wanted, "round {round}");
         assert_eq!(rest_of(ids(&everything(&*store).await)), wanted, "round {round}");
+        abandon(store).await;
     }
 }
 

@@ -8,7 +8,8 @@ use spanwise_store::embedded::EmbeddedConfig;
 use spanwise_store::{Key, Store, StoreError, TimeRange};
 
 use super::support::{
-    append, batch, counter, everything, in_memory, numbers, open, origin, span_id, until_in_files,
+    abandon, append, batch, counter, everything, in_memory, numbers, open, origin, span_id,
+    until_in_files,
 };
 
 /// A file system of this many KiB, gone when dropped.
@@ -87,7 +88,7 @@ async fn check_full_disk(config: EmbeddedConfig, ballast: &Path) {
     let again = store.append(batch(taken..taken + 50), origin(1, taken / 50)).await;
     assert!(again.is_ok(), "{again:?}");
     assert!(!store.status().warnings.iter().any(|warning| warning.contains("are refused")));
-    drop(store);
+    abandon(store).await;
     // And a restart finds what was acknowledged, once, and nothing else.
     let store = open(EmbeddedConfig { directory, ..config }).await;
     assert_eq!(numbers(&everything(&*store).await), (0..taken + 50).collect::<Vec<_>>());
@@ -118,7 +119,7 @@ async fn a_store_opens_on_a_full_disk_and_serves_what_it_has() {
     let config = in_memory(&disk.path().join("data"));
     let store = open(config.clone()).await;
     append(&*store, 0..20).await;
-    drop(store);
+    abandon(store).await;
     let ballast = disk.path().join("ballast");
     fill(&ballast);
     let store = open(config).await;
@@ -150,7 +151,7 @@ async fn rows_that_cannot_become_a_file_stay_in_the_log() {
     until_in_files(&*store).await;
     assert_eq!(store.status().warnings, Vec::<String>::new());
     assert_eq!(numbers(&everything(&*store).await), (0..200).collect::<Vec<_>>());
-    drop(store);
+    abandon(store).await;
     let store = open(config).await;
     assert_eq!(numbers(&everything(&*store).await), (0..200).collect::<Vec<_>>());
 }

@@ -8,8 +8,8 @@ use spanwise_store::embedded::EmbeddedConfig;
 use spanwise_store::{Key, Store, TimeRange};
 
 use super::support::{
-    append, assemble, counter, everything, files, in_files, in_memory, numbers, open, span_id,
-    trace_id, until, until_in_files,
+    abandon, append, assemble, counter, everything, files, in_files, in_memory, numbers, open,
+    span_id, trace_id, until, until_in_files,
 };
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn small_files_are_merged_and_nothing_is_lost_or_doubled() {
     until("the parts to go", || files(&spans, ".parquet").len() == 1).await;
     // A crash between the new file and the end of its parts leaves both.
     let merged = files(&spans, ".parquet").pop().expect("a file");
-    drop(store);
+    abandon(store).await;
     std::fs::copy(&merged, spans.join("000000000003-000000000003.parquet")).expect("copied");
     std::fs::write(spans.join("000000000009-000000000009.parquet.tmp"), b"half").expect("written");
     let store = open(in_memory(directory.path())).await;
@@ -96,7 +96,7 @@ async fn the_oldest_go_first_where_bytes_are_bounded() {
         until_in_files(&*store).await;
     }
     let bytes = store.status().file_bytes;
-    drop(store);
+    abandon(store).await;
     let config = EmbeddedConfig { retain_bytes: Some(bytes * 3 / 5), ..in_files(directory.path()) };
     let store = open(config).await;
     until("old files to go", || store.status().file_bytes <= bytes * 3 / 5).await;

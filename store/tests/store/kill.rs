@@ -10,12 +10,14 @@ use rand::{Rng, SeedableRng};
 use spanwise_store::Store;
 use spanwise_store::embedded::EmbeddedConfig;
 
-use super::support::{append, assemble, batch, everything, in_memory, numbers, open, origin};
+use super::support::{
+    abandon, append, assemble, batch, everything, in_memory, numbers, open, origin,
+};
 
 const DIRECTORY: &str = "SPANWISE_TEST_KILLED_DIRECTORY";
 const FIRST: &str = "SPANWISE_TEST_KILLED_FIRST";
-const ROUNDS: u64 = 12;
-const ROWS: u64 = 20;
+const ROUNDS: u64 = 10;
+const ROWS: u64 = 5;
 const SENDERS: u64 = 4;
 
 fn busy(directory: &Path) -> EmbeddedConfig {
@@ -66,8 +68,9 @@ impl Drop for Killed {
     }
 }
 
-/// Runs the child for a while and kills it; what it acknowledged.
-fn run_and_kill(directory: &Path, first: u64, after: Duration) -> Vec<u64> {
+/// Runs the child until it has acknowledged so many batches, and kills it; what
+/// it acknowledged.
+fn run_and_kill(directory: &Path, first: u64, batches: usize) -> Vec<u64> {
     let mut child = Killed(
         Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "kill::child", "--ignored", "--nocapture", "--test-threads=1"])
@@ -79,13 +82,16 @@ fn run_and_kill(directory: &Path, first: u64, after: Duration) -> Vec<u64> {
             .expect("the child starts"),
     );
     let output = BufReader::new(child.0.stdout.take().expect("a pipe"));
-    let reader = std::thread::spawn(move || {
-        let lines = output.lines().map_while(Result::ok);
-        lines.filter_map(|line| line.strip_prefix("stored ")?.parse().ok()).collect()
-    });
-    std::thread::sleep(after);
-    drop(child);
-    reader.join().expect("the reader ends with the pipe")
+    let mut stored = Vec::new();
+    let mut child = Some(child);
+    // What it said until its end counts, also what was in the pipe at the kill.
+    for line in output.lines().map_while(Result::ok) {
+        stored.extend(line.strip_prefix("stored ").and_then(|n| n.parse::<u64>().ok()));
+        if stored.len() >= batches {
+            child.take();
+        }
+    }
+    stored
 }
 
 #[tokio::test]
@@ -93,12 +99,13 @@ async fn whatever_was_acknowledged_is_there_once_after_a_kill() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut random = rand::rngs::StdRng::seed_from_u64(20_261);
     let mut acknowledged: Vec<u64> = Vec::new();
-    let mut merged = false;
+    let mut both = false;
     for round in 0..ROUNDS {
-        let after = Duration::from_millis(random.random_range(150..900));
+        let batches = random.random_range(1..400);
         // Numbers of each round are far above those of the one before.
-        let stored = run_and_kill(directory.path(), round * 1_000_000, after);
-        println!("round {round}: killed after {after:?}, {} batches acknowledged", stored.len());
+        let stored = run_and_kill(directory.path(), round * 1_000_000, batches);
+        println!("round {round}: killed after {} acknowledged batches", stored.len());
+        assert!(stored.len() >= batches, "round {round}: the child ended by itself");
         acknowledged.extend(stored);
 
         let store = open(in_memory(directory.path())).await;
@@ -114,10 +121,11 @@ async fn whatever_was_acknowledged_is_there_once_after_a_kill() {
         // A batch is there whole or not at all.
         assert_eq!(found.len() as u64 % ROWS, 0, "round {round}");
         let status = store.status();
-        merged |= status.files > 0 && status.recent_rows > 0;
+        println!("    {} files, {} rows in the log", status.files, status.recent_rows);
+        both |= status.files > 0 && status.recent_rows > 0;
         let broken = status.counters.iter().find(|(name, _)| name == "files_broken_set_aside");
         assert_eq!(broken, None, "round {round}");
+        abandon(store).await;
     }
-    assert!(acknowledged.len() > 100, "the rounds were too short: {}", acknowledged.len());
-    assert!(merged, "no kill met a store with both files and a log");
+    assert!(both, "no kill met a store with both files and a log");
 }

@@ -13,8 +13,8 @@ use spanwise_store::{
 };
 
 use super::support::{
-    BEGIN_UNIX_NANO, SECOND_NANO, append, assemble, batch, everything, in_files, in_memory,
-    numbers, open, origin, span, span_id, spans, trace_id, until_in_files,
+    BEGIN_UNIX_NANO, SECOND_NANO, abandon, append, assemble, batch, everything, in_files,
+    in_memory, numbers, open, origin, span, span_id, spans, trace_id, until_in_files,
 };
 
 /// Where the rows are when they are looked for.
@@ -216,7 +216,7 @@ async fn a_batch_that_comes_twice_is_stored_once(place: Place) {
     let duplicates = [one, two].iter().filter(|a| **a == Appended::Duplicate).count();
     assert_eq!(duplicates, 1);
     settle(place, &*store).await;
-    drop(store);
+    abandon(store).await;
     let store = store_in(place, directory.path()).await;
     for n in [3, 5, 9] {
         assert_eq!(send(&*store, n).await, Appended::Duplicate, "after a restart");
@@ -290,6 +290,7 @@ async fn a_restart_keeps_everything(place: Place) {
             let refused = store.append(batch([1]), None).await.expect_err("closed");
             assert!(matches!(refused, StoreError::Full { .. }), "{refused}");
         }
+        abandon(store).await;
     }
     let store = store_in(place, directory.path()).await;
     let waiting: usize = store.unsettled().iter().map(|waiting| waiting.rows.num_rows()).sum();
@@ -311,7 +312,7 @@ async fn old_rows_are_dropped(place: Place) {
     if place == Place::Files {
         assert_eq!(left, (10..30).collect::<Vec<_>>());
     }
-    drop(store);
+    abandon(store).await;
     let store = store_in(place, directory.path()).await;
     assert_eq!(numbers(&everything(&*store).await), left, "after a restart");
 }

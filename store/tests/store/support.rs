@@ -180,6 +180,14 @@ pub(crate) async fn open(config: EmbeddedConfig) -> Arc<EmbeddedStore> {
     EmbeddedStore::open(config).await.expect("the store opens")
 }
 
+/// Leaves a store without closing it, as a kill does, once what it is doing by
+/// itself has ended.
+pub(crate) async fn abandon<S: ?Sized>(store: Arc<S>) {
+    let left = Arc::downgrade(&store);
+    drop(store);
+    until("the store to go", || left.strong_count() == 0).await;
+}
+
 /// Waits until something holds.
 pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
     let begin = Instant::now();

@@ -32,7 +32,7 @@ impl Default for KernelConfig {
     fn default() -> Self {
         Self {
             hook: HookChoice::Auto,
-            ring_bytes: 16 << 20,
+            ring_bytes: 8 << 20,
             payload_bytes: 1024,
             ignored_processes: Vec::new(),
         }
