@@ -20,11 +20,14 @@ web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && npm ci --no-audit --no-fund
 	@touch $@
 
-web/dist/index.html: web/node_modules/.package-lock.json $(shell find web/src web/index.html web/vite.config.ts web/public -type f 2>/dev/null)
+# A stamp and not web/dist/index.html, which the build of the crate puts there
+# as a placeholder where the UI has not been built.
+UI := web/node_modules/.ui-built
+$(UI): web/node_modules/.package-lock.json $(shell find web/src web/index.html web/vite.config.ts web/public -type f 2>/dev/null)
 	cd web && npm run build
 	@touch $@
 
-web: web/dist/index.html ## Build the UI
+web: $(UI) ## Build the UI
 
 build: setup web ## Build the program
 	$(CARGO) build --release --locked -p spanwise
