@@ -41,18 +41,33 @@ pub(super) struct SpanFile {
     doomed: AtomicBool,
 }
 
+/// Why a file is not served.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unserved {
+    /// What it holds makes no sense.
+    #[error("{0}")]
+    Broken(String),
+    /// It may be sound, but cannot be read here and now.
+    #[error("{0}")]
+    Unreadable(String),
+}
+
 impl SpanFile {
     /// Reads what the file says of itself.
-    pub(super) fn open(path: &Path) -> Result<Self, String> {
+    pub(super) fn open(path: &Path) -> Result<Self, Unserved> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let generations = generations_of(path).ok_or("its name is not a file of spans'")?;
-        let file = File::open(path).map_err(|error| error.to_string())?;
-        let bytes = file.metadata().map_err(|error| error.to_string())?.len();
+        let broken = |reason: &dyn std::fmt::Display| Unserved::Broken(reason.to_string());
+        let unreadable = |error: std::io::Error| Unserved::Unreadable(error.to_string());
+        let generations =
+            generations_of(path).ok_or_else(|| broken(&"its name is not that of such a file"))?;
+        let file = File::open(path).map_err(unreadable)?;
+        let bytes = file.metadata().map_err(unreadable)?.len();
         let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
-        let metadata =
-            ArrowReaderMetadata::load(&file, options).map_err(|error| error.to_string())?;
+        let metadata = ArrowReaderMetadata::load(&file, options).map_err(|error| broken(&error))?;
         if metadata.schema().fields() != span_schema().fields() {
-            return Err("its columns are not those of this version's spans".to_owned());
+            return Err(Unserved::Unreadable(
+                "its columns are not those of this version's spans".to_owned(),
+            ));
         }
         let group_starts: Vec<(i64, i64)> = start_statistics(&metadata);
         let least = group_starts.iter().map(|group| group.0).min().unwrap_or(i64::MAX);
@@ -135,6 +150,8 @@ pub(super) struct Found {
     pub(super) files: Vec<Arc<SpanFile>>,
     /// Those that were set aside because they could not be read, and why.
     pub(super) broken: Vec<(PathBuf, String)>,
+    /// Those that stay where they are and are not served, and why.
+    pub(super) unreadable: Vec<(PathBuf, String)>,
     /// The first generation that no file, sound or broken, was of.
     pub(super) next_generation: u64,
 }
@@ -143,7 +160,8 @@ pub(super) struct Found {
 /// renamed, leftovers of a crash are removed.
 pub(super) fn open(directory: &Path) -> Result<Found, StoreError> {
     let context = || format!("cannot read {}", directory.display());
-    let mut found = Found { files: Vec::new(), broken: Vec::new(), next_generation: 1 };
+    let mut found =
+        Found { files: Vec::new(), broken: Vec::new(), unreadable: Vec::new(), next_generation: 1 };
     for entry in fs::read_dir(directory).map_err(fault::io(context()))? {
         let path = entry.map_err(fault::io(context()))?.path();
         let Some((_, last)) = generations_of(&path) else { continue };
@@ -152,10 +170,11 @@ pub(super) fn open(directory: &Path) -> Result<Found, StoreError> {
             Some("tmp") => drop(fs::remove_file(&path)),
             Some("parquet") => match SpanFile::open(&path) {
                 Ok(file) => found.files.push(Arc::new(file)),
-                Err(reason) => {
+                Err(Unserved::Broken(reason)) => {
                     set_aside(&path);
                     found.broken.push((path, reason));
                 }
+                Err(Unserved::Unreadable(reason)) => found.unreadable.push((path, reason)),
             },
             _ => {}
         }

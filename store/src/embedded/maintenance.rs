@@ -224,6 +224,13 @@ impl EmbeddedStore {
         let mut any = false;
         for file in files {
             let part = Arc::clone(file);
+            if let Err(error) = std::fs::File::open(&file.path)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                // No word about the file: too many are open, say.
+                tracing::warn!("cannot open {}: {error}", file.path.display());
+                continue;
+            }
             let checked = blocking("checking a file", move || {
                 let context = format!("cannot read {}", part.path.display());
                 reader::read_all(&part).map(drop).map_err(fault::engine(context))

@@ -51,7 +51,7 @@ use files::SpanFile;
 use keys::KeySet;
 use maintenance::blocking;
 use reader::Blooms;
-use recent::batch_bytes;
+use recent::{batch_bytes, compact};
 use record::Record;
 use replay::Next;
 use state::State;
@@ -102,12 +102,22 @@ impl EmbeddedStore {
                 directory.display()
             )))?;
         }
+        File::open(&config.directory).and_then(|directory| directory.sync_all()).map_err(
+            fault::io(format!("cannot read the directory {}", config.directory.display())),
+        )?;
         let lock = lock(&config.directory)?;
         let mut state = State::new();
         let found = files::open(&spans)?;
         for (path, reason) in &found.broken {
             state.count("files_broken_set_aside", 1);
             state.warn(files::broken_warning(path, reason));
+        }
+        for (path, reason) in &found.unreadable {
+            state.count("files_unreadable", 1);
+            state.warn(format!(
+                "{} is left as it is, and its spans are missing from answers: {reason}",
+                path.display()
+            ));
         }
         for file in &found.files {
             state.origins.restore(&file.origins);
@@ -187,18 +197,21 @@ impl EmbeddedStore {
 struct StateTaker(Arc<Mutex<State>>);
 
 impl StateTaker {
-    fn arrived(state: &mut State, record: &Record) {
-        state.pending_bytes = state.pending_bytes.saturating_sub(batch_bytes(&record.rows));
-        if let Some(origin) = record.origin {
+    /// A batch is no longer on its way.
+    fn arrived(state: &mut State, bytes: u64, origin: Option<Origin>) {
+        state.pending_bytes = state.pending_bytes.saturating_sub(bytes);
+        if let Some(origin) = origin {
             state.pending.remove(&origin);
         }
     }
 }
 
 impl Taker for StateTaker {
-    fn durable(&self, record: Record, bytes: u64, generation: u64) {
+    fn durable(&self, mut record: Record, bytes: u64, generation: u64) {
+        let reserved = batch_bytes(&record.rows);
+        record.rows = compact(record.rows);
         let mut state = self.0.lock();
-        Self::arrived(&mut state, &record);
+        Self::arrived(&mut state, reserved, record.origin);
         if let Some(origin) = record.origin {
             state.origins.take(origin);
         }
@@ -208,7 +221,7 @@ impl Taker for StateTaker {
 
     fn refused(&self, record: &Record, error: &StoreError) {
         let mut state = self.0.lock();
-        Self::arrived(&mut state, record);
+        Self::arrived(&mut state, batch_bytes(&record.rows), record.origin);
         state.count("batches_refused_log_unwritten", 1);
         match error {
             StoreError::Full { reason, .. } => state.refused(reason),
@@ -256,7 +269,8 @@ impl Store for EmbeddedStore {
         let bytes = match record.encode() {
             Ok(bytes) => bytes,
             Err(error) => {
-                StateTaker::arrived(&mut self.state.lock(), &record);
+                let bytes = batch_bytes(&record.rows);
+                StateTaker::arrived(&mut self.state.lock(), bytes, origin);
                 return Err(fault::engine("cannot encode a batch for the log")(error));
             }
         };

@@ -21,6 +21,14 @@ use super::origins::{TakenRanges, ranges_of};
 use super::record::Record;
 use crate::contract::{Key, Origin, TimeRange, Unsettled};
 
+/// Batches of fewer rows are copied to memory of their own.
+const LARGE_BATCH_ROWS: usize = 1024;
+
+/// Keys that a row may have: one of each kind.
+const KEYS_PER_ROW: u64 = 6;
+/// Memory of one key in the index, with the room that its tables keep to grow.
+const INDEX_ENTRY_BYTES: u64 = 64;
+
 /// A batch as a reader sees it.
 #[derive(Debug)]
 pub(super) struct View {
@@ -105,11 +113,6 @@ impl Index {
             Some((entry.chunk, entry.row))
         })
     }
-
-    fn bytes(&self) -> u64 {
-        let head = size_of::<(u64, u32)>() + 1;
-        (self.entries.capacity() * size_of::<Entry>() + self.heads.capacity() * head) as u64
-    }
 }
 
 /// The rows of one segment of the log.
@@ -144,7 +147,9 @@ impl Generation {
 
     /// Memory that it takes.
     pub(super) fn bytes(&self) -> u64 {
-        self.chunk_bytes + self.index.bytes()
+        let expected = self.rows.saturating_mul(KEYS_PER_ROW);
+        let further = (self.index.entries.len() as u64).saturating_sub(expected);
+        self.chunk_bytes + further * INDEX_ENTRY_BYTES
     }
 }
 
@@ -357,13 +362,26 @@ fn append_id(
     }
 }
 
-/// Memory that a batch takes, with the assembled columns to come. Columns that
-/// were read from one buffer share it, so only their own part of it counts.
+/// Memory that a batch takes, with the assembled columns to come and its part
+/// of the index. Columns that were read from one buffer share it, so only their
+/// own part of it counts.
 pub(super) fn batch_bytes(batch: &RecordBatch) -> u64 {
     let columns = batch.columns().iter();
     let bytes: usize =
         columns.map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum();
-    let beside = batch.num_rows() * (size_of::<Option<Assembled>>() + 32);
+    let assembled = batch.num_rows() * (size_of::<Option<Assembled>>() + 32);
     // A batch of one row still has all its columns' arrays.
-    (bytes + beside + batch.num_columns() * 128) as u64
+    let arrays = batch.num_columns() * 256;
+    (bytes + assembled + arrays) as u64 + batch.num_rows() as u64 * KEYS_PER_ROW * INDEX_ENTRY_BYTES
+}
+
+/// A small batch on memory of its own size. What it came on is shared with much
+/// else, or was made for many more rows, and would be kept for a few of them.
+pub(super) fn compact(batch: RecordBatch) -> RecordBatch {
+    let rows = batch.num_rows();
+    if rows >= LARGE_BATCH_ROWS {
+        return batch;
+    }
+    let all = UInt32Array::from_iter_values(0..rows as u32);
+    take_record_batch(&batch, &all).unwrap_or(batch)
 }
