@@ -262,7 +262,8 @@ pub(super) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// The first run of files to merge, or none.
+/// The first run of files to merge, or none. Where a generation is missing, one
+/// of a broken file say, a run ends: a merged file would claim to hold it.
 fn small_neighbours(files: &[Arc<SpanFile>]) -> Vec<Arc<SpanFile>> {
     let mut run: Vec<Arc<SpanFile>> = Vec::new();
     let mut unpacked = 0;
@@ -273,8 +274,9 @@ fn small_neighbours(files: &[Arc<SpanFile>]) -> Vec<Arc<SpanFile>> {
             unpacked = 0;
             continue;
         }
-        if unpacked > MERGE_UNPACKED_BYTES {
-            if run.len() > 1 {
+        let follows = |last: &Arc<SpanFile>| last.generations.1 + 1 == file.generations.0;
+        if unpacked > MERGE_UNPACKED_BYTES || !run.last().is_none_or(follows) {
+            if run.len() > 1 && unpacked > MERGE_UNPACKED_BYTES {
                 return run;
             }
             run.clear();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use spanwise_model::SpanId;
 use spanwise_store::{Key, SqlLimits, Store, StoreError, TimeRange};
@@ -105,6 +106,34 @@ async fn truncated_and_foreign_files_are_set_aside_at_the_start() {
     // The next start has nothing to complain of.
     let store = open(in_memory(directory.path())).await;
     assert_eq!(counter(&*store, "files_broken_set_aside"), 0);
+}
+
+#[tokio::test]
+async fn a_file_of_another_version_is_left_where_it_is() {
+    use arrow::array::{Int64Array, RecordBatch};
+    let directory = tempfile::tempdir().expect("a directory");
+    three_files(directory.path()).await;
+    let other = directory.path().join("spans/000000000060-000000000060.parquet");
+    let columns = vec![("n", Arc::new(Int64Array::from(vec![1])) as arrow::array::ArrayRef)];
+    let rows = RecordBatch::try_from_iter(columns).expect("rows");
+    let file = fs::File::create(&other).expect("a file");
+    let mut writer =
+        parquet::arrow::ArrowWriter::try_new(file, rows.schema(), None).expect("a writer");
+    writer.write(&rows).expect("written");
+    writer.close().expect("closed");
+    let store = open(in_memory(directory.path())).await;
+    assert_eq!(numbers(&everything(&*store).await), (0..30).collect::<Vec<_>>());
+    assert_eq!(counter(&*store, "files_unreadable"), 1);
+    assert!(store.status().warnings[0].contains("not those of this version"));
+    assert!(other.exists());
+    // New files do not take its name.
+    append(&*store, 30..40).await;
+    abandon(store).await;
+    let store = open(in_files(directory.path())).await;
+    until_in_files(&*store).await;
+    assert_eq!(numbers(&everything(&*store).await), (0..40).collect::<Vec<_>>());
+    let newest = files(&directory.path().join("spans"), ".parquet").pop().expect("a file");
+    assert!(newest.ends_with("000000000061-000000000061.parquet"), "{}", newest.display());
 }
 
 #[derive(Clone, Copy, Debug)]

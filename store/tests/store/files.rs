@@ -71,6 +71,31 @@ async fn small_files_are_merged_and_nothing_is_lost_or_doubled() {
 }
 
 #[tokio::test]
+async fn files_are_not_merged_over_one_that_is_missing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(in_files(directory.path())).await;
+    for n in 0..4 {
+        append(&*store, n * 10..n * 10 + 10).await;
+        until_in_files(&*store).await;
+    }
+    abandon(store).await;
+    let spans = directory.path().join("spans");
+    let away = files(&spans, ".parquet")[2].clone();
+    let kept = away.with_extension("kept");
+    std::fs::rename(&away, &kept).expect("renamed");
+    let store = open(in_files(directory.path())).await;
+    for n in 4..12 {
+        append(&*store, n * 10..n * 10 + 10).await;
+        until_in_files(&*store).await;
+    }
+    until("a merged file", || counter(&*store, "files_merged") == 8).await;
+    abandon(store).await;
+    std::fs::rename(&kept, &away).expect("restored");
+    let store = open(in_files(directory.path())).await;
+    assert_eq!(numbers(&everything(&*store).await), (0..120).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn a_segment_whose_rows_are_in_a_file_is_done_with() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(in_memory(directory.path())).await;
