@@ -179,7 +179,8 @@ def main():
             arguments.rate, arguments.seconds, sample)
         agent_cpu = cpu_seconds(agent.pid) - before
         time.sleep(5)
-        counters = fetch(http, "/api/v1/status")["agent"]["counters"]
+        (told,) = fetch(http, "/api/v1/status")["agent"]["agents"]
+        counters = told["facts"]["counters"]
         ((seen,),) = query(
             http, "SELECT count(*) FROM spans WHERE capture = 'client-process' "
             f"AND server_port IN ({nginx_port}, {redis_port})")

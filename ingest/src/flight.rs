@@ -20,6 +20,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::counters;
 use crate::server::Shared;
+use crate::sink::Refused;
 
 /// Replies that may wait for a sender who does not read them.
 const WAITING_REPLIES: usize = 64;
@@ -249,14 +250,12 @@ impl PutStream {
                         });
                         Ok(Some(PutReply::Durable { sequence }))
                     }
-                    Err(refused) => {
+                    Err(Refused::Later { reason, retry_after }) => {
                         self.shared.counters.add(counters::FLIGHT_REFUSED, 1);
-                        Ok(Some(PutReply::Refused {
-                            sequence,
-                            retry_after: refused.retry_after,
-                            reason: refused.reason,
-                        }))
+                        Ok(Some(PutReply::Refused { sequence, retry_after, reason }))
                     }
+                    // The sender drops it, counts it, and goes on with the next.
+                    Err(Refused::TooLarge { reason }) => Err(Status::invalid_argument(reason)),
                 }
             }
         }

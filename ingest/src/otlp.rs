@@ -10,6 +10,7 @@ use crate::budget::Lease;
 use crate::counters;
 use crate::failure::Failure;
 use crate::server::Shared;
+use crate::sink::Refused;
 
 /// How a request's message is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,9 +67,9 @@ pub(crate) async fn take(
         if !lease.grow(batch.get_array_memory_size()) {
             return Err(Failure::NoMemory { retry_after: limits.retry_after });
         }
-        shared.sink.accept(batch, None).await.map_err(|refused| Failure::Refused {
-            reason: refused.reason,
-            retry_after: refused.retry_after,
+        shared.sink.accept(batch, None).await.map_err(|refused| match refused {
+            Refused::Later { reason, retry_after } => Failure::Refused { reason, retry_after },
+            Refused::TooLarge { reason } => Failure::TooLarge(reason),
         })?;
         shared.counters.add(counters::OTLP_SPANS, spans);
     }

@@ -14,16 +14,25 @@ pub trait Sink: Send + Sync + 'static {
     /// second time it is to be recognised, and taken without being kept twice.
     ///
     /// # Errors
-    /// [`Refused`] where there is no room; nothing of the batch is kept then.
+    /// [`Refused`]; nothing of the batch is kept then.
     async fn accept(&self, batch: RecordBatch, origin: Option<Origin>) -> Result<(), Refused>;
 }
 
-/// A batch was not taken; the sender shall come again.
+/// Why a batch was not taken, with the reason for the sender's log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}; retry in {retry_after:?}")]
-pub struct Refused {
-    /// What is full or broken, for the sender's log.
-    pub reason: String,
-    /// When it may be worth trying again.
-    pub retry_after: Duration,
+pub enum Refused {
+    /// Something is full or broken that may be well again later.
+    #[error("{reason}; retry in {retry_after:?}")]
+    Later {
+        /// What is full or broken.
+        reason: String,
+        /// When it may be worth trying again.
+        retry_after: Duration,
+    },
+    /// The batch is too large to be taken, now or later.
+    #[error("{reason}")]
+    TooLarge {
+        /// What it is too large for.
+        reason: String,
+    },
 }

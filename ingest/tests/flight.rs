@@ -234,6 +234,22 @@ async fn a_full_store_is_waited_for() {
     server.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_never_be_stored_does_not_hold_up_the_rest() {
+    let memory = Arc::new(Memory::default());
+    memory.most_rows.store(2, Ordering::SeqCst);
+    let server = Server::start(Arc::clone(&memory), Limits::default()).await;
+    let sender = sender(server.grpc);
+    for rows in [0..2, 2..5, 5..7] {
+        sender.send(&batch(rows));
+    }
+    until("the others arrive", || sender.counters().spans_acknowledged == 4).await;
+    assert_eq!(sender.counters().spans_dropped_rejected, 3);
+    assert_eq!(memory.operations(), [numbers(0..2), numbers(5..7)].concat());
+    sender.shutdown(Duration::from_secs(1)).await;
+    server.stop().await;
+}
+
 async fn put_raw(server: &Server, messages: Vec<FlightData>) -> tonic::Status {
     let address = format!("http://{}", server.grpc);
     let channel = tonic::transport::Endpoint::from_shared(address).unwrap().connect().await;

@@ -179,6 +179,19 @@ async fn a_bomb_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_can_never_be_stored_is_not_asked_for_again() {
+    let memory = Arc::new(Memory::default());
+    memory.most_rows.store(1, Ordering::SeqCst);
+    let server = Server::start(Arc::clone(&memory), Limits::default()).await;
+    let answer = post(&server, "/v1/traces", &[PROTOBUF], request(2).encode_to_vec()).await;
+    assert_eq!(answer.status, 413);
+    assert!(String::from_utf8_lossy(&answer.body).contains("more than 1 rows"));
+    assert!(!answer.headers.contains_key("retry-after"));
+    assert_eq!(post(&server, "/v1/traces", &[JSON], JSON_SPAN.into()).await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_full_store_says_when_to_come_again() {
     let memory = Arc::new(Memory::default());
     memory.full.store(true, Ordering::SeqCst);

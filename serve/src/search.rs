@@ -1,8 +1,9 @@
 //! `GET /api/v1/search`: traces that have a span like this.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
 use axum::extract::{Query as UrlQuery, State};
 use axum::response::Json;
 use serde_json::{Value, json};
@@ -75,18 +76,20 @@ pub(crate) async fn search(
     let Wanted { predicate, whole } = wanted(&parameters)?;
     // Some of the traces will not fit as a whole, so more are looked at.
     let candidates = if whole.is_anything() { limit } else { (limit * 10).min(MAX_CANDIDATES) };
-    let (ids, mut more) = newest_traces(&state, predicate, time, candidates).await?;
+    let (found, mut more) = newest_traces(&state, predicate, time, candidates).await?;
     let mut summaries = Vec::new();
+    let mut oldest_unix_nano = time.to_unix_nano;
     // In parts, so that not all candidates are read where the first ones do.
-    for ids in ids.chunks(limit) {
-        if summaries.len() > limit {
-            break;
+    'parts: for part in found.chunks(limit) {
+        for (candidate, summary) in part.iter().zip(summarise(&state, part, time).await?) {
+            if summaries.len() == limit {
+                more = true;
+                break 'parts;
+            }
+            oldest_unix_nano = candidate.start_unix_nano;
+            summaries.extend(summary.filter(|summary| whole.fits(summary)));
         }
-        let part = summarise(&state, ids, time).await?;
-        summaries.extend(part.into_iter().filter(|summary| whole.fits(summary)));
     }
-    more |= summaries.len() > limit;
-    summaries.truncate(limit);
     summaries.sort_by_key(|summary| std::cmp::Reverse(summary.start_unix_nano));
     Ok(Json(json!({
         "traces": summaries.iter().map(json::summary).collect::<Vec<_>>(),
@@ -94,21 +97,35 @@ pub(crate) async fn search(
             "start_unix_nano": time.from_unix_nano.to_string(),
             "end_unix_nano": time.to_unix_nano.to_string(),
         },
-        "more": more,
+        "older_end_unix_nano": more.then(|| older_end(oldest_unix_nano, time).to_string()),
     })))
 }
 
-/// The traces with these ids, summed up, in their order.
+/// The `end` with which the search goes on where this answer stops. The last
+/// row's company at the very same nanosecond is found again rather than lost,
+/// unless that would be the same search.
+fn older_end(oldest_unix_nano: i64, time: TimeRange) -> i64 {
+    let with_company = oldest_unix_nano.saturating_add(1);
+    if with_company < time.to_unix_nano { with_company } else { oldest_unix_nano }
+}
+
+/// A trace and the start of the row by which it was found.
+struct Candidate {
+    id: TraceId,
+    start_unix_nano: i64,
+}
+
+/// These traces summed up, in their order; none for one that is gone meanwhile.
 async fn summarise(
     state: &ApiState,
-    ids: &[TraceId],
+    candidates: &[Candidate],
     time: TimeRange,
-) -> Result<Vec<TraceSummary>, Problem> {
+) -> Result<Vec<Option<TraceSummary>>, Problem> {
     let around = TimeRange {
         from_unix_nano: time.from_unix_nano.saturating_sub(AROUND_NANO),
         to_unix_nano: time.to_unix_nano.saturating_add(AROUND_NANO),
     };
-    let keys: Vec<Key> = ids.iter().map(|id| Key::AssembledTrace(*id)).collect();
+    let keys: Vec<Key> = candidates.iter().map(|each| Key::AssembledTrace(each.id)).collect();
     let batches = state.store.find_by_keys(&keys, around).await?;
     let mut traces: HashMap<TraceId, Vec<Span>> = HashMap::new();
     for batch in batches {
@@ -119,8 +136,8 @@ async fn summarise(
             }
         }
     }
-    let found = ids.iter().filter_map(|id| traces.remove(id));
-    Ok(found.map(|spans| TraceSummary::of(&Trace::of(spans))).collect())
+    let found = candidates.iter().map(|each| traces.remove(&each.id));
+    Ok(found.map(|spans| spans.map(|spans| TraceSummary::of(&Trace::of(spans)))).collect())
 }
 
 /// Service, operation and attributes name a span, and durations and `error` are
@@ -167,13 +184,13 @@ fn wanted(parameters: &Parameters) -> Result<Wanted, Problem> {
     Ok(wanted)
 }
 
-/// Ids of the newest traces with a fitting row, and whether there are more.
+/// The newest traces with a fitting row, newest row first, and whether there are more.
 async fn newest_traces(
     state: &ApiState,
     predicate: Predicate,
     time: TimeRange,
     limit: usize,
-) -> Result<(Vec<TraceId>, bool), Problem> {
+) -> Result<(Vec<Candidate>, bool), Problem> {
     let mut rows = (limit * ROWS_PER_TRACE).min(MAX_ROWS);
     loop {
         let query = Query {
@@ -184,32 +201,37 @@ async fn newest_traces(
         };
         let batches = state.store.find(&query).await?;
         let found: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        let mut ids = distinct_ids(&batches);
+        let mut traces = distinct(&batches);
         // Fewer rows than asked for: there are no others.
-        if ids.len() > limit || found < rows || rows == MAX_ROWS {
-            let more = ids.len() > limit || found >= rows;
-            ids.truncate(limit);
-            return Ok((ids, more));
+        if traces.len() > limit || found < rows || rows == MAX_ROWS {
+            let more = traces.len() > limit || found >= rows;
+            traces.truncate(limit);
+            return Ok((traces, more));
         }
         rows = (rows * 4).min(MAX_ROWS);
     }
 }
 
-fn distinct_ids(batches: &[RecordBatch]) -> Vec<TraceId> {
-    let mut seen = std::collections::HashSet::new();
-    let mut ids = Vec::new();
+/// The traces of these rows, each by the first of its rows.
+fn distinct(batches: &[RecordBatch]) -> Vec<Candidate> {
+    let mut seen = HashSet::new();
+    let mut traces = Vec::new();
     for batch in batches {
-        let column = batch.column_by_name(column::ASSEMBLED_TRACE_ID);
-        let Some(column) = column.and_then(|column| column.as_fixed_size_binary_opt()) else {
+        let ids = batch.column_by_name(column::ASSEMBLED_TRACE_ID);
+        let starts = batch.column_by_name(column::START_UNIX_NANO);
+        let (Some(ids), Some(starts)) = (
+            ids.and_then(|column| column.as_fixed_size_binary_opt()),
+            starts.and_then(|column| column.as_primitive_opt::<Int64Type>()),
+        ) else {
             continue;
         };
-        for row in (0..column.len()).filter(|row| column.is_valid(*row)) {
-            if let Some(id) = TraceId::from_bytes(column.value(row))
+        for row in (0..ids.len()).filter(|row| ids.is_valid(*row)) {
+            if let Some(id) = TraceId::from_bytes(ids.value(row))
                 && seen.insert(id)
             {
-                ids.push(id);
+                traces.push(Candidate { id, start_unix_nano: starts.value(row) });
             }
         }
     }
-    ids
+    traces
 }

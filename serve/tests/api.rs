@@ -225,8 +225,37 @@ async fn search_by_everything() {
     assert_eq!((&trace["spans"], &trace["errors"]), (&json!(4), &json!(1)));
     assert_eq!(trace["protocols"], json!(["http", "postgresql"]));
     assert_eq!((&trace["uncertain_links"], &trace["complete"]), (&json!(1), &json!(true)));
-    assert_eq!(answer["more"], false);
-    assert_eq!(api.get("search?limit=1").await["more"], true);
+    assert_eq!(answer["older_end_unix_nano"], json!(null));
+}
+
+#[tokio::test]
+async fn a_search_goes_on_where_the_last_answer_stopped() {
+    let api = Api::empty().await;
+    let start = now() - 60_000 * MS;
+    for number in 1..=12u32 {
+        let mut spans =
+            request(u64::from(number) * 100, start + i64::from(number) * MS, 20, number % 4 == 0);
+        if number % 3 == 0 {
+            // Another host's clock: the trace begins before rows of older traces do.
+            spans[3].start_unix_nano -= 7 * MS;
+        }
+        api.add(&spans).await;
+    }
+    for (search, all) in
+        [("limit=1", 12), ("limit=2", 12), ("limit=5", 12), ("limit=2&status=ok", 9)]
+    {
+        let (mut found, mut end) = (std::collections::BTreeSet::new(), "now".to_owned());
+        for _ in 0..40 {
+            let answer = api.get(&format!("search?{search}&end={end}")).await;
+            let traces = answer["traces"].as_array().expect("a list").iter();
+            found.extend(traces.map(|trace| trace["trace_id"].to_string()));
+            match answer["older_end_unix_nano"].as_str() {
+                Some(older) => end = older.to_owned(),
+                None => break,
+            }
+        }
+        assert_eq!(found.len(), all, "{search}");
+    }
 }
 
 #[tokio::test]

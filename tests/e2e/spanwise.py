@@ -146,15 +146,11 @@ class Api:
 def trace_ids(spanwise, start_unix_nano):
     """Ids of all traces that began after a time, by paging through the search."""
     api, found, end = Api(spanwise.http), {}, time.time_ns() + 10**9
-    while True:
-        page = api.get("search", start=start_unix_nano, end=end, limit=500)["traces"]
-        new = [each for each in page if each["trace_id"] not in found]
-        found.update((each["trace_id"], each) for each in new)
-        if not new:
-            return list(found)
-        # The page is newest first; the oldest may have company at its very start.
-        oldest = min(int(each["start_unix_nano"]) for each in page)
-        end = oldest + 1 if oldest + 1 < end else oldest
+    while end is not None:
+        answer = api.get("search", start=start_unix_nano, end=end, limit=500)
+        found.update((each["trace_id"], each) for each in answer["traces"])
+        end = answer["older_end_unix_nano"]
+    return list(found)
 
 
 def traces(spanwise, start_unix_nano):

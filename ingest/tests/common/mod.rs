@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -28,6 +28,8 @@ pub struct Memory {
     pub origins: Mutex<HashSet<Origin>>,
     pub duplicates: Mutex<u64>,
     pub full: AtomicBool,
+    /// Batches of more rows are refused for good; 0: none are.
+    pub most_rows: AtomicUsize,
     /// Time that a batch takes.
     pub delay: Mutex<Duration>,
 }
@@ -40,10 +42,14 @@ impl Sink for Memory {
             tokio::time::sleep(delay).await;
         }
         if self.full.load(Ordering::SeqCst) {
-            return Err(Refused {
+            return Err(Refused::Later {
                 reason: "the data directory is full; free some space".to_owned(),
                 retry_after: Duration::from_millis(50),
             });
+        }
+        let most_rows = self.most_rows.load(Ordering::SeqCst);
+        if most_rows > 0 && batch.num_rows() > most_rows {
+            return Err(Refused::TooLarge { reason: format!("more than {most_rows} rows") });
         }
         if origin.is_some_and(|origin| !self.origins.lock().insert(origin)) {
             *self.duplicates.lock() += 1;

@@ -59,7 +59,7 @@ pub(super) struct Service {
 pub(super) struct Found {
     pub(super) traces: Vec<Summary>,
     #[serde(default)]
-    pub(super) more: bool,
+    pub(super) older_end_unix_nano: Option<Nano>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -53,8 +53,8 @@ pub(super) fn render(answer: &Found, paint: Paint) -> String {
         ]);
     }
     let mut text = table.render(paint);
-    if answer.more {
-        text.push_str(&paint.dim("there are more; raise --limit or narrow the search\n"));
+    if let Some(end) = &answer.older_end_unix_nano {
+        text.push_str(&paint.dim(&format!("there are older ones: add --end {}\n", end.0)));
     }
     text
 }

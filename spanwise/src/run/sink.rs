@@ -53,7 +53,10 @@ async fn take(
             Ok(())
         }
         Ok(Appended::Duplicate) => Ok(()),
-        Err(StoreError::Full { reason, retry_after }) => Err(Refused { reason, retry_after }),
+        Err(StoreError::Full { reason, retry_after }) => {
+            Err(Refused::Later { reason, retry_after })
+        }
+        Err(StoreError::Invalid(reason)) => Err(Refused::TooLarge { reason }),
         Err(error) => {
             tracing::error!(%error, "a batch could not be stored");
             Err(failed(&error.to_string()))
@@ -62,5 +65,5 @@ async fn take(
 }
 
 fn failed(reason: &str) -> Refused {
-    Refused { reason: reason.to_owned(), retry_after: RETRY_AFTER_FAILURE }
+    Refused::Later { reason: reason.to_owned(), retry_after: RETRY_AFTER_FAILURE }
 }

@@ -41,7 +41,8 @@ export interface TraceSummary {
 export interface SearchAnswer {
   traces: TraceSummary[];
   searched: { start_unix_nano: Nano; end_unix_nano: Nano };
-  more: boolean;
+  /** The `end` with which the search goes on; null where there are no older traces. */
+  older_end_unix_nano: Nano | null;
   warnings?: string[];
 }
 

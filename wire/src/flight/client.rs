@@ -1,5 +1,6 @@
 //! The sender: one long-lived connection that comes back by itself.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -219,7 +220,9 @@ impl Worker {
                 Ok(client) => client,
                 Err(error) => {
                     self.queue.count(|counters| counters.connections_failed += 1);
-                    self.report_failure(failures, &error);
+                    // The error itself says no more than "transport error".
+                    let cause = error.source().map_or_else(|| error.to_string(), describe);
+                    self.report_failure(failures, &cause);
                     self.pause(failures).await;
                     failures += 1;
                     continue;
@@ -246,6 +249,8 @@ impl Worker {
             }
             match ended {
                 Ended::Done => return,
+                // Nothing is left to be sent, so nothing failed.
+                _ if self.queue.is_done() => return,
                 Ended::Refused { retry_after, reason } => {
                     self.queue.count(|counters| counters.refusals += 1);
                     tracing::debug!(?retry_after, reason, "the server has no room");
@@ -259,7 +264,7 @@ impl Worker {
                 }
                 Ended::Lost(status) | Ended::Rejected(status) => {
                     self.queue.count(|counters| counters.streams_lost += 1);
-                    self.report_failure(*failures, &status);
+                    self.report_failure(*failures, status.message());
                     self.pause(*failures).await;
                     *failures += 1;
                     return;
@@ -316,13 +321,12 @@ impl Worker {
     }
 
     /// Says the first failure of a row loudly, the others softly.
-    fn report_failure(&self, failures: u32, error: &dyn std::error::Error) {
+    fn report_failure(&self, failures: u32, cause: &str) {
         let server = &self.config.server;
-        let cause = error.source().map(ToString::to_string).unwrap_or_default();
         if failures == 0 {
-            tracing::warn!(server, %error, cause, "the server cannot be reached; spans wait");
+            tracing::warn!(server, cause, "the server cannot be reached; spans wait");
         } else {
-            tracing::debug!(server, %error, cause, failures, "the server cannot be reached");
+            tracing::debug!(server, cause, failures, "the server cannot be reached");
         }
     }
 
@@ -336,4 +340,15 @@ impl Worker {
             .min(self.config.longest_pause);
         sleep(full.mul_f64(rand::random_range(0.5..=1.0))).await;
     }
+}
+
+/// An error and its causes in one line.
+fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
 }

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "react";
-import type { ServiceShare, TraceSummary } from "../../api/types";
+import type { Nano, ServiceShare, TraceSummary } from "../../api/types";
 import { Link, navigate, setParams } from "../../app/router";
 import { useShortcuts } from "../../app/shortcuts";
 import { formatDuration, nano } from "../../model/duration";
@@ -16,7 +16,11 @@ const ORDER: Record<Sort, (a: TraceSummary, b: TraceSummary) => number> = {
   errors: (a, b) => b.errors - a.errors,
 };
 
-export function Results(props: { traces: readonly TraceSummary[]; sort: Sort; more: boolean }) {
+export function Results(props: {
+  traces: readonly TraceSummary[];
+  sort: Sort;
+  olderEnd: Nano | null;
+}) {
   const now = useNow();
   const [chosen, setChosen] = useState(-1);
   const list = useRef<HTMLDivElement>(null);
@@ -68,11 +72,15 @@ export function Results(props: { traces: readonly TraceSummary[]; sort: Sort; mo
         />
       ))}
       <div className="results-foot">
-        {props.more ? (
+        {props.olderEnd !== null ? (
           <>
-            There are more.
-            <button className="button" type="button" onClick={() => setParams({ limit: "500" })}>
-              List up to 500
+            There are older ones.
+            <button
+              className="button"
+              type="button"
+              onClick={() => setParams({ end: props.olderEnd, live: null })}
+            >
+              Show them
             </button>
           </>
         ) : (

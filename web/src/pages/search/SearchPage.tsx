@@ -29,7 +29,7 @@ export function SearchPage() {
       <Filters asked={asked} />
       <Scatter
         traces={answer?.traces ?? []}
-        from={drawnFrom(from, to, oldest ?? from, answer?.more ?? false) / 1000}
+        from={drawnFrom(from, to, oldest ?? from, answer?.older_end_unix_nano) / 1000}
         to={to / 1000}
         zoomed={/^\d+$/.test(asked.start) || asked.min !== "" || asked.max !== ""}
       />
@@ -39,20 +39,20 @@ export function SearchPage() {
         </div>
       ) : !answer ? (
         <Blank title="Searching" busy />
-      ) : answer.traces.length === 0 ? (
+      ) : answer.traces.length === 0 && answer.older_end_unix_nano === null ? (
         <div className="page">
           <Empty asked={asked} />
         </div>
       ) : (
-        <Results traces={answer.traces} sort={asked.sort} more={answer.more} />
+        <Results traces={answer.traces} sort={asked.sort} olderEnd={answer.older_end_unix_nano} />
       )}
     </main>
   );
 }
 
 /** The picture shows less than was searched where more is not listed, or most of it is empty. */
-function drawnFrom(from: number, to: number, oldest: number, more: boolean): number {
-  if (!more && oldest - from < (to - from) / 2) return from;
+function drawnFrom(from: number, to: number, oldest: number, olderEnd?: string | null): number {
+  if (!olderEnd && oldest - from < (to - from) / 2) return from;
   const covered = Math.max(to - oldest, LEAST_DRAWN_MILLISECONDS);
   return Math.max(from, to - covered * 1.03);
 }
