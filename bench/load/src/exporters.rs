@@ -1,0 +1,130 @@
+//! The exporters of all instances: spans wait in each until they are enough for
+//! a request, as in an SDK's batch processor.
+
+use crate::attributes::Attributes;
+use crate::protobuf::{bytes, field_bytes, header};
+use crate::random::Random;
+use crate::runtimes::Scope;
+use crate::services::SERVICES;
+use crate::span::pod;
+use crate::trace::INSTANCES;
+
+/// Spans of a request: an SDK's batch is full at 512, or sent half full after
+/// some seconds.
+const LEAST_SPANS: u64 = 100;
+const MOST_SPANS: u64 = 512;
+
+/// What one instance of a service has not yet sent.
+#[derive(Debug)]
+pub(crate) struct Exporter {
+    /// The `Resource`, and for each scope its `InstrumentationScope`, encoded.
+    resource: Vec<u8>,
+    scopes: Vec<Vec<u8>>,
+    /// For each scope, spans as fields of `ScopeSpans`.
+    spans: Vec<Vec<u8>>,
+    waiting: u64,
+    /// The batch is sent when it has this many spans.
+    full: u64,
+}
+
+/// The exporters, by service and instance.
+pub(crate) fn all(random: &mut Random) -> Vec<Exporter> {
+    let places = (0..SERVICES.len()).flat_map(|s| (0..INSTANCES).map(move |i| (s, i)));
+    places.map(|(service, instance)| Exporter::new(service, instance, random)).collect()
+}
+
+impl Exporter {
+    fn new(service: usize, instance: usize, random: &mut Random) -> Self {
+        let runtime = SERVICES[service].runtime;
+        let scopes = Scope::ALL.map(|scope| {
+            let (name, version) = runtime.scope(scope);
+            let mut encoded = Vec::new();
+            bytes(&mut encoded, 1, name.as_bytes());
+            bytes(&mut encoded, 2, version.as_bytes());
+            encoded
+        });
+        Self {
+            resource: resource(service, instance, random),
+            scopes: scopes.to_vec(),
+            spans: vec![Vec::new(); Scope::ALL.len()],
+            waiting: 0,
+            full: batch_spans(random),
+        }
+    }
+
+    /// Where the next span of this scope is to be written.
+    pub(crate) fn spans(&mut self, scope: Scope) -> &mut Vec<u8> {
+        self.waiting += 1;
+        &mut self.spans[scope as usize]
+    }
+
+    /// Number of spans that wait.
+    pub(crate) const fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// Whether there are enough spans for a request.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.waiting >= self.full
+    }
+
+    /// Writes what waits as an `ExportTraceServiceRequest` over `request`, and
+    /// waits for more.
+    pub(crate) fn take(&mut self, random: &mut Random, request: &mut Vec<u8>) {
+        let scopes = || self.scopes.iter().zip(&self.spans).filter(|(_, spans)| !spans.is_empty());
+        let inner = |(scope, spans): (&Vec<u8>, &Vec<u8>)| field_bytes(scope.len()) + spans.len();
+        let length = field_bytes(self.resource.len())
+            + scopes().map(|scope| field_bytes(inner(scope))).sum::<usize>();
+        request.clear();
+        header(request, 1, length);
+        bytes(request, 1, &self.resource);
+        for (scope, spans) in scopes() {
+            header(request, 2, inner((scope, spans)));
+            bytes(request, 1, scope);
+            request.extend_from_slice(spans);
+        }
+        self.spans.iter_mut().for_each(Vec::clear);
+        self.waiting = 0;
+        self.full = batch_spans(random);
+    }
+}
+
+const fn batch_spans(random: &mut Random) -> u64 {
+    LEAST_SPANS + random.below(MOST_SPANS - LEAST_SPANS + 1)
+}
+
+/// A `Resource` as the SDK of an instance in Kubernetes sends it.
+fn resource(service: usize, instance: usize, random: &mut Random) -> Vec<u8> {
+    let about = &SERVICES[service];
+    let (name, runtime) = (about.name, about.runtime);
+    let (low, high) = pod(service, instance);
+    let (replica_set, suffix) = (random.next() >> 24, random.next() >> 44);
+    let (mut encoded, mut scratch) = (Vec::new(), String::new());
+    let mut to = Attributes::new(&mut encoded, 1, &mut scratch);
+    to.text("service.name", name);
+    to.text("service.namespace", "shop");
+    to.format("service.version", format_args!("{}.{}.0", 1 + service % 4, service * 3 % 17));
+    to.format("service.instance.id", format_args!("shop.{name}-{replica_set:010x}-{suffix:05x}"));
+    to.text("deployment.environment.name", "production");
+    to.text("k8s.namespace.name", "shop");
+    to.text("k8s.deployment.name", name);
+    to.format("k8s.pod.name", format_args!("{name}-{replica_set:010x}-{suffix:05x}"));
+    to.format("k8s.pod.uid", format_args!("{:016x}{:016x}", random.next(), random.next()));
+    to.format("k8s.pod.ip", format_args!("10.42.{high}.{low}"));
+    to.format("k8s.node.name", format_args!("node-{:02}", (service + instance * 7) % 12));
+    to.format("container.id", format_args!("{:016x}{:016x}", random.next(), random.next()));
+    to.format("host.name", format_args!("{name}-{replica_set:010x}-{suffix:05x}"));
+    to.text("cloud.provider", "aws");
+    to.text("cloud.region", "eu-central-1");
+    to.text(
+        "cloud.availability_zone",
+        ["eu-central-1a", "eu-central-1b", "eu-central-1c"][instance % 3],
+    );
+    to.int("process.pid", 1 + random.below(40));
+    to.text("process.runtime.name", runtime.process().0);
+    to.text("process.runtime.version", runtime.process().1);
+    to.text("telemetry.sdk.language", runtime.language());
+    to.text("telemetry.sdk.name", "opentelemetry");
+    to.text("telemetry.sdk.version", runtime.sdk_version());
+    encoded
+}

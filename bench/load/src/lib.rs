@@ -1,0 +1,30 @@
+//! A load like that of a shop of 30 services whose every request is traced by
+//! OpenTelemetry SDKs: the same bytes for the same seed, on every machine.
+//!
+//! Traces have 12 to 40 spans in a call tree over HTTP, gRPC, databases and
+//! messages; a span has 8 to 12 attributes of its own and takes about 550
+//! bytes. Every instance of a service exports on its own, so a trace is spread
+//! over as many requests as instances took part in it. [`Load`] makes the
+//! requests, [`Client`] posts them, and [`Known`] says what can be asked for
+//! once they are stored.
+//!
+//! It is written to be cheap, since it shares a machine with what it measures:
+//! spans are written as protobuf directly, into buffers that are used again.
+
+mod attributes;
+mod client;
+mod exporters;
+mod known;
+mod load;
+mod post;
+mod protobuf;
+mod random;
+mod runtimes;
+mod services;
+mod span;
+mod trace;
+
+pub use client::{Client, Reply};
+pub use known::{Known, KnownTrace};
+pub use load::{Load, LoadConfig, LoadError};
+pub use post::{Posted, post};

@@ -1,0 +1,117 @@
+//! Makes a load, and writes it to a file or posts it to a server.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use clap::Parser;
+use spanwise_bench_load::{Load, LoadConfig, post};
+
+/// Makes spans of a shop of 30 services, as OpenTelemetry SDKs would send them.
+#[derive(Debug, Parser)]
+struct Flags {
+    /// Number of spans.
+    #[arg(long, default_value_t = 1_000_000)]
+    spans: u64,
+    /// Loads of one seed and one time are equal.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Seconds over which the spans are spread.
+    #[arg(long, default_value_t = 3600)]
+    seconds: u64,
+    /// Where that time ends, in seconds since 1970 (default: now).
+    #[arg(long)]
+    end: Option<u64>,
+    /// Spans of a trace, least.
+    #[arg(long, default_value_t = 12)]
+    trace_least: u64,
+    /// Spans of a trace, most.
+    #[arg(long, default_value_t = 40)]
+    trace_most: u64,
+    /// File for the requests, each after its length as four big-endian bytes
+    /// (as the Collector's file exporter writes protobuf).
+    #[arg(long, conflicts_with = "post")]
+    out: Option<PathBuf>,
+    /// Address of a server to post them to by OTLP/HTTP, such as
+    /// 127.0.0.1:4318.
+    #[arg(long)]
+    post: Option<SocketAddr>,
+    /// Connections for posting.
+    #[arg(long, default_value_t = 4)]
+    connections: usize,
+    /// File for what can be asked for afterwards, as JSON.
+    #[arg(long)]
+    known: Option<PathBuf>,
+    /// Traces to name in that file.
+    #[arg(long, default_value_t = 1000)]
+    known_traces: usize,
+}
+
+fn main() -> anyhow::Result<()> {
+    let flags = Flags::parse();
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is wrong")?;
+    let end = flags.end.unwrap_or(since_1970.as_secs());
+    let nano = |seconds: u64| i64::try_from(seconds.saturating_mul(1_000_000_000));
+    let mut load = Load::new(LoadConfig {
+        seed: flags.seed,
+        spans: flags.spans,
+        trace_spans: flags.trace_least..=flags.trace_most,
+        start_unix_nano: nano(end.saturating_sub(flags.seconds)).context("--seconds, --end")?,
+        end_unix_nano: nano(end).context("--end is past the year 2262")?,
+        known_traces: flags.known_traces,
+    })?;
+    let began = Instant::now();
+    let bytes = match (&flags.out, flags.post) {
+        (Some(path), _) => write(&mut load, path)?,
+        (None, Some(address)) => {
+            let posted = post(&mut load, address, flags.connections)
+                .with_context(|| format!("cannot post to {address}; is a server running there?"))?;
+            if posted.waits > 0 {
+                eprintln!("the server asked to come again {} times", posted.waits);
+            }
+            posted.bytes
+        }
+        (None, None) => walk(&mut load),
+    };
+    let known = load.known();
+    let seconds = began.elapsed().as_secs_f64();
+    eprintln!(
+        "{} spans in {} traces, {:.1} bytes a span, {:.2} % with an error, in {seconds:.1} s",
+        known.span_count,
+        known.trace_count,
+        bytes as f64 / known.span_count as f64,
+        known.error_count as f64 * 100.0 / known.span_count as f64,
+    );
+    if let Some(path) = &flags.known {
+        let file =
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        serde_json::to_writer(BufWriter::new(file), known).context("cannot write what is known")?;
+    }
+    Ok(())
+}
+
+/// Makes the requests and drops them: what the load itself costs.
+fn walk(load: &mut Load) -> u64 {
+    let (mut request, mut bytes) = (Vec::new(), 0);
+    while load.next_request(&mut request).is_some() {
+        bytes += request.len() as u64;
+    }
+    bytes
+}
+
+fn write(load: &mut Load, path: &Path) -> anyhow::Result<u64> {
+    let context = || format!("cannot write {}", path.display());
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path).with_context(context)?);
+    let (mut request, mut bytes) = (Vec::new(), 0);
+    while load.next_request(&mut request).is_some() {
+        let length = u32::try_from(request.len()).context("a request is larger than 4 GiB")?;
+        file.write_all(&length.to_be_bytes()).with_context(context)?;
+        file.write_all(&request).with_context(context)?;
+        bytes += u64::from(length);
+    }
+    file.flush().with_context(context)?;
+    Ok(bytes)
+}

@@ -1,0 +1,148 @@
+//! The load as a server reads it: through the official protobuf types.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value::Value};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+use spanwise_bench_load::{Load, LoadConfig, LoadError};
+
+const START: i64 = 1_700_000_000_000_000_000;
+const HOUR: i64 = 3_600_000_000_000;
+
+fn load(spans: u64, trace_spans: RangeInclusive<u64>) -> Result<Load, LoadError> {
+    Load::new(LoadConfig {
+        seed: 7,
+        spans,
+        trace_spans,
+        start_unix_nano: START,
+        end_unix_nano: START + HOUR,
+        known_traces: 50,
+    })
+}
+
+fn requests(load: &mut Load) -> Vec<Vec<u8>> {
+    let mut requests = Vec::new();
+    let mut request = Vec::new();
+    while let Some(spans) = load.next_request(&mut request) {
+        let read = ExportTraceServiceRequest::decode(request.as_slice()).unwrap();
+        let counted: usize =
+            read.resource_spans.iter().flat_map(|r| &r.scope_spans).map(|s| s.spans.len()).sum();
+        assert_eq!(counted as u64, spans);
+        assert_eq!(read.encode_to_vec(), request, "written as prost would");
+        requests.push(request.clone());
+    }
+    requests
+}
+
+/// All spans, with the name of their service.
+fn spans(requests: &[Vec<u8>]) -> Vec<(String, Span)> {
+    let mut spans = Vec::new();
+    for request in requests {
+        for part in ExportTraceServiceRequest::decode(request.as_slice()).unwrap().resource_spans {
+            let resource = part.resource.unwrap();
+            let name = text(&resource.attributes, "service.name").unwrap();
+            let all = part.scope_spans.into_iter().flat_map(|scope| scope.spans);
+            spans.extend(all.map(|span| (name.clone(), span)));
+        }
+    }
+    spans
+}
+
+fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
+    let found = attributes.iter().find(|pair| pair.key == key)?;
+    match found.value.as_ref()?.value.as_ref()? {
+        Value::StringValue(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+#[test]
+fn equal_seeds_make_equal_bytes() {
+    let of = || requests(&mut load(5_000, 12..=40).unwrap());
+    assert_eq!(of(), of());
+}
+
+#[test]
+fn spans_are_as_many_and_as_large_as_said() {
+    let mut load = load(30_000, 12..=40).unwrap();
+    let requests = requests(&mut load);
+    let bytes: usize = requests.iter().map(Vec::len).sum();
+    let each = bytes as f64 / 30_000.0;
+    assert!((530.0..570.0).contains(&each), "{each} bytes a span");
+
+    let spans = spans(&requests);
+    assert_eq!(spans.len(), 30_000);
+    let attributes: usize = spans.iter().map(|(_, span)| span.attributes.len()).sum();
+    let each = attributes as f64 / spans.len() as f64;
+    assert!((9.0..12.0).contains(&each), "{each} attributes a span");
+    let usual = spans.iter().filter(|(_, span)| (8..=12).contains(&span.attributes.len())).count();
+    assert!(usual > 29_400, "{usual} of 30,000 spans have 8 to 12 attributes");
+    let failed =
+        spans.iter().filter(|(_, span)| span.status.as_ref().is_some_and(|s| s.code == 2)).count();
+    assert!((300..600).contains(&failed), "{failed} of 30,000 spans failed");
+    assert_eq!(failed as u64, load.known().error_count);
+    let services: HashSet<&String> = spans.iter().map(|(service, _)| service).collect();
+    assert_eq!(services.len(), 30);
+    // Full batches are most of them; what is left at the end is smaller.
+    let small = requests.len() - 90;
+    assert!(30_000 / small > 100, "{} requests", requests.len());
+}
+
+#[test]
+fn what_is_known_is_true() {
+    let mut load = load(20_000, 12..=40).unwrap();
+    let spans = spans(&requests(&mut load));
+    let mut traces: HashMap<String, Vec<&(String, Span)>> = HashMap::new();
+    for span in &spans {
+        traces.entry(hex::encode(&span.1.trace_id)).or_default().push(span);
+    }
+    let known = load.known();
+    assert_eq!(known.trace_count, traces.len() as u64);
+    assert_eq!(known.span_count, 20_000);
+    assert_eq!(known.traces.len(), 50);
+    for trace in &known.traces {
+        let spans = &traces[&trace.trace_id];
+        assert_eq!(spans.len(), trace.spans);
+        let services: HashSet<&str> = spans.iter().map(|(service, _)| service.as_str()).collect();
+        assert_eq!(services, trace.services.iter().copied().collect());
+        let (_, root) = spans.iter().find(|(_, span)| span.parent_span_id.is_empty()).unwrap();
+        assert_eq!(root.start_time_unix_nano, trace.start_unix_nano as u64);
+        assert_eq!(text(&root.attributes, "user.id").as_ref(), Some(&trace.user_id));
+        assert_eq!(text(&root.attributes, "app.order.id"), trace.order_id);
+    }
+    assert!(known.traces.iter().any(|trace| trace.order_id.is_some()));
+}
+
+#[test]
+fn time_goes_on_through_the_whole_range() {
+    let spans = spans(&requests(&mut load(20_000, 12..=40).unwrap()));
+    let roots = spans.iter().filter(|(_, span)| span.parent_span_id.is_empty());
+    let starts: Vec<i64> =
+        roots.map(|(_, span)| span.start_time_unix_nano as i64 - START).collect();
+    assert!(starts.iter().all(|start| (0..HOUR).contains(start)));
+    let early = starts.iter().filter(|start| **start < HOUR / 2).count() as f64;
+    assert!((0.45..0.55).contains(&(early / starts.len() as f64)));
+    // Exporters wait, but not for long: roots come in order but for batches.
+    let late = starts.windows(2).filter(|pair| pair[1] + HOUR / 4 < pair[0]).count();
+    assert!(late < starts.len() / 50, "{late} of {} far out of order", starts.len());
+}
+
+#[test]
+fn one_trace_may_be_large() {
+    let mut load = load(20_000, 20_000..=20_000).unwrap();
+    let spans = spans(&requests(&mut load));
+    let ids: HashSet<&Vec<u8>> = spans.iter().map(|(_, span)| &span.trace_id).collect();
+    assert_eq!(ids.len(), 1);
+    assert_eq!(load.known().traces[0].spans, 20_000);
+}
+
+#[test]
+fn what_cannot_be_made_is_refused() {
+    assert_eq!(load(5, 12..=40).err(), Some(LoadError::Spans));
+    assert_eq!(load(100, 12..=14).err(), Some(LoadError::Spans));
+    assert_eq!(load(24, 12..=12).map(|load| load.known().trace_count), Ok(0));
+    assert_eq!(load(100, 1..=4).err(), Some(LoadError::Spans));
+}
