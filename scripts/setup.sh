@@ -42,6 +42,9 @@ for need in "${needs[@]}"; do
         *) command -v "$what" >/dev/null || missing+=("${need##*:}") ;;
     esac
 done
+if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+    missing+=(python3-venv)
+fi
 if [ ${#missing[@]} -gt 0 ]; then
     if ! command -v apt-get >/dev/null; then
         echo "please install: ${missing[*]}" >&2

@@ -61,6 +61,11 @@ impl From<StoreError> for Problem {
                 title: "the query ran into a limit",
                 detail: format!("{detail}; narrow it by time, or ask for fewer rows"),
             },
+            error @ StoreError::Unavailable { .. } => Self {
+                status: StatusCode::SERVICE_UNAVAILABLE,
+                title: "the store cannot answer",
+                detail: error.to_string(),
+            },
             error @ StoreError::Full { .. } => Self {
                 status: StatusCode::SERVICE_UNAVAILABLE,
                 title: "no room",

@@ -74,6 +74,12 @@ pub(crate) struct ServerSettings {
     /// Directory that holds all data [setting: data]
     #[arg(long, value_name = "DIRECTORY", help_heading = "Settings")]
     data: Option<String>,
+    /// Where spans are kept: embedded (in the data directory), or
+    /// clickhouse://USER:PASSWORD@HOST:8123/DATABASE [setting: store.url]
+    // Not checked here: the parser's errors repeat what was typed, and it may
+    // hold a password.
+    #[arg(long, value_name = "URL", help_heading = "Settings")]
+    store: Option<String>,
     /// Address for the listeners that name only a port; 0.0.0.0 opens them to other
     /// machines [setting: listen.address, default 127.0.0.1]
     #[arg(long, value_name = "IP", value_parser = checked::<IpAddr>, help_heading = "Settings")]
@@ -99,6 +105,7 @@ pub(crate) struct ServerSettings {
 impl ServerSettings {
     fn put(&self, into: &mut Typed) {
         put(into, "data", &self.data);
+        put(into, "store.url", &self.store);
         put(into, "listen.address", &self.listen);
         put(into, "listen.http", &self.http);
         put(into, "listen.otlp_grpc", &self.otlp_grpc);
@@ -343,6 +350,8 @@ mod tests {
             "http://a:1",
             "--data",
             "d",
+            "--store",
+            "clickhouse://h/d",
             "--listen",
             "::1",
             "--http",

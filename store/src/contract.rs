@@ -42,7 +42,8 @@ pub trait Store: Send + Sync {
     /// Rows that fulfil the query's predicate, newest start first.
     async fn find(&self, query: &Query) -> Result<Vec<RecordBatch>, StoreError>;
 
-    /// Runs one read-only SQL statement over the table `spans`.
+    /// Runs one read-only SQL statement over the table `spans`. A store that
+    /// keeps its rows elsewhere may show the newest ones a few seconds late.
     async fn sql(&self, statement: &str, limits: SqlLimits)
     -> Result<Vec<RecordBatch>, StoreError>;
 
@@ -173,6 +174,9 @@ pub struct SqlLimits {
     pub memory_bytes: usize,
 }
 
+/// Longer statements are refused: how deep one is, is bounded by its length.
+pub(crate) const MAX_STATEMENT_BYTES: usize = 64 << 10;
+
 /// Figures about a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct StoreStatus {
@@ -213,6 +217,12 @@ pub enum StoreError {
     /// The asker's mistake.
     #[error("{0}")]
     Invalid(String),
+    /// What holds the rows cannot be reached, or cannot answer now.
+    #[error("the store cannot answer now: {reason}")]
+    Unavailable {
+        /// Why, and what would help.
+        reason: String,
+    },
     /// A statement ran into one of its limits.
     #[error("the query was stopped: {0}")]
     Limit(String),

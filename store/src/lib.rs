@@ -3,6 +3,8 @@
 //! A store knows rows, not traces: it takes record batches of the span schema,
 //! keeps them, and finds them by key or by predicate.
 
+#[cfg(feature = "clickhouse")]
+pub mod clickhouse;
 mod contract;
 pub mod embedded;
 

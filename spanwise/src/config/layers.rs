@@ -139,6 +139,17 @@ impl Layers {
         text.parse().map_err(|error| format!("{key} = \"{text}\" ({}): {error}", self.origin(key)))
     }
 
+    /// The setting's value, where its text may hold a password: no error repeats
+    /// it.
+    pub(crate) fn secret<T>(&self, key: &str) -> Result<T, String>
+    where
+        T: FromStr,
+        T::Err: Display,
+    {
+        let text = self.text(key)?;
+        text.parse().map_err(|error| format!("{key} ({}): {error}", self.origin(key)))
+    }
+
     /// A size within bounds.
     pub(crate) fn bounded_size(&self, key: &str, from: u32, to: u32) -> Result<u32, String> {
         let ByteSize(bytes) = self.get(key)?;
@@ -196,7 +207,7 @@ impl Layers {
         for setting in SETTINGS {
             all.push(InForce {
                 key: setting.key.to_owned(),
-                value: self.text(setting.key)?.into(),
+                value: without_password(&self.text(setting.key)?).into(),
                 origin: self.origin(setting.key),
             });
         }
@@ -210,6 +221,18 @@ impl Layers {
         }
         Ok(all)
     }
+}
+
+/// A setting's text for people: a URL's password is left out.
+fn without_password(text: &str) -> String {
+    let hidden = || {
+        let (scheme, rest) = text.split_once("://")?;
+        let (authority, _) = rest.split_once(['/', '?']).unwrap_or((rest, ""));
+        let who = authority.rsplit_once('@')?.0;
+        let (user, _) = who.split_once(':')?;
+        Some(format!("{scheme}://{user}:***{}", &rest[who.len()..]))
+    };
+    hidden().unwrap_or_else(|| text.to_owned())
 }
 
 /// Settings in the environment, and a warning for each name that looks like

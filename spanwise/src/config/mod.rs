@@ -11,10 +11,12 @@ mod units;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use spanwise_capture_ebpf::kernel::HookChoice;
 use spanwise_capture_ebpf::processes::ServiceRule;
+use spanwise_store::clickhouse::Address as ClickHouseAddress;
 
 use crate::failure::Failure;
 pub(crate) use layers::InForce;
@@ -31,6 +33,7 @@ pub(crate) struct Config {
     /// Filter for the program's own log.
     pub(crate) log: String,
     pub(crate) listen: Listen,
+    pub(crate) store_at: StoreAt,
     pub(crate) store: StoreLimits,
     pub(crate) agent: AgentConfig,
 }
@@ -46,6 +49,27 @@ pub(crate) struct Listen {
     pub(crate) otlp_http: SocketAddr,
 }
 
+/// Where spans are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StoreAt {
+    /// In the data directory.
+    Embedded,
+    /// In a ClickHouse; the data directory has what waits for it.
+    ClickHouse(ClickHouseAddress),
+}
+
+impl FromStr for StoreAt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "embedded" => Ok(Self::Embedded),
+            // Its errors say nothing of the text, which may hold a password.
+            url => url.parse().map(Self::ClickHouse),
+        }
+    }
+}
+
 /// How much the store may hold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StoreLimits {
@@ -55,6 +79,7 @@ pub(crate) struct StoreLimits {
     pub(crate) generation_bytes: u64,
     pub(crate) generation_age: Duration,
     pub(crate) min_free_bytes: u64,
+    pub(crate) spool_bytes: u64,
 }
 
 /// How the agent works.
@@ -115,6 +140,7 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
             otlp_grpc: listen("listen.otlp_grpc")?,
             otlp_http: listen("listen.otlp_http")?,
         },
+        store_at: layers.secret("store.url")?,
         store: StoreLimits {
             retain_age: layers.get::<Limit<TimeSpan>>("retain.age")?.0.map(|age| age.0),
             retain_bytes: layers.get::<Limit<ByteSize>>("retain.bytes")?.0.map(|size| size.0),
@@ -122,6 +148,7 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
             generation_bytes: layers.get::<ByteSize>("store.generation_bytes")?.0,
             generation_age: layers.get::<TimeSpan>("store.generation_age")?.0,
             min_free_bytes: layers.get::<ByteSize>("store.min_free_bytes")?.0,
+            spool_bytes: layers.get::<ByteSize>("store.spool_bytes")?.0,
         },
         agent: AgentConfig {
             server: layers.text("agent.server")?,

@@ -52,6 +52,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("listen.otlp_http", "4318", "OTLP over HTTP"),
     setting("retain.age", "7d", "spans older than this are forgotten; or unlimited"),
     setting("retain.bytes", "20GiB", "the oldest spans beyond this are forgotten; or unlimited"),
+    setting(
+        "store.url",
+        "embedded",
+        "where spans are kept: embedded, or clickhouse://USER:PASSWORD@HOST:8123/DATABASE",
+    ),
+    setting("store.spool_bytes", "4GiB", "disk for spans that wait for ClickHouse"),
     setting("store.recent_bytes", "256MiB", "memory for spans that are not yet in files"),
     setting("store.generation_bytes", "64MiB", "log size at which spans move to files"),
     setting("store.generation_age", "60s", "age of the log at which spans move to files"),

@@ -110,6 +110,23 @@ fn a_misspelt_name_in_the_environment_is_warned_about() {
 }
 
 #[test]
+fn passwords_are_shown_nowhere() {
+    let url = "clickhouse://u:secret@h:1/d?cluster=c";
+    let all = loaded("", &[], &[("store.url", url)]).expect("loads");
+    assert!(matches!(all.config.store_at, StoreAt::ClickHouse(_)));
+    for text in [show(&all, false), show(&all, true), format!("{all:?}")] {
+        assert!(text.contains("clickhouse://u:***@h:1/d?cluster=c"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+    }
+    for wrong in ["clickhouse://u:secret@h:x/d", "postgres://u:secret@h", "secret"] {
+        let error = loaded("", &[("SPANWISE_STORE_URL", wrong)], &[]).expect_err(wrong);
+        assert!(error.contains("store.url (environment SPANWISE_STORE_URL)"), "{error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+    assert_eq!(loaded("", &[], &[]).expect("loads").config.store_at, StoreAt::Embedded);
+}
+
+#[test]
 fn what_is_shown_is_a_file_that_brings_the_same_about() {
     let toml = "[retain]\nage = \"unlimited\"\n[agent]\nhost = \"a \\\"b\\\"\"\n\
                 [[agent.service]]\nname = \"cart\"\nport = 8102\n\

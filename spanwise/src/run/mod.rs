@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::config::Loaded;
+use crate::config::{Config, Loaded, StoreAt};
 use crate::failure::Failure;
 use crate::terminal::print;
 use agent::{Destination, LocalAgent};
@@ -127,6 +127,14 @@ fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failu
     result
 }
 
+fn kept_at(config: &Config) -> String {
+    let directory = config.data.display();
+    match &config.store_at {
+        StoreAt::Embedded => directory.to_string(),
+        StoreAt::ClickHouse(address) => format!("{address}, by way of {directory}"),
+    }
+}
+
 /// What a person needs to know once everything is up; ends with an empty line.
 fn banner(loaded: &Loaded, server: &Server, agent: &str) -> String {
     let bound = &server.bound;
@@ -135,7 +143,7 @@ fn banner(loaded: &Loaded, server: &Server, agent: &str) -> String {
         ("UI and API", format!("http://{}", bound.http)),
         ("OTLP gRPC", format!("{} (and agents)", bound.otlp_grpc)),
         ("OTLP HTTP", format!("http://{}/v1/traces", bound.otlp_http)),
-        ("data", loaded.config.data.display().to_string()),
+        ("data", kept_at(&loaded.config)),
         ("agent", agent.to_owned()),
     ] {
         let _ = writeln!(text, "  {name:<12} {value}");

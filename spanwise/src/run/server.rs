@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use spanwise_ingest::{Ingest, Limits};
 use spanwise_serve::ApiState;
 use spanwise_store::Store;
+use spanwise_store::clickhouse::{ClickHouseConfig, ClickHouseStore};
 use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,7 @@ use super::assembly::Assembly;
 use super::listen::Listeners;
 use super::sink::StoreSink;
 use super::status::ServerStatus;
-use crate::config::{Config, Listen};
+use crate::config::{Config, Listen, StoreAt};
 use crate::failure::Failure;
 
 /// Together these stay below five seconds, which service managers and people
@@ -46,13 +47,7 @@ impl Server {
     pub(crate) async fn start(config: &Config) -> Result<Self, Failure> {
         let listeners = Listeners::bind(&config.listen).await?;
         let bound = listeners.addresses()?;
-        let store: Arc<dyn Store> =
-            EmbeddedStore::open(store_config(config)).await.map_err(|error| {
-                Failure::cannot(format_args!(
-                    "cannot open the data directory {} (--data): {error}",
-                    config.data.display()
-                ))
-            })?;
+        let store = open_store(config).await?;
         let (assembly, queue) = Assembly::start(Arc::clone(&store));
         let sink = Arc::new(StoreSink::new(Arc::clone(&store), queue));
         let limits = Limits { drain_time: RECEIVERS_DRAIN, ..Limits::default() };
@@ -158,7 +153,34 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, bound.port())
 }
 
-fn store_config(config: &Config) -> EmbeddedConfig {
+async fn open_store(config: &Config) -> Result<Arc<dyn Store>, Failure> {
+    let here = embedded_config(config);
+    match &config.store_at {
+        StoreAt::Embedded => match EmbeddedStore::open(here).await {
+            Ok(store) => Ok(store),
+            Err(error) => Err(Failure::cannot(format_args!(
+                "cannot open the data directory {} (--data): {error}",
+                config.data.display()
+            ))),
+        },
+        StoreAt::ClickHouse(address) => {
+            let clickhouse = ClickHouseConfig {
+                spool_max_bytes: config.store.spool_bytes,
+                ..ClickHouseConfig::new(address.clone(), here)
+            };
+            match ClickHouseStore::open(clickhouse).await {
+                Ok(store) => Ok(store),
+                Err(error) => Err(Failure::cannot(format_args!(
+                    "cannot keep spans in {address} (--store), with {} (--data) for those that \
+                     wait: {error}",
+                    config.data.display()
+                ))),
+            }
+        }
+    }
+}
+
+fn embedded_config(config: &Config) -> EmbeddedConfig {
     let limits = &config.store;
     EmbeddedConfig {
         recent_max_bytes: limits.recent_bytes,

@@ -118,6 +118,36 @@ fn up_serves_without_an_agent_and_says_why() {
 }
 
 #[test]
+fn spans_are_taken_while_clickhouse_is_away_and_no_password_is_shown() {
+    let here = directory();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = free.local_addr().expect("an address").port();
+    drop(free);
+    let url = format!("clickhouse://u:secret@127.0.0.1:{port}/d");
+    let server = Server::start(here.path(), "server", &["--store", &url]);
+    assert!(server.banner.contains(&format!("clickhouse://u:***@127.0.0.1:{port}/d")));
+    assert_eq!(post(server.otlp_http, "/v1/traces", &otlp(TRACE, "shop")).0, 200);
+    let status = server.ask_until(here.path(), &["status"], "cannot be reached");
+    assert!(status.contains("spans wait on this server's disk"), "{status}");
+    // Half an answer would be a wrong one.
+    let api = format!("http://{}", server.http);
+    let output = run(here.path(), &["search", "--url", &api]);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("cannot be reached at clickhouse://u:***@"), "{message}");
+    assert!(!format!("{}{status}{message}", server.banner).contains("secret"));
+    server.kill();
+    // What was acknowledged is on this server's disk.
+    let server = Server::start(here.path(), "server", &[]);
+    server.ask_until(here.path(), &["search", "--service", "shop"], TRACE);
+
+    let output = run(here.path(), &["config", "--store", "clickhouse://u:secret@h:x/d"]);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("store.url (flag)") && !message.contains("secret"), "{message}");
+}
+
+#[test]
 fn a_trace_that_is_not_there_is_said_to_be_so() {
     let here = directory();
     let server = Server::start(here.path(), "server", &[]);

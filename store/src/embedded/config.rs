@@ -22,6 +22,9 @@ pub struct EmbeddedConfig {
     pub retain_bytes: Option<u64>,
     /// Disk space left to others; with less, senders are refused.
     pub min_free_bytes: u64,
+    /// Files wait for another store, which takes them one by one; none is merged
+    /// with others.
+    pub spool: bool,
 }
 
 impl EmbeddedConfig {
@@ -36,6 +39,7 @@ impl EmbeddedConfig {
             retain_age: None,
             retain_bytes: None,
             min_free_bytes: 64 << 20,
+            spool: false,
         }
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn io(context: impl Into<String>) -> impl FnOnce(io::Error) -> StoreE
 }
 
 /// Arrow, Parquet or DataFusion failed at what `context` says.
-pub(super) fn engine<E>(context: impl Into<String>) -> impl FnOnce(E) -> StoreError
+pub(crate) fn engine<E>(context: impl Into<String>) -> impl FnOnce(E) -> StoreError
 where
     E: Into<Box<dyn Error + Send + Sync>>,
 {

@@ -71,7 +71,7 @@ impl EmbeddedStore {
                 pauses.write = pause();
             }
         }
-        if is_over(&mut pauses.merge) && !self.merge().await {
+        if !self.config.spool && is_over(&mut pauses.merge) && !self.merge().await {
             pauses.merge = pause();
         }
         self.retire();
@@ -79,7 +79,7 @@ impl EmbeddedStore {
 
     /// Makes files of all generations whose rows have been assembled; the
     /// others wait in the log for the next start.
-    pub(super) async fn write_settled(&self) {
+    pub(crate) async fn write_settled(&self) {
         self.wal.rotate().await;
         while let Some(generation) = self.next_to_write(Duration::MAX) {
             if !self.write_generation(generation).await {

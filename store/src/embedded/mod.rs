@@ -10,6 +10,7 @@
 //! DIRECTORY/lock                 held by the process that has the store open
 //! DIRECTORY/wal/GENERATION.log   batches that are not in files
 //! DIRECTORY/spans/FIRST-LAST.parquet   generations FIRST to LAST
+//! DIRECTORY/spool.json           what another store has taken; see [`EmbeddedConfig::spool`]
 //! ```
 
 mod attribute;
@@ -24,6 +25,7 @@ mod recent;
 mod record;
 mod replay;
 mod search;
+mod spool;
 mod sql;
 mod state;
 mod table;
@@ -43,6 +45,10 @@ use spanwise_model::{Assembled, SpanBatch};
 use tokio::task::JoinHandle;
 
 pub use config::EmbeddedConfig;
+#[cfg(feature = "clickhouse")]
+pub(crate) use fault::engine;
+#[cfg(feature = "clickhouse")]
+pub(crate) use spool::SpoolFile;
 
 use crate::contract::{
     Appended, Key, Origin, Query, SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,
@@ -54,6 +60,7 @@ use reader::Blooms;
 use recent::{batch_bytes, compact};
 use record::Record;
 use replay::Next;
+use spool::Note;
 use state::State;
 use wal::{Taker, Wal};
 
@@ -71,6 +78,7 @@ pub struct EmbeddedStore {
     state: Arc<Mutex<State>>,
     blooms: Arc<Blooms>,
     sql: sql::Engine,
+    note: Mutex<Note>,
     next_batch: AtomicU64,
     closing: AtomicBool,
     maintenance: Mutex<Option<JoinHandle<()>>>,
@@ -119,12 +127,27 @@ impl EmbeddedStore {
                 path.display()
             ));
         }
-        for file in &found.files {
-            state.origins.restore(&file.origins);
+        let (mut note, warning) = Note::open(&config.directory)?;
+        if let Some(warning) = warning {
+            state.count("spool_notes_broken", 1);
+            state.warn(warning);
         }
-        state.files = found.files;
-        let next = Next { generation: found.next_generation, batch: 1 };
-        let next = replay::replay(&log, next, &mut state)?;
+        if config.spool {
+            note.name(&config.directory)?;
+        }
+        state.origins.restore(&note.origins);
+        for file in found.files {
+            // Its end came between the note and its removal.
+            if note.has_released(file.generations.1) {
+                file.doom();
+                continue;
+            }
+            state.origins.restore(&file.origins);
+            state.files.push(file);
+        }
+        let generation = found.next_generation.max(note.next_generation());
+        let next = Next { generation, batch: 1 };
+        let next = replay::replay(&log, next, &note, &mut state)?;
         let state = Arc::new(Mutex::new(state));
         let taker = Box::new(StateTaker(Arc::clone(&state)));
         let wal = Wal::start(log.clone(), next.generation, config.min_free_bytes, taker)
@@ -137,6 +160,7 @@ impl EmbeddedStore {
             state,
             blooms: Arc::new(Blooms::default()),
             sql: sql::Engine::new(),
+            note: Mutex::new(note),
             next_batch: AtomicU64::new(next.batch),
             closing: AtomicBool::new(false),
             maintenance: Mutex::new(None),

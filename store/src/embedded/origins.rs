@@ -60,6 +60,12 @@ impl Origins {
         }
     }
 
+    /// Everything that is remembered.
+    pub(super) fn ranges(&self) -> TakenRanges {
+        let sources = self.sources.iter();
+        sources.map(|(source, taken)| (hex(source), taken.ranges.clone())).collect()
+    }
+
     /// Remembers what a file says was taken.
     pub(super) fn restore(&mut self, taken: &TakenRanges) {
         for (source, ranges) in taken {
@@ -91,7 +97,8 @@ pub(super) fn unite(taken: &mut TakenRanges, more: &TakenRanges) {
     }
 }
 
-fn insert(ranges: &mut Vec<(u64, u64)>, (first, last): (u64, u64)) {
+/// Adds a range to ranges that are in order and do not touch one another.
+pub(super) fn insert(ranges: &mut Vec<(u64, u64)>, (first, last): (u64, u64)) {
     // Every range that overlaps or touches becomes one with the new one.
     let from = ranges.partition_point(|&(_, end)| end.saturating_add(1) < first);
     let to = ranges.partition_point(|&(start, _)| start <= last.saturating_add(1));

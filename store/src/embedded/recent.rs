@@ -209,6 +209,11 @@ impl Recent {
         self.generations.values().next_back().filter(|generation| generation.closed.is_none())
     }
 
+    /// The numbers of all generations, in order.
+    pub(super) fn generations(&self) -> impl Iterator<Item = u64> {
+        self.generations.keys().copied()
+    }
+
     /// The oldest generation. Files are written in this order only, so that
     /// the generations of all files come before those of the log.
     pub(super) fn oldest(&self) -> Option<(u64, &Generation)> {

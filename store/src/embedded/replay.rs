@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use super::record::{Damage, Record};
+use super::spool::Note;
 use super::state::State;
 use super::{fault, wal};
 use crate::contract::{Origin, StoreError};
@@ -29,18 +30,24 @@ struct Contents {
     damaged_bytes: u64,
 }
 
-/// Takes every row of the log that is not in a file.
+/// Takes every row of the log that is neither in a file nor was let go.
 ///
 /// # Errors
 /// Where the log's directory cannot be read. Damage is no error.
-pub(super) fn replay(log: &Path, next: Next, state: &mut State) -> Result<Next, StoreError> {
+pub(super) fn replay(
+    log: &Path,
+    next: Next,
+    note: &Note,
+    state: &mut State,
+) -> Result<Next, StoreError> {
     let context = || format!("cannot read the log in {}", log.display());
     let mut next = next;
     let mut seen: HashSet<Origin> = HashSet::new();
     for generation in wal::segments(log).map_err(fault::io(context()))? {
         next.generation = next.generation.max(generation + 1);
         let path = wal::segment_path(log, generation);
-        if state.files.iter().any(|file| file.holds(generation)) {
+        let is_in_a_file = state.files.iter().any(|file| file.holds(generation));
+        if is_in_a_file || note.has_released(generation) {
             remove(&path);
             continue;
         }

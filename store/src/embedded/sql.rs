@@ -19,12 +19,10 @@ use super::attribute::AttributeFunction;
 use super::fault;
 use super::state::Snapshot;
 use super::table::SpanTable;
-use crate::contract::{SqlLimits, StoreError};
+use crate::contract::{MAX_STATEMENT_BYTES, SqlLimits, StoreError};
 
 /// Statements that run at the same time. Others wait, within their time.
 const AT_ONCE: usize = 4;
-/// Longer ones are refused: the depth of a statement is bounded by its length.
-const MAX_STATEMENT_BYTES: usize = 64 << 10;
 /// Only what is used of it takes memory.
 const STACK_BYTES: usize = 512 << 20;
 

@@ -13,10 +13,10 @@ use super::support::{
 };
 
 /// A file system of this many KiB, gone when dropped.
-struct SmallDisk(tempfile::TempDir);
+pub(crate) struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    fn mount(kib: u32) -> Option<Self> {
+    pub(crate) fn mount(kib: u32) -> Option<Self> {
         let directory = tempfile::tempdir().expect("a directory");
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"])
@@ -36,7 +36,7 @@ impl SmallDisk {
         }
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 }
@@ -47,7 +47,7 @@ impl Drop for SmallDisk {
     }
 }
 
-fn fill(path: &Path) {
+pub(crate) fn fill(path: &Path) {
     use std::io::Write;
     let mut file = std::fs::File::create(path).expect("a file");
     while file.write_all(&[0; 1024]).is_ok() {}

@@ -1,6 +1,7 @@
 //! Tests of stores: the contract, run against every implementation, and what
-//! the embedded one must survive.
+//! each must survive.
 
+mod clickhouse;
 mod damage;
 mod disk;
 mod files;

@@ -1,0 +1,162 @@
+//! Where a ClickHouse is:
+//! `clickhouse://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?cluster=NAME]`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Port of ClickHouse's HTTP interface.
+const HTTP_PORT: u16 = 8123;
+const FORM: &str =
+    "write it as clickhouse://USER:PASSWORD@HOST:8123/DATABASE, with ?cluster=NAME for a cluster";
+
+/// A ClickHouse, and who asks it. Shown without the password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    /// Host and port of the HTTP interface, as a URL has them.
+    pub(super) authority: String,
+    pub(super) user: String,
+    pub(super) password: String,
+    pub(super) database: String,
+    /// Makes the tables on every server of this cluster, replicated and
+    /// distributed over them.
+    pub(super) cluster: Option<String>,
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // The text is not repeated: it may hold a password.
+        let wrong = |why: &str| format!("this is no ClickHouse address: {why}; {FORM}");
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
+        match scheme {
+            "clickhouse" => {}
+            "clickhouses" | "https" => {
+                return Err(wrong("TLS is not spoken here; put a proxy that does in front"));
+            }
+            other => return Err(wrong(&format!("`{other}` is not clickhouse"))),
+        }
+        let (rest, query) = rest.split_once('?').map_or((rest, None), |(a, b)| (a, Some(b)));
+        let (server, database) = rest.split_once('/').unwrap_or((rest, ""));
+        let (who, server) = server.rsplit_once('@').unwrap_or(("", server));
+        let (user, password) = who.split_once(':').unwrap_or((who, ""));
+        let authority: http::uri::Authority =
+            server.parse().map_err(|_| wrong("there is no host"))?;
+        // The parser takes anything for a port, and tells of none then.
+        let after_host = server.strip_prefix(authority.host()).unwrap_or(server);
+        let port = match after_host.strip_prefix(':') {
+            Some(port) => port.parse().ok(),
+            None => after_host.is_empty().then_some(HTTP_PORT),
+        };
+        let Some(port) = port.filter(|_| !authority.host().is_empty()) else {
+            return Err(wrong("host or port make no sense"));
+        };
+        let decoded = |text: &str, what: &str| {
+            decoded(text).ok_or_else(|| wrong(&format!("the {what} is not percent-encoded UTF-8")))
+        };
+        let database = decoded(database, "database")?;
+        let mut cluster = None;
+        for parameter in query.into_iter().flat_map(|query| query.split('&')) {
+            match parameter.split_once('=') {
+                Some(("cluster", name)) => cluster = Some(decoded(name, "cluster's name")?),
+                _ => return Err(wrong(&format!("`{parameter}` is no parameter of it"))),
+            }
+        }
+        let or_default = |text: String| if text.is_empty() { "default".to_owned() } else { text };
+        let address = Self {
+            authority: format!("{}:{port}", authority.host()),
+            user: or_default(decoded(user, "user")?),
+            password: decoded(password, "password")?,
+            database: or_default(database),
+            cluster,
+        };
+        if !is_name(&address.database, "_") {
+            return Err(wrong("a database's name has letters, digits and underscores"));
+        }
+        if address.cluster.as_ref().is_some_and(|name| !is_name(name, "_-.")) {
+            return Err(wrong("a cluster's name has letters, digits, and any of _-."));
+        }
+        Ok(address)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hidden = if self.password.is_empty() { "" } else { ":***" };
+        let Self { authority, user, database, .. } = self;
+        write!(f, "clickhouse://{user}{hidden}@{authority}/{database}")?;
+        self.cluster.iter().try_for_each(|cluster| write!(f, "?cluster={cluster}"))
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+fn is_name(text: &str, more: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
+    !text.is_empty() && text.len() <= 128 && text.chars().all(fits)
+}
+
+/// The text with its percent escapes (RFC 3986, 2.1) resolved.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        bytes.push(match byte {
+            b'%' => (digit(rest.next()?)? * 16 + digit(rest.next()?)?).try_into().ok()?,
+            plain => plain,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_shown_without_their_password() {
+        for (text, shown) in [
+            ("clickhouse://h", "clickhouse://default@h:8123/default"),
+            ("clickhouse://h/", "clickhouse://default@h:8123/default"),
+            ("clickhouse://u@h:9/d", "clickhouse://u@h:9/d"),
+            ("clickhouse://u:p%40%2F:x@h/d?cluster=c-1", "clickhouse://u:***@h:8123/d?cluster=c-1"),
+            ("clickhouse://[::1]:1/d", "clickhouse://default@[::1]:1/d"),
+        ] {
+            let address: Address = text.parse().expect(text);
+            assert_eq!(address.to_string(), shown);
+            assert_eq!(format!("{address:?}"), shown);
+        }
+        let address: Address = "clickhouse://u:p%40%2F:x@h/d".parse().expect("an address");
+        assert_eq!((address.user.as_str(), address.password.as_str()), ("u", "p@/:x"));
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_the_form_and_without_the_password() {
+        for text in [
+            "",
+            "h:8123",
+            "http://h",
+            "clickhouses://u:secret@h",
+            "clickhouse://",
+            "clickhouse://u:secret@",
+            "clickhouse://u:secret@h:port/d",
+            "clickhouse://u:secret@h:99999/d",
+            "clickhouse://u:secret@h:/d",
+            "clickhouse://u:sec%ret@h",
+            "clickhouse://h/d`; DROP",
+            "clickhouse://h/a/b",
+            "clickhouse://h/d?cluster=",
+            "clickhouse://h/d?cluster=a'b",
+            "clickhouse://h/d?secure=true",
+        ] {
+            let error = text.parse::<Address>().expect_err(text);
+            assert!(error.contains("clickhouse://USER:PASSWORD@HOST:8123/DATABASE"), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}

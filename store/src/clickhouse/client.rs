@@ -1,0 +1,271 @@
+//! ClickHouse's HTTP interface: a statement in, Arrow out, or Arrow in.
+
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::reader::StreamDecoder;
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use super::address::Address;
+use super::failure::Trouble;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Idle connections are closed before ClickHouse does so (10 s by default): a
+/// request on one that it is just closing would fail.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+/// What an error says beyond this is of no use.
+const MAX_ERROR_BYTES: usize = 64 << 10;
+/// The format in which rows go both ways.
+const FORMAT: &str = "ArrowStream";
+
+/// Settings of ClickHouse for one statement.
+pub(super) type Settings<'a> = &'a [(&'static str, String)];
+
+/// See the module. Connections are kept and used again.
+pub(super) struct Client {
+    http: legacy::Client<HttpConnector, Full<Bytes>>,
+    address: Address,
+    user: HeaderValue,
+    password: HeaderValue,
+}
+
+/// Rows that ClickHouse answered.
+pub(super) struct Answer {
+    /// `None` where the statement has no result at all.
+    pub(super) schema: Option<SchemaRef>,
+    pub(super) batches: Vec<RecordBatch>,
+}
+
+impl Client {
+    /// Connects with the first request.
+    ///
+    /// # Errors
+    /// A sentence, where user or password cannot stand in a header.
+    pub(super) fn new(address: Address) -> Result<Self, String> {
+        let value = |text: &str, what: &str| {
+            let value = HeaderValue::from_bytes(text.as_bytes());
+            value
+                .map_err(|_| format!("the ClickHouse {what} has characters that HTTP cannot carry"))
+        };
+        let mut user = value(&address.user, "user")?;
+        let mut password = value(&address.password, "password")?;
+        user.set_sensitive(true);
+        password.set_sensitive(true);
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        connector.set_nodelay(true);
+        let http = legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .build(connector);
+        Ok(Self { http, address, user, password })
+    }
+
+    pub(super) const fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Runs a statement whose result does not matter.
+    pub(super) async fn execute(
+        &self,
+        statement: &str,
+        settings: Settings<'_>,
+        timeout: Duration,
+    ) -> Result<(), Trouble> {
+        let body = Bytes::from(statement.to_owned());
+        let most_bytes = MAX_ERROR_BYTES;
+        within(timeout, async {
+            let answer = self.send(&[], settings, body).await?;
+            collect(answer, most_bytes).await.map(drop)
+        })
+        .await
+    }
+
+    /// Runs a statement and returns its rows, at most so many bytes of them.
+    pub(super) async fn read(
+        &self,
+        statement: &str,
+        settings: Settings<'_>,
+        most_bytes: usize,
+        timeout: Duration,
+    ) -> Result<Answer, Trouble> {
+        let body = Bytes::from(statement.to_owned());
+        // An error after the first row would otherwise come as a part of them.
+        let arrow = [
+            ("default_format", FORMAT),
+            ("wait_end_of_query", "1"),
+            ("output_format_arrow_compression_method", "lz4_frame"),
+            ("cancel_http_readonly_queries_on_client_close", "1"),
+        ];
+        within(timeout, async {
+            let answer = self.send(&arrow, settings, body).await?;
+            let format = answer.headers().get("x-clickhouse-format");
+            if let Some(other) = format.and_then(|name| name.to_str().ok()).filter(|n| *n != FORMAT)
+            {
+                return Err(Trouble::Strange(format!(
+                    "rows came as {other} instead of {FORMAT}; leave FORMAT out of the statement"
+                )));
+            }
+            decode(answer, most_bytes).await
+        })
+        .await
+    }
+
+    /// Inserts an Arrow stream; `statement` is `INSERT INTO … FORMAT ArrowStream`.
+    pub(super) async fn insert(
+        &self,
+        statement: &str,
+        stream: Bytes,
+        settings: Settings<'_>,
+        timeout: Duration,
+    ) -> Result<(), Trouble> {
+        let parameters = [("query", statement), ("wait_end_of_query", "1")];
+        within(timeout, async {
+            let answer = self.send(&parameters, settings, stream).await?;
+            collect(answer, MAX_ERROR_BYTES).await.map(drop)
+        })
+        .await
+    }
+
+    async fn send(
+        &self,
+        parameters: &[(&str, &str)],
+        settings: Settings<'_>,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Trouble> {
+        let mut uri = format!("http://{}/?database=", self.address.authority);
+        encode(&self.address.database, &mut uri);
+        let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
+        for (name, value) in parameters.iter().copied().chain(settings) {
+            uri.push('&');
+            uri.push_str(name);
+            uri.push('=');
+            encode(value, &mut uri);
+        }
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(uri)
+            .header(header::USER_AGENT, concat!("spanwise/", env!("CARGO_PKG_VERSION")))
+            .header("x-clickhouse-user", self.user.clone())
+            .header("x-clickhouse-key", self.password.clone())
+            .body(Full::new(body))
+            .map_err(|error| Trouble::Strange(format!("the request cannot be made: {error}")))?;
+        let answer = self.http.request(request).await.map_err(|error| self.away(&error))?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let status = answer.status();
+        let code = answer.headers().get("x-clickhouse-exception-code");
+        let code: Option<u32> = code.and_then(|code| code.to_str().ok()?.parse().ok());
+        let said = Limited::new(answer.into_body(), MAX_ERROR_BYTES).collect().await;
+        let said = said.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        Err(match code.or_else(|| code_in(&said)) {
+            Some(code) => Trouble::refused(code, &said),
+            // A proxy on the way that has lost its ClickHouse.
+            None if status.is_server_error() => {
+                Trouble::Away(format!("{} answers {status}", self.address))
+            }
+            None => Trouble::Strange(format!(
+                "{} answers {status}, which ClickHouse would explain",
+                self.address
+            )),
+        })
+    }
+
+    fn away(&self, error: &legacy::Error) -> Trouble {
+        use std::error::Error as _;
+        let mut reason = error.to_string();
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            // Each level says it again, more exactly.
+            reason = inner.to_string();
+            cause = inner.source();
+        }
+        Trouble::Away(format!("ClickHouse cannot be reached at {}: {reason}", self.address))
+    }
+}
+
+async fn within<T>(
+    timeout: Duration,
+    work: impl Future<Output = Result<T, Trouble>>,
+) -> Result<T, Trouble> {
+    tokio::time::timeout(timeout, work).await.unwrap_or(Err(Trouble::Late(timeout)))
+}
+
+async fn collect(answer: Response<Incoming>, most_bytes: usize) -> Result<Bytes, Trouble> {
+    let body = Limited::new(answer.into_body(), most_bytes).collect().await;
+    let body = body.map_err(|error| Trouble::Away(format!("the answer broke off: {error}")))?;
+    Ok(body.to_bytes())
+}
+
+/// Reads rows as they come.
+async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer, Trouble> {
+    let broken = |error: arrow::error::ArrowError| {
+        Trouble::Strange(format!("the answer is no Arrow stream: {error}"))
+    };
+    let mut body = answer.into_body();
+    let mut decoder = StreamDecoder::new();
+    let mut batches = Vec::new();
+    let (mut received, mut held) = (0, 0);
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|error| Trouble::Away(format!("the answer broke off: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        received += data.len();
+        let mut buffer = Buffer::from(data);
+        while let Some(batch) = decoder.decode(&mut buffer).map_err(broken)? {
+            held += batch.get_array_memory_size();
+            batches.push(batch);
+        }
+        if received.max(held) > most_bytes {
+            return Err(Trouble::TooLarge { most_bytes });
+        }
+    }
+    decoder.finish().map_err(broken)?;
+    Ok(Answer { schema: decoder.schema(), batches })
+}
+
+/// The code that an error's text begins with, where no header has it.
+fn code_in(said: &str) -> Option<u32> {
+    said.strip_prefix("Code: ")?.split_once('.')?.0.parse().ok()
+}
+
+/// Everything but RFC 3986's unreserved characters, percent-encoded.
+fn encode(text: &str, out: &mut String) {
+    use std::fmt::Write as _;
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => _ = write!(out, "%{byte:02X}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_encoded() {
+        let mut out = String::new();
+        encode("INSERT INTO `é` & x", &mut out);
+        assert_eq!(out, "INSERT%20INTO%20%60%C3%A9%60%20%26%20x");
+    }
+
+    #[test]
+    fn codes_are_found_in_texts() {
+        assert_eq!(code_in("Code: 241. DB::Exception: x"), Some(241));
+        assert_eq!(code_in("<html>"), None);
+    }
+}

@@ -1,0 +1,129 @@
+//! What is looked for, as conditions of ClickHouse's SQL.
+
+use std::fmt::Write as _;
+
+use spanwise_model::Status;
+use spanwise_model::schema::column;
+
+use super::literal;
+use super::schema::{ATTRIBUTE_PAIRS, INSERT_ID, MINUTE_NANO, minute};
+use crate::contract::{Key, Predicate, TimeRange};
+
+/// The start lies in the range; the last instant of time counts as in a range
+/// that ends with it.
+pub(super) fn in_range(time: TimeRange) -> Vec<String> {
+    let start = column::START_UNIX_NANO;
+    let mut all = Vec::new();
+    // ClickHouse does not conclude from a start to its minute, by which rows lie.
+    if time.from_unix_nano != i64::MIN {
+        let from = time.from_unix_nano;
+        all.push(format!("{start} >= {from} AND {} >= {}", minute(start), from / MINUTE_NANO));
+    }
+    if time.to_unix_nano != i64::MAX {
+        let to = time.to_unix_nano;
+        all.push(format!("{start} < {to} AND {} <= {}", minute(start), to / MINUTE_NANO));
+    }
+    all
+}
+
+/// The row came by none of these inserts, given as first and last.
+pub(super) fn not_of(inserts: &[(u64, u64)]) -> Vec<String> {
+    let none = inserts.iter().map(|(first, last)| match first == last {
+        true => format!("{INSERT_ID} != {first}"),
+        false => format!("NOT ({INSERT_ID} BETWEEN {first} AND {last})"),
+    });
+    none.collect()
+}
+
+/// The predicate's conditions.
+pub(super) fn fulfils(predicate: &Predicate) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut texts = |name: &str, value: &Option<String>| {
+        all.extend(value.iter().map(|value| format!("{name} = {}", literal::text(value))));
+    };
+    texts(column::SERVICE, &predicate.service);
+    texts(column::OPERATION, &predicate.operation);
+    let duration = column::DURATION_NANO;
+    all.extend(predicate.min_duration_nano.map(|least| format!("{duration} >= {least}")));
+    all.extend(predicate.max_duration_nano.map(|most| format!("{duration} <= {most}")));
+    all.extend(predicate.status.map(|status| match status {
+        // What nobody called an error went well.
+        Status::Ok => format!("{} != '{}'", column::STATUS, Status::Error.as_str()),
+        status => format!("{} = '{}'", column::STATUS, status.as_str()),
+    }));
+    for wanted in &predicate.attributes {
+        let (key, value) = (literal::text(&wanted.key), literal::text(&wanted.value));
+        let pair = literal::text(&format!("{}={}", wanted.key, wanted.value));
+        // The hint is for the index only; the rest decides.
+        all.push(format!(
+            "indexHint(has({ATTRIBUTE_PAIRS}, {pair})) AND mapContains({attributes}, {key}) \
+             AND tupleElement({attributes}[{key}], 2) = {value}",
+            attributes = column::ATTRIBUTES,
+        ));
+    }
+    if predicate.assembled {
+        all.push(format!("{} IS NOT NULL", column::ASSEMBLED_TRACE_ID));
+    }
+    if predicate.root {
+        all.push(format!("{} IS NULL", column::ASSEMBLED_PARENT));
+    }
+    all
+}
+
+/// The row has any of the keys; `None` where there are none. Lists hold literals
+/// only: ClickHouse takes any number of them as one part of the statement, and
+/// its indexes understand them.
+pub(super) fn has_any(keys: &[Key]) -> Option<String> {
+    let mut any: Vec<String> = Vec::new();
+    let ids = |column: &str, of: &dyn Fn(&Key) -> Option<String>| {
+        let ids: Vec<String> = keys.iter().filter_map(of).collect();
+        (!ids.is_empty()).then(|| format!("{column} IN ({})", ids.join(",")))
+    };
+    any.extend(ids(column::ASSEMBLED_TRACE_ID, &|key| match key {
+        Key::AssembledTrace(id) => Some(literal::bytes(&id.0)),
+        _ => None,
+    }));
+    any.extend(ids(column::TRACE_ID, &|key| match key {
+        Key::Trace(id) => Some(literal::bytes(&id.0)),
+        _ => None,
+    }));
+    any.extend(ids(column::SPAN_ID, &|key| match key {
+        Key::Span(id) => Some(literal::bytes(&id.0)),
+        _ => None,
+    }));
+    any.extend(ids(column::FRAGMENT_ID, &|key| match key {
+        Key::Fragment(id) => Some(id.to_string()),
+        _ => None,
+    }));
+    any.extend(hops(keys));
+    any.extend(ids(column::X_REQUEST_ID, &|key| match key {
+        Key::XRequestId(id) => Some(literal::text(id)),
+        _ => None,
+    }));
+    (!any.is_empty()).then(|| format!("({})", any.join(" OR ")))
+}
+
+fn hops(keys: &[Key]) -> Option<String> {
+    let (mut requests, mut pairs) = (String::new(), String::new());
+    for key in keys {
+        if let Key::TcpSequences(request, response) = key {
+            let comma = if requests.is_empty() { "" } else { "," };
+            let _ = write!(requests, "{comma}{request}");
+            let _ = write!(pairs, "{comma}({request},{response})");
+        }
+    }
+    // The first condition is for the index, which has the request's number only.
+    (!requests.is_empty()).then(|| {
+        let (request, response) = (column::REQUEST_TCP_SEQ, column::RESPONSE_TCP_SEQ);
+        format!("({request} IN ({requests}) AND ({request}, {response}) IN ({pairs}))")
+    })
+}
+
+/// `WHERE …`, or nothing where there are no conditions.
+pub(super) fn where_all(conditions: &[String]) -> String {
+    if conditions.is_empty() {
+        String::new()
+    } else {
+        format!(" WHERE {}", conditions.join(" AND "))
+    }
+}

@@ -1,0 +1,100 @@
+//! Brings the tables about, and to this version's form.
+
+use std::time::Duration;
+
+use arrow::array::AsArray;
+use arrow::datatypes::UInt32Type;
+
+use super::client::Client;
+use super::failure::Trouble;
+use super::schema::{self, VERSIONS};
+
+/// The version of the schema that this program writes and reads.
+const VERSION: u32 = 1;
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// On a cluster, every server has to do it.
+const CLUSTER_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Why the tables cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unprepared {
+    #[error("{0}")]
+    Trouble(#[from] Trouble),
+    #[error(
+        "the tables in {place} are of version {found}, made by a newer Spanwise; this one knows \
+         versions up to {VERSION}: run that one, or name another database"
+    )]
+    Newer { place: String, found: u32 },
+}
+
+/// Makes what is missing. What is there and of this version is left as it is,
+/// but for how long rows are kept.
+pub(super) async fn prepare(
+    client: &Client,
+    retain_seconds: Option<u64>,
+) -> Result<(), Unprepared> {
+    let address = client.address();
+    let timeout = if address.cluster.is_some() { CLUSTER_TIMEOUT } else { TIMEOUT };
+    let run = async |statement: &str| client.execute(statement, &[], timeout).await;
+    let found = version(client).await?;
+    if found > VERSION {
+        return Err(Unprepared::Newer { place: address.to_string(), found });
+    }
+    if found < VERSION {
+        // Steps from older versions come here, each to be done twice without harm:
+        // several servers may meet an old table at the same time.
+        run(&schema::create_versions(address)).await?;
+        for statement in schema::create_spans(address, retain_seconds) {
+            run(&statement).await?;
+        }
+        run(&format!("INSERT INTO {VERSIONS} (version) VALUES ({VERSION})")).await?;
+        tracing::info!("the tables in {address} are made");
+    }
+    let wanted = schema::ttl(retain_seconds);
+    if has_ttl(client, wanted.as_deref()).await? {
+        return Ok(());
+    }
+    tracing::info!(
+        "{address} now keeps spans for {}",
+        match retain_seconds {
+            Some(seconds) => format!("{seconds} s"),
+            None => "ever".to_owned(),
+        }
+    );
+    Ok(run(&schema::modify_ttl(address, retain_seconds)).await?)
+}
+
+/// The version that is there; 0 where there are no tables.
+async fn version(client: &Client) -> Result<u32, Trouble> {
+    let statement = format!("SELECT toUInt32(max(version)) AS version FROM {VERSIONS}");
+    match client.read(&statement, &[], 1 << 20, TIMEOUT).await {
+        Ok(answer) => Ok(answer
+            .batches
+            .iter()
+            .filter_map(|batch| batch.column(0).as_primitive_opt::<UInt32Type>())
+            .flat_map(|versions| versions.iter().flatten())
+            .max()
+            .unwrap_or(0)),
+        Err(trouble) if trouble.is_missing_table() => Ok(0),
+        Err(trouble) => Err(trouble),
+    }
+}
+
+/// Whether rows are kept as long as wanted.
+async fn has_ttl(client: &Client, wanted: Option<&str>) -> Result<bool, Trouble> {
+    // In ClickHouse's own spelling: it formats what it was given.
+    let table = super::literal::text(schema::stored(client.address()));
+    let ttl = "trim(extract(create_table_query, ' TTL (.*?) SETTINGS '))";
+    let wanted = wanted.map_or_else(|| "''".to_owned(), super::literal::text);
+    let statement = format!(
+        "SELECT toUInt32({ttl} = {wanted}) FROM system.tables \
+         WHERE database = currentDatabase() AND name = {table}"
+    );
+    let answer = client.read(&statement, &[], 1 << 20, TIMEOUT).await?;
+    Ok(answer
+        .batches
+        .iter()
+        .filter_map(|batch| batch.column(0).as_primitive_opt::<UInt32Type>())
+        .flat_map(|same| same.iter().flatten())
+        .any(|same| same == 1))
+}

@@ -1,0 +1,326 @@
+//! The ClickHouse store: rows live in ClickHouse, and wait here until it has
+//! them.
+//!
+//! What waits is an [embedded store](crate::embedded) of its own, the spool: a
+//! batch is acknowledged when the spool's log has it, is assembled in the
+//! spool's memory, and goes to ClickHouse once, with its assembled columns.
+//! While ClickHouse is away, the spool's files grow, and everything else goes
+//! on. A question is asked of both; ClickHouse leaves out what the spool still
+//! holds, so that a row is never in an answer twice.
+//!
+//! ```text
+//! append -> log -> memory -> file -> ClickHouse -> the file goes
+//! ```
+
+mod address;
+mod client;
+mod condition;
+mod config;
+mod conform;
+mod failure;
+mod figures;
+mod literal;
+mod migrate;
+mod newest;
+mod outbox;
+mod outgoing;
+mod schema;
+mod sql;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use spanwise_model::Assembled;
+use spanwise_model::schema::{column, span_schema};
+use tokio::sync::RwLock;
+use tokio::task::JoinHandle;
+
+pub use address::Address;
+pub use config::ClickHouseConfig;
+
+use crate::contract::{
+    Appended, Key, Origin, Query, SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,
+};
+use crate::embedded::{EmbeddedConfig, EmbeddedStore, engine};
+use client::Client;
+use condition::{fulfils, has_any, in_range, not_of, where_all};
+use conform::to_schema;
+use failure::{Kind, Trouble};
+use figures::Figures;
+use migrate::Unprepared;
+use outbox::Health;
+
+/// Longer than any question of ours takes; people's statements have their own.
+const READ_TIMEOUT: Duration = Duration::from_secs(40);
+/// ClickHouse itself gives up before.
+const READ_SECONDS: u64 = 30;
+/// Rows that one answer may have, in bytes: the largest trace that is looked at
+/// has far less.
+const MAX_ANSWER_BYTES: usize = 1 << 30;
+const DELETE_TIMEOUT: Duration = Duration::from_secs(120);
+/// What closing leaves to sending.
+const LAST_SENDING: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub struct ClickHouseStore {
+    spool: Arc<EmbeddedStore>,
+    client: Client,
+    retain_seconds: Option<u64>,
+    /// Bytes of files in the spool beyond which senders are refused.
+    spool_max_bytes: u64,
+    spooled_bytes: AtomicU64,
+    /// Held while files are sent, and while rows are deleted.
+    sending: tokio::sync::Mutex<()>,
+    /// Held by readers while they look into the spool, and by the sender while
+    /// it takes a file out: what a reader saw there is what it has ClickHouse
+    /// leave out.
+    reading: RwLock<()>,
+    health: Mutex<Health>,
+    figures: Mutex<Figures>,
+    closing: AtomicBool,
+    outbox: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl ClickHouseStore {
+    /// Opens the spool, makes or checks the tables, and begins to send. Needs a
+    /// Tokio runtime. A ClickHouse that cannot be reached is waited for.
+    ///
+    /// # Errors
+    /// Where the spool cannot be opened, where ClickHouse does not let us in, and
+    /// where its tables are of a newer version.
+    pub async fn open(config: ClickHouseConfig) -> Result<Arc<Self>, StoreError> {
+        let client = Client::new(config.address).map_err(StoreError::Invalid)?;
+        let spool = EmbeddedConfig { spool: true, retain_bytes: None, ..config.spool };
+        let spool = EmbeddedStore::open(spool).await?;
+        let there = spool.file_bytes();
+        let store = Arc::new(Self {
+            spool,
+            client,
+            retain_seconds: config.retain_age.map(|age| age.as_secs().max(1)),
+            spool_max_bytes: config.spool_max_bytes.saturating_add(there),
+            spooled_bytes: AtomicU64::new(there),
+            sending: tokio::sync::Mutex::new(()),
+            reading: RwLock::new(()),
+            health: Mutex::new(Health::default()),
+            figures: Mutex::new(Figures::default()),
+            closing: AtomicBool::new(false),
+            outbox: Mutex::new(None),
+        });
+        match store.prepare().await {
+            Ok(()) => store.look_at_figures().await,
+            Err(Unprepared::Trouble(trouble)) if trouble.kind() != Kind::Access => {
+                tracing::warn!("spans wait on this server's disk for now: {trouble}");
+            }
+            Err(Unprepared::Trouble(trouble)) => {
+                return Err(StoreError::Invalid(format!("{trouble}; {}", trouble.advice())));
+            }
+            Err(newer) => return Err(StoreError::Invalid(newer.to_string())),
+        }
+        let task = tokio::spawn(outbox::run(Arc::downgrade(&store)));
+        *store.outbox.lock() = Some(task);
+        Ok(store)
+    }
+
+    /// Makes sure of the tables, once.
+    async fn prepare(&self) -> Result<(), Unprepared> {
+        if !self.health.lock().prepared {
+            migrate::prepare(&self.client, self.retain_seconds).await?;
+            self.health.lock().prepared = true;
+        }
+        Ok(())
+    }
+
+    async fn look_at_figures(&self) {
+        match figures::ask(&self.client).await {
+            Ok(figures) => *self.figures.lock() = figures,
+            Err(trouble) => tracing::debug!("the figures stay as they were: {trouble}"),
+        }
+    }
+
+    /// The inserts of what the spool holds, first and last of each run.
+    fn held(&self) -> Vec<(u64, u64)> {
+        let runs = self.spool.held();
+        let id = |generation| self.spool.insert_id(generation);
+        runs.into_iter().map(|(first, last)| (id(first), id(last))).collect()
+    }
+
+    /// Rows that ClickHouse has, in the types of the span schema.
+    async fn select(
+        &self,
+        schema: &SchemaRef,
+        conditions: &[String],
+        order_and_limit: &str,
+    ) -> Result<Vec<RecordBatch>, StoreError> {
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let statement = format!(
+            "SELECT {} FROM {}{}{order_and_limit}",
+            names.join(", "),
+            schema::SPANS,
+            where_all(conditions)
+        );
+        let settings = [
+            ("readonly", "1".to_owned()),
+            ("max_execution_time", READ_SECONDS.to_string()),
+            ("max_query_size", (64 << 20).to_string()),
+        ];
+        let read = self.client.read(&statement, &settings, MAX_ANSWER_BYTES, READ_TIMEOUT).await;
+        let answer = match read {
+            // Nobody has been able to make it yet, and nothing is in it.
+            Err(trouble) if trouble.is_missing_table() && !self.health.lock().prepared => {
+                return Ok(Vec::new());
+            }
+            answer => answer.map_err(Trouble::of_question)?,
+        };
+        let batches = answer.batches.iter().map(|batch| to_schema(batch, schema));
+        batches
+            .collect::<Result<_, _>>()
+            .map_err(engine("ClickHouse's rows are not those of spans"))
+    }
+}
+
+/// The columns of an answer to this query, in the schema's order.
+fn answered(query: &Query) -> SchemaRef {
+    let whole = span_schema();
+    let wanted = |name: &str| {
+        query.columns.is_empty() || query.columns.contains(&name) || name == column::START_UNIX_NANO
+    };
+    let fields: Vec<_> =
+        whole.fields().iter().filter(|field| wanted(field.name())).cloned().collect();
+    Arc::new(arrow::datatypes::Schema::new(fields))
+}
+
+#[async_trait]
+impl Store for ClickHouseStore {
+    async fn append(
+        &self,
+        batch: RecordBatch,
+        origin: Option<Origin>,
+    ) -> Result<Appended, StoreError> {
+        let spooled = self.spooled_bytes.load(Ordering::Relaxed);
+        if spooled >= self.spool_max_bytes {
+            let mut health = self.health.lock();
+            health.count("batches_refused_spool_full", 1);
+            let trouble = health.trouble.as_deref();
+            return Err(outbox::spool_full(spooled, self.spool_max_bytes, trouble));
+        }
+        self.spool.append(batch, origin).await
+    }
+
+    async fn annotate(&self, rows: &[Assembled]) -> Result<(), StoreError> {
+        self.spool.annotate(rows).await
+    }
+
+    fn unsettled(&self) -> Vec<Unsettled> {
+        self.spool.unsettled()
+    }
+
+    async fn find_by_keys(
+        &self,
+        keys: &[Key],
+        time: TimeRange,
+    ) -> Result<Vec<RecordBatch>, StoreError> {
+        let Some(any) = has_any(keys) else { return Ok(Vec::new()) };
+        let (mut found, held) = {
+            let _reading = self.reading.read().await;
+            (self.spool.find_by_keys(keys, time).await?, self.held())
+        };
+        let conditions = [in_range(time), vec![any], not_of(&held)].concat();
+        found.extend(self.select(&span_schema(), &conditions, "").await?);
+        Ok(found)
+    }
+
+    async fn find(&self, query: &Query) -> Result<Vec<RecordBatch>, StoreError> {
+        let (mut found, held) = {
+            let _reading = self.reading.read().await;
+            (self.spool.find(query).await?, self.held())
+        };
+        if query.limit == 0 {
+            return Ok(found);
+        }
+        let conditions = [in_range(query.time), fulfils(&query.predicate), not_of(&held)].concat();
+        let mut order = format!(" ORDER BY {} DESC", column::START_UNIX_NANO);
+        if query.limit < usize::MAX {
+            order.push_str(&format!(" LIMIT {}", query.limit));
+        }
+        found.extend(self.select(&answered(query), &conditions, &order).await?);
+        newest::newest(found, query.limit).map_err(engine("cannot put rows in order"))
+    }
+
+    async fn sql(
+        &self,
+        statement: &str,
+        limits: SqlLimits,
+    ) -> Result<Vec<RecordBatch>, StoreError> {
+        sql::run(&self.client, statement, limits).await
+    }
+
+    async fn drop_before(&self, unix_nano: i64) -> Result<(), StoreError> {
+        let _sending = self.sending.lock().await;
+        self.spool.drop_before(unix_nano).await?;
+        self.delete_where(&format!("{} < {unix_nano}", column::START_UNIX_NANO)).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.closing.store(true, Ordering::Release);
+        let task = self.outbox.lock().take();
+        if let Some(task) = task {
+            let outbox = task.abort_handle();
+            // What is on its way when time is up is sent again at the next start.
+            let sending = async {
+                let _ = task.await;
+                self.spool.write_settled().await;
+                self.send_all().await;
+            };
+            if tokio::time::timeout(LAST_SENDING, sending).await.is_err() {
+                outbox.abort();
+                tracing::info!("what is not sent yet stays in the spool for the next start");
+            }
+        }
+        self.spool.close().await
+    }
+
+    fn status(&self) -> StoreStatus {
+        let spool = self.spool.status();
+        let figures = *self.figures.lock();
+        let health = self.health.lock();
+        let mut counters = spool.counters;
+        counters.extend(health.counters());
+        counters.push(("spool_files".to_owned(), spool.files));
+        let oldest = [spool.oldest_unix_nano, figures.oldest_unix_nano];
+        StoreStatus {
+            kind: "clickhouse",
+            recent_rows: spool.recent_rows + spool.file_rows,
+            recent_bytes: spool.recent_bytes,
+            wal_bytes: spool.wal_bytes + spool.file_bytes,
+            files: figures.parts,
+            file_rows: figures.rows,
+            file_bytes: figures.bytes,
+            oldest_unix_nano: oldest.into_iter().filter(|start| *start != 0).min().unwrap_or(0),
+            counters,
+            warnings: health.trouble.iter().cloned().chain(spool.warnings).collect(),
+        }
+    }
+}
+
+impl ClickHouseStore {
+    /// Deletes rows there; they are gone from every answer when this returns.
+    async fn delete_where(&self, condition: &str) -> Result<(), StoreError> {
+        let address = self.client.address();
+        let statement = format!(
+            "DELETE FROM {}{} WHERE {condition}",
+            schema::stored(address),
+            schema::on_cluster(address)
+        );
+        let settings =
+            [("lightweight_deletes_sync", "2".to_owned()), ("mutations_sync", "2".to_owned())];
+        match self.client.execute(&statement, &settings, DELETE_TIMEOUT).await {
+            Err(trouble) if trouble.is_missing_table() => Ok(()),
+            done => done.map_err(Trouble::of_question),
+        }
+    }
+}

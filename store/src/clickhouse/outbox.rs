@@ -1,0 +1,210 @@
+//! Files of the spool on their way to ClickHouse, the oldest first.
+//!
+//! A file goes in parts, each with a token by which ClickHouse knows it again:
+//! what was sent and never confirmed is sent again, and kept once. A file is
+//! let go when ClickHouse has confirmed all of it.
+
+use std::collections::BTreeMap;
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::failure::{Kind, Trouble, pause};
+use super::outgoing::{Days, insert_statement, stream};
+use super::{ClickHouseStore, figures, schema};
+use crate::contract::StoreError;
+use crate::embedded::SpoolFile;
+
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// A part has some ten thousand rows: ClickHouse takes them in a second.
+const INSERT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How the way to ClickHouse is.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    /// Whether the tables have been seen to be right.
+    pub(super) prepared: bool,
+    /// What is wrong now, for the operator.
+    pub(super) trouble: Option<String>,
+    failures: u32,
+    retry_at: Option<Instant>,
+    counters: BTreeMap<&'static str, u64>,
+}
+
+impl Health {
+    pub(super) fn count(&mut self, name: &'static str, by: u64) {
+        *self.counters.entry(name).or_default() += by;
+    }
+
+    pub(super) fn counters(&self) -> impl Iterator<Item = (String, u64)> {
+        self.counters.iter().map(|(name, count)| ((*name).to_owned(), *count))
+    }
+
+    /// Whether nothing shall be tried now.
+    fn is_paused(&self) -> bool {
+        self.retry_at.is_some_and(|at| Instant::now() < at)
+    }
+
+    fn went_well(&mut self) {
+        if self.trouble.take().is_some() {
+            tracing::info!("ClickHouse takes spans again");
+        }
+        self.failures = 0;
+        self.retry_at = None;
+    }
+
+    fn went_wrong(&mut self, what: String) {
+        if self.trouble.as_ref() != Some(&what) {
+            tracing::warn!("{what}");
+        }
+        self.trouble = Some(what);
+        self.retry_at = Instant::now().checked_add(pause(self.failures));
+        self.failures = self.failures.saturating_add(1);
+    }
+}
+
+/// Runs until the store is closed or dropped.
+pub(super) async fn run(store: Weak<ClickHouseStore>) {
+    let mut looked_at_figures: Option<Instant> = None;
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(store) = store.upgrade() else { return };
+        if store.closing.load(Ordering::Acquire) {
+            return;
+        }
+        store.send_all().await;
+        if store.health.lock().prepared
+            && looked_at_figures.is_none_or(|at| at.elapsed() >= figures::EVERY)
+        {
+            looked_at_figures = Some(Instant::now());
+            store.look_at_figures().await;
+        }
+    }
+}
+
+impl ClickHouseStore {
+    /// Sends what is in files, until there are none or something is wrong.
+    pub(super) async fn send_all(&self) {
+        if self.health.lock().is_paused() {
+            return;
+        }
+        if let Err(error) = self.prepare().await {
+            self.health.lock().went_wrong(format!("spans wait on this server's disk: {error}"));
+            return;
+        }
+        // Deletion must not meet rows on their way.
+        let _sending = self.sending.lock().await;
+        while let Some(file) = self.spool.next_file() {
+            self.note_spooled();
+            match self.send(&file).await {
+                Ok(()) => {}
+                Err(Unsent::Unreadable) => continue,
+                Err(Unsent::Trouble(trouble)) => {
+                    let mut health = self.health.lock();
+                    health.count(counter_of(trouble.kind()), 1);
+                    health.went_wrong(format!(
+                        "spans wait on this server's disk: {trouble}; {}",
+                        trouble.advice()
+                    ));
+                    if trouble.is_missing_table() {
+                        health.prepared = false;
+                    }
+                    return;
+                }
+            }
+            // No reader is between what it saw here and what it asks there.
+            let _readers = self.reading.write().await;
+            if let Err(error) = self.spool.let_go(&file).await {
+                let mut health = self.health.lock();
+                health.count("spool_notes_failed", 1);
+                health.went_wrong(format!("spans that ClickHouse has are kept here too: {error}"));
+                return;
+            }
+            let mut health = self.health.lock();
+            health.count("files_inserted", 1);
+            health.count("rows_inserted", file.rows());
+            health.went_well();
+        }
+        self.note_spooled();
+        self.health.lock().went_well();
+    }
+
+    async fn send(&self, file: &SpoolFile) -> Result<(), Unsent> {
+        let statement = insert_statement(schema::SPANS);
+        let insert_id = self.spool.insert_id(file.generations().1);
+        let days = Days::of(file.written_unix_nano(), self.retain_seconds);
+        for part in 0..file.parts() {
+            let rows = match self.spool.read_part(file, part).await {
+                Ok(rows) => rows,
+                Err(error) => {
+                    tracing::warn!("{error}");
+                    // Where the file is sound, this was the system's mood.
+                    return Err(if self.spool.set_aside_if_broken(file).await {
+                        Unsent::Unreadable
+                    } else {
+                        Unsent::Trouble(Trouble::Strange(error.to_string()))
+                    });
+                }
+            };
+            if rows.num_rows() == 0 {
+                continue;
+            }
+            let body = stream(&rows, days, insert_id)
+                .map_err(|error| Unsent::Trouble(Trouble::Strange(error.to_string())))?;
+            let settings = [
+                ("async_insert", "0".to_owned()),
+                ("insert_deduplicate", "1".to_owned()),
+                ("insert_deduplication_token", format!("{insert_id:016x}-{part}")),
+                // One block, so that the token stands for all of it.
+                ("max_insert_block_size", "10000000".to_owned()),
+                ("min_insert_block_size_rows", "0".to_owned()),
+                ("min_insert_block_size_bytes", "0".to_owned()),
+                ("max_partitions_per_insert_block", "0".to_owned()),
+                // On a cluster, every shard has it before the answer comes.
+                ("distributed_foreground_insert", "1".to_owned()),
+            ];
+            self.client.insert(&statement, body, &settings, INSERT_TIMEOUT).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes how much waits, for those who ask without waiting.
+    pub(super) fn note_spooled(&self) {
+        self.spooled_bytes.store(self.spool.file_bytes(), Ordering::Relaxed);
+    }
+}
+
+enum Unsent {
+    /// The file was broken, and is set aside.
+    Unreadable,
+    Trouble(Trouble),
+}
+
+impl From<Trouble> for Unsent {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
+    }
+}
+
+const fn counter_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Away => "inserts_failed_away",
+        Kind::Full => "inserts_refused_full",
+        Kind::Access => "inserts_refused_access",
+        Kind::Limit => "inserts_refused_limit",
+        Kind::Other => "inserts_refused_other",
+    }
+}
+
+/// What senders are told when the spool has no room.
+pub(super) fn spool_full(spooled: u64, most: u64, trouble: Option<&str>) -> StoreError {
+    let why = trouble.unwrap_or("ClickHouse takes spans slower than they come");
+    StoreError::Full {
+        reason: format!(
+            "{} of {} MiB for spans that wait for ClickHouse are taken: {why}",
+            spooled >> 20,
+            most >> 20
+        ),
+        retry_after: Duration::from_secs(5),
+    }
+}

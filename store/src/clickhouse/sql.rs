@@ -1,0 +1,127 @@
+//! Statements that people type, run by ClickHouse: it reads and nothing else,
+//! and no statement can lift its limits.
+
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+
+use super::client::Client;
+use super::conform::spans_where_they_are;
+use super::failure::{Kind, Trouble};
+use super::schema::{DAY, INSERT_ID};
+use crate::contract::{MAX_STATEMENT_BYTES, SqlLimits, StoreError};
+use crate::embedded::engine;
+
+/// The function `attribute(attributes, 'key')`, as in the embedded store.
+const ATTRIBUTE_FUNCTION: &str =
+    "(m, k) -> if(mapContains(m, k), tupleElement(m[k], 2), NULL) AS attribute";
+
+/// ClickHouse looks at its clock now and then.
+const STOPS_WITHIN: Duration = Duration::from_secs(2);
+
+/// Runs one statement over the table `spans`.
+pub(super) async fn run(
+    client: &Client,
+    statement: &str,
+    limits: SqlLimits,
+) -> Result<Vec<RecordBatch>, StoreError> {
+    if statement.len() > MAX_STATEMENT_BYTES {
+        return Err(StoreError::Invalid(format!(
+            "the statement is {} bytes long; at most {MAX_STATEMENT_BYTES} are allowed",
+            statement.len()
+        )));
+    }
+    if statement.trim().is_empty() {
+        return Err(StoreError::Invalid("the statement is empty".to_owned()));
+    }
+    let settings = [
+        // Nothing is written, no setting is changed, no file or address is read.
+        ("readonly", "1".to_owned()),
+        ("max_execution_time", format!("{:.3}", limits.timeout.as_secs_f64())),
+        ("timeout_before_checking_execution_speed", "0".to_owned()),
+        ("max_memory_usage", limits.memory_bytes.to_string()),
+        ("max_result_rows", limits.rows.to_string()),
+        ("result_overflow_mode", "break".to_owned()),
+        ("max_query_size", (2 * MAX_STATEMENT_BYTES).to_string()),
+        // SQL's own rules, where ClickHouse's differ.
+        ("prefer_column_name_to_alias", "1".to_owned()),
+        ("join_use_nulls", "1".to_owned()),
+        ("union_default_mode", "DISTINCT".to_owned()),
+    ];
+    let answer = client
+        .read(
+            &with_attribute_function(statement),
+            &settings,
+            limits.memory_bytes,
+            limits.timeout + STOPS_WITHIN,
+        )
+        .await
+        .map_err(|trouble| refused(trouble, limits))?;
+    let mut rows = limits.rows;
+    let mut batches = Vec::new();
+    for batch in answer.batches {
+        // ClickHouse counts whole blocks.
+        let batch = batch.slice(0, batch.num_rows().min(rows));
+        rows -= batch.num_rows();
+        if batch.num_rows() > 0 {
+            batches.push(of_spans(statement, &batch)?);
+        }
+    }
+    match answer.schema {
+        // The columns are told even where there are no rows.
+        Some(schema) if batches.is_empty() => {
+            Ok(vec![of_spans(statement, &RecordBatch::new_empty(schema))?])
+        }
+        Some(_) => Ok(batches),
+        None => Err(StoreError::Invalid(
+            "the statement has no result. One SELECT over the table `spans` can be run".to_owned(),
+        )),
+    }
+}
+
+/// The answer as every store gives it: `SELECT *` means the columns of spans, not
+/// those that place a row here.
+fn of_spans(statement: &str, batch: &RecordBatch) -> Result<RecordBatch, StoreError> {
+    let is_meant = |name: &str| ![DAY, INSERT_ID].contains(&name) || statement.contains(name);
+    let fields = batch.schema_ref().fields().iter().enumerate();
+    let meant: Vec<usize> =
+        fields.filter(|(_, field)| is_meant(field.name())).map(|(index, _)| index).collect();
+    let batch = batch.project(&meant).map_err(engine("cannot leave columns out"))?;
+    Ok(spans_where_they_are(batch))
+}
+
+/// Puts our function before the statement's own names, where it uses it.
+fn with_attribute_function(statement: &str) -> String {
+    let trimmed = statement.trim_start();
+    let uses = trimmed.to_ascii_lowercase();
+    if !uses.contains("attribute(") {
+        return statement.to_owned();
+    }
+    if uses.starts_with("select") {
+        return format!("WITH {ATTRIBUTE_FUNCTION} {statement}");
+    }
+    match trimmed.get(..5).filter(|word| word.eq_ignore_ascii_case("with ")) {
+        Some(_) => format!("WITH {ATTRIBUTE_FUNCTION}, {}", &trimmed[5..]),
+        None => statement.to_owned(),
+    }
+}
+
+/// Whose fault it is: the asker's, a limit's, or ClickHouse's.
+fn refused(trouble: Trouble, limits: SqlLimits) -> StoreError {
+    let late = || {
+        StoreError::Limit(format!(
+            "it took longer than {:?}; ask for fewer columns or a shorter time",
+            limits.timeout
+        ))
+    };
+    match (trouble.kind(), &trouble) {
+        (_, Trouble::Late(_) | Trouble::Refused { code: 159 | 160 | 394, .. }) => late(),
+        (Kind::Limit, _) => StoreError::Limit(format!(
+            "it needs more memory than a statement may take; ask for less ({trouble})"
+        )),
+        (Kind::Other, Trouble::Refused { message, .. } | Trouble::Strange(message)) => {
+            StoreError::Invalid(format!("{message}. One SELECT over the table `spans` can be run"))
+        }
+        _ => trouble.of_question(),
+    }
+}

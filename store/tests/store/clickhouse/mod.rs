@@ -1,0 +1,45 @@
+//! What only the ClickHouse store has to stand: a ClickHouse that is away, goes
+//! away, is full, or is not what it should be.
+
+mod faults;
+mod moving;
+pub(crate) mod server;
+mod statements;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use spanwise_store::StoreError;
+use spanwise_store::clickhouse::{ClickHouseConfig, ClickHouseStore};
+use spanwise_store::embedded::EmbeddedConfig;
+
+/// A store that sends what it gets at once.
+pub(crate) fn sending(address: &str, spool: &Path) -> ClickHouseConfig {
+    configured(address, super::support::in_files(spool))
+}
+
+/// A store that sends nothing by itself.
+pub(crate) fn keeping(address: &str, spool: &Path) -> ClickHouseConfig {
+    let keep = super::support::in_memory(spool);
+    let mut config = configured(address, keep.clone());
+    config.spool.generation_max_age = keep.generation_max_age;
+    config
+}
+
+fn configured(address: &str, spool: EmbeddedConfig) -> ClickHouseConfig {
+    ClickHouseConfig::new(address.parse().expect("an address"), spool)
+}
+
+/// Opens the store; waits for one that is just letting go of the directory.
+pub(crate) async fn open(config: ClickHouseConfig) -> Arc<ClickHouseStore> {
+    for _ in 0..200 {
+        match ClickHouseStore::open(config.clone()).await {
+            Err(StoreError::Invalid(reason)) if reason.contains("in use") => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            opened => return opened.expect("the store opens"),
+        }
+    }
+    panic!("the directory stays in use");
+}

@@ -1,0 +1,156 @@
+//! A ClickHouse to test against: chDB behind a small HTTP server, run as a
+//! process of its own.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A running ClickHouse; killed when dropped, or when the test process ends.
+pub(crate) struct ClickHouse {
+    child: Child,
+    /// The server ends when this is closed.
+    _alive: Option<ChildStdin>,
+    pub(crate) port: u16,
+    data: PathBuf,
+}
+
+fn here(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clickhouse").join(name)
+}
+
+/// The Python that has chDB; installs it where it is missing.
+fn python() -> &'static Path {
+    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+    PYTHON.get_or_init(|| {
+        let requirements = here("requirements.txt");
+        let pinned = std::fs::read_to_string(&requirements).expect("the requirements");
+        let version = pinned.split("==").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let name = format!("chdb-{}", version.expect("a pinned version"));
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        std::fs::create_dir_all(directory).expect("a directory");
+        // Test programs that run at the same time install it once.
+        let lock = File::create(directory.join("chdb.lock")).expect("a lock");
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("locked");
+        let (venv, ready) = (directory.join(&name), directory.join(format!("{name}.ready")));
+        let python = venv.join("bin/python3");
+        if !ready.exists() {
+            let _ = std::fs::remove_dir_all(&venv);
+            run(Command::new("python3").args(["-m", "venv"]).arg(&venv));
+            run(Command::new(&python)
+                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+                .args(["--no-deps", "--require-hashes", "--requirement"])
+                .arg(&requirements));
+            File::create(&ready).expect("noted");
+        }
+        python
+    })
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| {
+        panic!(
+            "{command:?}: {error}. The ClickHouse tests need python3 with venv; `make setup` \
+             installs them"
+        )
+    });
+    assert!(
+        output.status.success(),
+        "{command:?} failed. The ClickHouse tests need python3 with venv (`make setup`) and PyPI \
+         to be reachable:\n{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+impl ClickHouse {
+    /// Starts one with its data in this directory; on this port, or on any for 0.
+    pub(crate) fn start(data: &Path, port: u16) -> Self {
+        let mut child = Command::new(python())
+            .arg(here("shim.py"))
+            .arg("--data")
+            .arg(data)
+            .args(["--port", &port.to_string(), "--user", USER, "--password", PASSWORD])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("the shim starts");
+        let alive = child.stdin.take();
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        output.read_line(&mut line).expect("a line");
+        let port = line.trim().strip_prefix("listening on ").and_then(|port| port.parse().ok());
+        let port = port.unwrap_or_else(|| panic!("the shim did not start; it said `{line}`"));
+        Self { child, _alive: alive, port, data: data.to_owned() }
+    }
+
+    /// Ends it as a power failure does.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("reaped");
+    }
+
+    /// Starts it again, with the same data on the same port.
+    pub(crate) fn start_again(&mut self) {
+        *self = Self::start(&self.data, self.port);
+    }
+
+    /// The address of a database of it, as the store takes it.
+    pub(crate) fn address(&self, database: &str) -> String {
+        address(self.port, database)
+    }
+
+    /// Runs a statement; what it answers.
+    pub(crate) fn ask(&self, statement: &str) -> String {
+        use std::io::{Read, Write};
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port)).expect("connected");
+        write!(
+            stream,
+            "POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX-ClickHouse-User: {USER}\r\n\
+             X-ClickHouse-Key: {PASSWORD}\r\nContent-Length: {}\r\n\r\n{statement}",
+            statement.len()
+        )
+        .expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+        assert!(head.starts_with("HTTP/1.1 200"), "{statement}: {body}");
+        body.trim_end().to_owned()
+    }
+
+    /// Makes a database that no other test has.
+    pub(crate) fn new_database(&self) -> String {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        self.ask(&format!("CREATE DATABASE {name}"));
+        name
+    }
+}
+
+impl Drop for ClickHouse {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const USER: &str = "spanwise";
+/// It has what must be escaped in addresses and in statements.
+const PASSWORD: &str = "p@ss/w%rd'";
+
+pub(crate) fn address(port: u16, database: &str) -> String {
+    format!("clickhouse://{USER}:p%40ss%2Fw%25rd'@127.0.0.1:{port}/{database}")
+}
+
+/// The one that tests share; each has a database of its own.
+pub(crate) fn shared() -> &'static ClickHouse {
+    static SHARED: OnceLock<(ClickHouse, tempfile::TempDir)> = OnceLock::new();
+    let (server, _) = SHARED.get_or_init(|| {
+        let data = tempfile::tempdir().expect("a directory");
+        (ClickHouse::start(data.path(), 0), data)
+    });
+    server
+}
