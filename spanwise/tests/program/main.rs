@@ -1,6 +1,7 @@
 //! The program as its users meet it: the built binary, its exit codes, its
 //! messages, and what it keeps through restarts and kills.
 
+mod clickhouse;
 mod serving;
 mod support;
 mod usage;

@@ -135,11 +135,15 @@ impl Drop for Server {
 
 /// Makes one HTTP request; returns the status line's code and the body.
 pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> (u16, String) {
+    request(address, "POST", path, body)
+}
+
+fn request(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
     write!(
         stream,
-        "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     )
@@ -149,6 +153,11 @@ pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> (u16, String)
     let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned();
     (code, body)
+}
+
+/// Gets a path: the status line's code and the body.
+pub(crate) fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    request(address, "GET", path, "")
 }
 
 /// An OTLP/JSON request with a server span and a failed child, begun now.

@@ -98,6 +98,20 @@ impl Client {
         timeout: Duration,
     ) -> Result<Answer, Trouble> {
         let body = Bytes::from(statement.to_owned());
+        match self.read_once(body.clone(), settings, most_bytes, timeout).await {
+            // A kept connection may have been closed just then; a new one tells.
+            Err(Trouble::Away(_)) => self.read_once(body, settings, most_bytes, timeout).await,
+            answer => answer,
+        }
+    }
+
+    async fn read_once(
+        &self,
+        body: Bytes,
+        settings: Settings<'_>,
+        most_bytes: usize,
+        timeout: Duration,
+    ) -> Result<Answer, Trouble> {
         // An error after the first row would otherwise come as a part of them.
         let arrow = [
             ("default_format", FORMAT),
@@ -223,7 +237,7 @@ async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer,
         received += data.len();
         let mut buffer = Buffer::from(data);
         while let Some(batch) = decoder.decode(&mut buffer).map_err(broken)? {
-            held += batch.get_array_memory_size();
+            held += bytes_of(&batch);
             batches.push(batch);
         }
         if received.max(held) > most_bytes {
@@ -232,6 +246,12 @@ async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer,
     }
     decoder.finish().map_err(broken)?;
     Ok(Answer { schema: decoder.schema(), batches })
+}
+
+/// Memory of the rows themselves; columns may share the buffer that they came in.
+fn bytes_of(batch: &RecordBatch) -> usize {
+    let columns = batch.columns().iter();
+    columns.map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum()
 }
 
 /// The code that an error's text begins with, where no header has it.

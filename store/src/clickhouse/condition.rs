@@ -70,37 +70,42 @@ pub(super) fn fulfils(predicate: &Predicate) -> Vec<String> {
     all
 }
 
-/// The row has any of the keys; `None` where there are none. Lists hold literals
-/// only: ClickHouse takes any number of them as one part of the statement, and
-/// its indexes understand them.
-pub(super) fn has_any(keys: &[Key]) -> Option<String> {
-    let mut any: Vec<String> = Vec::new();
+/// The row has any of the keys, as one condition for each kind of key: an index
+/// helps only where no other column can make up for its own. No row fulfils two
+/// of them. Lists hold literals only: ClickHouse takes any number of them as one
+/// part of the statement, and its indexes understand them.
+pub(super) fn has_any(keys: &[Key]) -> Vec<String> {
+    let mut kinds: Vec<String> = Vec::new();
     let ids = |column: &str, of: &dyn Fn(&Key) -> Option<String>| {
         let ids: Vec<String> = keys.iter().filter_map(of).collect();
         (!ids.is_empty()).then(|| format!("{column} IN ({})", ids.join(",")))
     };
-    any.extend(ids(column::ASSEMBLED_TRACE_ID, &|key| match key {
+    kinds.extend(ids(column::ASSEMBLED_TRACE_ID, &|key| match key {
         Key::AssembledTrace(id) => Some(literal::bytes(&id.0)),
         _ => None,
     }));
-    any.extend(ids(column::TRACE_ID, &|key| match key {
+    kinds.extend(ids(column::TRACE_ID, &|key| match key {
         Key::Trace(id) => Some(literal::bytes(&id.0)),
         _ => None,
     }));
-    any.extend(ids(column::SPAN_ID, &|key| match key {
+    kinds.extend(ids(column::SPAN_ID, &|key| match key {
         Key::Span(id) => Some(literal::bytes(&id.0)),
         _ => None,
     }));
-    any.extend(ids(column::FRAGMENT_ID, &|key| match key {
+    kinds.extend(ids(column::FRAGMENT_ID, &|key| match key {
         Key::Fragment(id) => Some(id.to_string()),
         _ => None,
     }));
-    any.extend(hops(keys));
-    any.extend(ids(column::X_REQUEST_ID, &|key| match key {
+    kinds.extend(hops(keys));
+    kinds.extend(ids(column::X_REQUEST_ID, &|key| match key {
         Key::XRequestId(id) => Some(literal::text(id)),
         _ => None,
     }));
-    (!any.is_empty()).then(|| format!("({})", any.join(" OR ")))
+    let no_earlier = |kind: usize| {
+        let earlier = kinds[..kind].iter();
+        earlier.map(|earlier| format!(" AND ifNull({earlier}, 0) = 0")).collect::<String>()
+    };
+    (0..kinds.len()).map(|kind| format!("{}{}", kinds[kind], no_earlier(kind))).collect()
 }
 
 fn hops(keys: &[Key]) -> Option<String> {
@@ -125,5 +130,43 @@ pub(super) fn where_all(conditions: &[String]) -> String {
         String::new()
     } else {
         format!(" WHERE {}", conditions.join(" AND "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::AttributeMatch;
+    use spanwise_model::{SpanId, TraceId};
+
+    /// ClickHouse itself is asked about these by the tests beside the crate.
+    #[test]
+    fn conditions_are_what_they_were() {
+        let time = TimeRange { from_unix_nano: -1, to_unix_nano: 120_000_000_001 };
+        let predicate = Predicate {
+            service: Some("it's".to_owned()),
+            operation: Some("GET /\\".to_owned()),
+            min_duration_nano: Some(1),
+            max_duration_nano: Some(2),
+            status: Some(Status::Ok),
+            attributes: vec![AttributeMatch { key: "a.b".to_owned(), value: "'".to_owned() }],
+            assembled: true,
+            root: true,
+        };
+        let keys = [
+            Key::AssembledTrace(TraceId([0xab; 16])),
+            Key::Trace(TraceId([1; 16])),
+            Key::Span(SpanId([2; 8])),
+            Key::Span(SpanId([39; 8])),
+            Key::Fragment(u64::MAX),
+            Key::TcpSequences(1, 2),
+            Key::TcpSequences(3, 4),
+            Key::XRequestId("o'clock".to_owned()),
+        ];
+        let all = [in_range(time), not_of(&[(7, 7), (9, 11)]), fulfils(&predicate), has_any(&keys)];
+        insta::assert_snapshot!(all.concat().join("\n"));
+        assert_eq!(in_range(TimeRange::ALL), Vec::<String>::new());
+        assert_eq!(has_any(&[]), Vec::<String>::new());
+        assert_eq!(where_all(&[]), "");
     }
 }

@@ -166,7 +166,7 @@ impl Trouble {
 
 /// How long to wait before another attempt, the longer the more have failed.
 pub(super) fn pause(failures: u32) -> Duration {
-    const LONGEST: Duration = Duration::from_secs(30);
+    const LONGEST: Duration = Duration::from_secs(10);
     Duration::from_millis(250).saturating_mul(1 << failures.min(10)).min(LONGEST)
 }
 
@@ -205,6 +205,6 @@ mod tests {
     fn pauses_grow_and_end() {
         assert_eq!(pause(0), Duration::from_millis(250));
         assert!(pause(3) > pause(2));
-        assert_eq!(pause(u32::MAX), Duration::from_secs(30));
+        assert_eq!(pause(u32::MAX), Duration::from_secs(10));
     }
 }

@@ -7,6 +7,7 @@ use arrow::datatypes::UInt32Type;
 
 use super::client::Client;
 use super::failure::Trouble;
+use super::literal;
 use super::schema::{self, VERSIONS};
 
 /// The version of the schema that this program writes and reads.
@@ -40,7 +41,8 @@ pub(super) async fn prepare(
     if found > VERSION {
         return Err(Unprepared::Newer { place: address.to_string(), found });
     }
-    if found < VERSION {
+    let ttl = state(client, retain_seconds).await?;
+    if found < VERSION || ttl == Ttl::NoTable {
         // Steps from older versions come here, each to be done twice without harm:
         // several servers may meet an old table at the same time.
         run(&schema::create_versions(address)).await?;
@@ -49,19 +51,13 @@ pub(super) async fn prepare(
         }
         run(&format!("INSERT INTO {VERSIONS} (version) VALUES ({VERSION})")).await?;
         tracing::info!("the tables in {address} are made");
+        // Another server may have been first, and keep spans for another time.
     }
-    let wanted = schema::ttl(retain_seconds);
-    if has_ttl(client, wanted.as_deref()).await? {
-        return Ok(());
+    if state(client, retain_seconds).await? == Ttl::Other {
+        run(&schema::modify_ttl(address, retain_seconds)).await?;
+        tracing::info!("{address} keeps spans for another time from now on");
     }
-    tracing::info!(
-        "{address} now keeps spans for {}",
-        match retain_seconds {
-            Some(seconds) => format!("{seconds} s"),
-            None => "ever".to_owned(),
-        }
-    );
-    Ok(run(&schema::modify_ttl(address, retain_seconds)).await?)
+    Ok(())
 }
 
 /// The version that is there; 0 where there are no tables.
@@ -80,21 +76,30 @@ async fn version(client: &Client) -> Result<u32, Trouble> {
     }
 }
 
-/// Whether rows are kept as long as wanted.
-async fn has_ttl(client: &Client, wanted: Option<&str>) -> Result<bool, Trouble> {
-    // In ClickHouse's own spelling: it formats what it was given.
-    let table = super::literal::text(schema::stored(client.address()));
-    let ttl = "trim(extract(create_table_query, ' TTL (.*?) SETTINGS '))";
-    let wanted = wanted.map_or_else(|| "''".to_owned(), super::literal::text);
+/// How the table of spans is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ttl {
+    NoTable,
+    /// It keeps rows as long as wanted.
+    Wanted,
+    Other,
+}
+
+async fn state(client: &Client, retain_seconds: Option<u64>) -> Result<Ttl, Trouble> {
+    let table = literal::text(schema::stored(client.address()));
+    // ClickHouse writes the expression as it was given.
+    let wanted = literal::text(&schema::ttl(retain_seconds).unwrap_or_default());
     let statement = format!(
-        "SELECT toUInt32({ttl} = {wanted}) FROM system.tables \
-         WHERE database = currentDatabase() AND name = {table}"
+        "SELECT toUInt32(trim(extract(create_table_query, ' TTL (.*?) SETTINGS ')) = {wanted}) \
+         FROM system.tables WHERE database = currentDatabase() AND name = {table}"
     );
     let answer = client.read(&statement, &[], 1 << 20, TIMEOUT).await?;
-    Ok(answer
-        .batches
-        .iter()
-        .filter_map(|batch| batch.column(0).as_primitive_opt::<UInt32Type>())
-        .flat_map(|same| same.iter().flatten())
-        .any(|same| same == 1))
+    let same = answer.batches.iter().filter_map(|batch| {
+        batch.column(0).as_primitive_opt::<UInt32Type>()?.iter().next().flatten()
+    });
+    Ok(match same.max() {
+        None => Ttl::NoTable,
+        Some(0) => Ttl::Other,
+        Some(_) => Ttl::Wanted,
+    })
 }

@@ -61,8 +61,10 @@ const READ_TIMEOUT: Duration = Duration::from_secs(40);
 const READ_SECONDS: u64 = 30;
 /// Rows that one answer may have, in bytes: the largest trace that is looked at
 /// has far less.
-const MAX_ANSWER_BYTES: usize = 1 << 30;
+const MAX_ANSWER_BYTES: usize = 512 << 20;
 const DELETE_TIMEOUT: Duration = Duration::from_secs(120);
+/// A start waits no longer for ClickHouse.
+const OPEN_PATIENCE: Duration = Duration::from_secs(5);
 /// What closing leaves to sending.
 const LAST_SENDING: Duration = Duration::from_secs(1);
 
@@ -111,8 +113,9 @@ impl ClickHouseStore {
             closing: AtomicBool::new(false),
             outbox: Mutex::new(None),
         });
-        match store.prepare().await {
-            Ok(()) => store.look_at_figures().await,
+        let prepared = tokio::time::timeout(OPEN_PATIENCE, store.prepare()).await;
+        match prepared.unwrap_or(Err(Trouble::Late(OPEN_PATIENCE).into())) {
+            Ok(()) => {}
             Err(Unprepared::Trouble(trouble)) if trouble.kind() != Kind::Access => {
                 tracing::warn!("spans wait on this server's disk for now: {trouble}");
             }
@@ -149,20 +152,21 @@ impl ClickHouseStore {
         runs.into_iter().map(|(first, last)| (id(first), id(last))).collect()
     }
 
-    /// Rows that ClickHouse has, in the types of the span schema.
+    /// Rows that ClickHouse has and that fulfil all conditions of any branch, in
+    /// the types of the span schema.
     async fn select(
         &self,
         schema: &SchemaRef,
-        conditions: &[String],
+        branches: &[Vec<String>],
         order_and_limit: &str,
     ) -> Result<Vec<RecordBatch>, StoreError> {
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        let statement = format!(
-            "SELECT {} FROM {}{}{order_and_limit}",
-            names.join(", "),
-            schema::SPANS,
-            where_all(conditions)
-        );
+        let names = names.join(", ");
+        let branch = |conditions: &Vec<String>| {
+            format!("SELECT {names} FROM {}{}", schema::SPANS, where_all(conditions))
+        };
+        let branches: Vec<String> = branches.iter().map(branch).collect();
+        let statement = format!("{}{order_and_limit}", branches.join(" UNION ALL "));
         let settings = [
             ("readonly", "1".to_owned()),
             ("max_execution_time", READ_SECONDS.to_string()),
@@ -224,13 +228,18 @@ impl Store for ClickHouseStore {
         keys: &[Key],
         time: TimeRange,
     ) -> Result<Vec<RecordBatch>, StoreError> {
-        let Some(any) = has_any(keys) else { return Ok(Vec::new()) };
+        let kinds = has_any(keys);
+        if kinds.is_empty() {
+            return Ok(Vec::new());
+        }
         let (mut found, held) = {
             let _reading = self.reading.read().await;
             (self.spool.find_by_keys(keys, time).await?, self.held())
         };
-        let conditions = [in_range(time), vec![any], not_of(&held)].concat();
-        found.extend(self.select(&span_schema(), &conditions, "").await?);
+        let always = [in_range(time), not_of(&held)].concat();
+        let branches = kinds.into_iter().map(|kind| [always.clone(), vec![kind]].concat());
+        let branches: Vec<_> = branches.collect();
+        found.extend(self.select(&span_schema(), &branches, "").await?);
         Ok(found)
     }
 
@@ -247,7 +256,7 @@ impl Store for ClickHouseStore {
         if query.limit < usize::MAX {
             order.push_str(&format!(" LIMIT {}", query.limit));
         }
-        found.extend(self.select(&answered(query), &conditions, &order).await?);
+        found.extend(self.select(&answered(query), &[conditions], &order).await?);
         newest::newest(found, query.limit).map_err(engine("cannot put rows in order"))
     }
 

@@ -92,41 +92,49 @@ impl ClickHouseStore {
             self.health.lock().went_wrong(format!("spans wait on this server's disk: {error}"));
             return;
         }
-        // Deletion must not meet rows on their way.
+        while let Some(trouble) = self.send_next().await.transpose() {
+            let Err(trouble) = trouble else { continue };
+            let mut health = self.health.lock();
+            health.count(trouble.counter, 1);
+            health.went_wrong(trouble.what);
+            health.prepared &= !trouble.is_missing_table;
+            return;
+        }
+        self.health.lock().went_well();
+    }
+
+    /// Sends the oldest file, where there is one.
+    async fn send_next(&self) -> Result<Option<()>, Setback> {
+        // Deletion must not meet rows on their way; it waits for one file at most.
         let _sending = self.sending.lock().await;
-        while let Some(file) = self.spool.next_file() {
-            self.note_spooled();
-            match self.send(&file).await {
-                Ok(()) => {}
-                Err(Unsent::Unreadable) => continue,
-                Err(Unsent::Trouble(trouble)) => {
-                    let mut health = self.health.lock();
-                    health.count(counter_of(trouble.kind()), 1);
-                    health.went_wrong(format!(
+        let next = self.spool.next_file();
+        self.spooled_bytes.store(self.spool.file_bytes(), Ordering::Relaxed);
+        let Some(file) = next else { return Ok(None) };
+        match self.send(&file).await {
+            Ok(()) => {}
+            Err(Unsent::Unreadable) => return Ok(Some(())),
+            Err(Unsent::Trouble(trouble)) => {
+                return Err(Setback {
+                    counter: counter_of(trouble.kind()),
+                    what: format!(
                         "spans wait on this server's disk: {trouble}; {}",
                         trouble.advice()
-                    ));
-                    if trouble.is_missing_table() {
-                        health.prepared = false;
-                    }
-                    return;
-                }
+                    ),
+                    is_missing_table: trouble.is_missing_table(),
+                });
             }
-            // No reader is between what it saw here and what it asks there.
-            let _readers = self.reading.write().await;
-            if let Err(error) = self.spool.let_go(&file).await {
-                let mut health = self.health.lock();
-                health.count("spool_notes_failed", 1);
-                health.went_wrong(format!("spans that ClickHouse has are kept here too: {error}"));
-                return;
-            }
-            let mut health = self.health.lock();
-            health.count("files_inserted", 1);
-            health.count("rows_inserted", file.rows());
-            health.went_well();
         }
-        self.note_spooled();
-        self.health.lock().went_well();
+        // No reader is between what it saw here and what it asks there.
+        let _readers = self.reading.write().await;
+        self.spool.let_go(&file).await.map_err(|error| Setback {
+            counter: "spool_notes_failed",
+            what: format!("spans that ClickHouse has are kept here too: {error}"),
+            is_missing_table: false,
+        })?;
+        let mut health = self.health.lock();
+        health.count("files_inserted", 1);
+        health.count("rows_inserted", file.rows());
+        Ok(Some(()))
     }
 
     async fn send(&self, file: &SpoolFile) -> Result<(), Unsent> {
@@ -167,11 +175,14 @@ impl ClickHouseStore {
         }
         Ok(())
     }
+}
 
-    /// Notes how much waits, for those who ask without waiting.
-    pub(super) fn note_spooled(&self) {
-        self.spooled_bytes.store(self.spool.file_bytes(), Ordering::Relaxed);
-    }
+/// Why sending stops for now.
+struct Setback {
+    counter: &'static str,
+    /// For the operator.
+    what: String,
+    is_missing_table: bool,
 }
 
 enum Unsent {

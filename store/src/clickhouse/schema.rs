@@ -232,6 +232,7 @@ mod tests {
         assert!(local.starts_with("CREATE TABLE IF NOT EXISTS spans_local ON CLUSTER 'c' ("));
         assert!(local.contains("ReplicatedMergeTree('/clickhouse/tables/{shard}/d/spans_local'"));
         assert!(!local.contains("TTL"), "{local}");
+        insta::assert_snapshot!(local);
         insta::assert_snapshot!(all);
         insta::assert_snapshot!(create_versions(&address));
         assert_eq!(modify_ttl(&address, None), "ALTER TABLE spans_local ON CLUSTER 'c' REMOVE TTL");

@@ -1,11 +1,11 @@
 //! Moving an embedded store to ClickHouse, and the tables that hold it.
 
-use spanwise_store::Store;
+use spanwise_store::{Key, Store, TimeRange};
 
 use super::server::shared;
 use super::{open, sending};
 use crate::support::{
-    BEGIN_UNIX_NANO, abandon, append, assemble, everything, in_files, in_memory, numbers, origin,
+    BEGIN_UNIX_NANO, abandon, append, everything, in_files, in_memory, numbers, origin, span_id,
     trace_id, until_in_files,
 };
 
@@ -36,36 +36,139 @@ async fn what_an_embedded_store_has_moves_by_itself() {
     append(&*embedded, 200..210).await;
 }
 
+/// What the crate's own tests recorded, without the head.
+fn recorded(name: &str) -> String {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/clickhouse/snapshots");
+    let path = format!("{directory}/spanwise_store__clickhouse__{name}.snap");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    text.splitn(3, "---\n").nth(2).expect("a recorded text").trim_end().to_owned()
+}
+
 #[tokio::test]
-async fn traces_lie_together_and_questions_read_little() {
+async fn a_clusters_statements_are_statements() {
+    // Whether a cluster does what they say takes a cluster.
+    for name in [
+        "schema__tests__a_cluster_has_replicas_and_one_table_over_all",
+        "schema__tests__a_cluster_has_replicas_and_one_table_over_all-2",
+        "schema__tests__a_cluster_has_replicas_and_one_table_over_all-3",
+    ] {
+        let tree = shared().ask(&format!("EXPLAIN AST {}", recorded(name)));
+        assert!(tree.starts_with("CreateQuery"), "{name}: {tree}");
+    }
+}
+
+#[tokio::test]
+async fn conditions_use_the_indexes() {
     let directory = tempfile::tempdir().unwrap();
     let database = shared().new_database();
     let store = open(sending(&shared().address(&database), directory.path())).await;
-    let rows: Vec<u64> = (0..60).collect();
-    let number = append(&*store, rows.clone()).await;
-    assemble(&*store, number, &rows, trace_id(3)).await;
+    append(&*store, 0..10).await;
     until_in_files(&*store).await;
-    let plan = |question: &str| {
-        shared()
-            .ask(&format!("EXPLAIN indexes = 1 SELECT span_id FROM {database}.spans {question}"))
-    };
-    let by_time = plan(&format!(
-        "WHERE start_unix_nano >= {BEGIN_UNIX_NANO} AND intDiv(start_unix_nano, 60000000000) >= 3"
-    ));
-    assert!(by_time.contains("(intDiv(start_unix_nano, 60000000000) in [3, +Inf))"), "{by_time}");
-    for (question, index) in [
-        (r"WHERE span_id IN ('\x00\x00\x00\x00\x00\x00\x00\x05')", "span"),
-        ("WHERE fragment_id IN (1, 2)", "fragment"),
-        ("WHERE service = 'nobody'", "of_service"),
+    let conditions = recorded("condition__tests__conditions_are_what_they_were");
+    for (part, index) in [
+        ("start_unix_nano >= -1", "intDiv(start_unix_nano, 60000000000) in [0, +Inf)"),
+        ("service = ", "Name: of_service"),
+        ("operation = ", "Name: of_operation"),
+        ("indexHint", "Name: attribute_pairs"),
+        ("assembled_trace_id IN", "Name: assembled_trace"),
+        ("trace_id IN", "Name: header_trace"),
+        ("span_id IN", "Name: span"),
+        ("fragment_id IN", "Name: fragment"),
+        ("(request_tcp_seq IN", "Name: hop"),
+        ("x_request_id IN", "Name: request"),
     ] {
-        let plan = plan(question);
-        assert!(plan.contains(&format!("Name: {index}\n")), "{question}: {plan}");
+        let condition = conditions.lines().find(|line| line.starts_with(part)).expect(part);
+        let plan = shared().ask(&format!(
+            "EXPLAIN indexes = 1 SELECT span_id FROM {database}.spans WHERE {condition}"
+        ));
+        assert!(plan.contains(index), "{condition}: {plan}");
     }
+}
+
+#[tokio::test]
+async fn no_clock_makes_partitions_or_hides_a_row() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = shared().new_database();
+    let store = open(sending(&shared().address(&database), directory.path())).await;
+    let starts = [0, 1, -1, i64::MIN, i64::MAX, i64::MAX - 1, BEGIN_UNIX_NANO, -61_000_000_000];
+    let mut builder = spanwise_model::SpanBatchBuilder::new();
+    for (n, start) in (0..).zip(starts) {
+        let mut span = crate::support::span(n);
+        span.start_unix_nano = start;
+        span.events.clear();
+        builder.push(&span);
+    }
+    store.append(builder.finish().expect("a batch"), None).await.expect("taken");
+    until_in_files(&*store).await;
+    assert_eq!(numbers(&everything(&*store).await), (0..8).collect::<Vec<_>>());
     let parts = shared().ask(&format!(
-        "SELECT DISTINCT partition FROM system.parts WHERE database = '{database}' AND \
+        "SELECT uniqExact(partition) FROM system.parts WHERE database = '{database}' AND \
          table = 'spans' AND active"
     ));
-    assert_eq!(parts.lines().count(), 1, "{parts}");
+    assert_eq!(parts, "1");
+    for (from, to, wanted) in [
+        (i64::MIN, 0, vec![2, 3, 7]),
+        (-1, 1, vec![0, 2]),
+        (-60_999_999_999, 2, vec![0, 1, 2]),
+        (-61_000_000_000, -1, vec![7]),
+        (BEGIN_UNIX_NANO, i64::MAX, vec![4, 5, 6]),
+        (i64::MAX - 1, i64::MAX, vec![4, 5]),
+    ] {
+        let query = spanwise_store::Query {
+            predicate: spanwise_store::Predicate::default(),
+            time: spanwise_store::TimeRange { from_unix_nano: from, to_unix_nano: to },
+            columns: Vec::new(),
+            limit: 100,
+        };
+        let found = store.find(&query).await.expect("found");
+        assert_eq!(numbers(&found), wanted, "{from} to {to}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_several_parts_arrives_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = shared().new_database();
+    let store = open(sending(&shared().address(&database), directory.path())).await;
+    // More than a row group of a file has.
+    append(&*store, 0..70_000).await;
+    until_in_files(&*store).await;
+    let counts = shared().ask(&format!(
+        "SELECT count(), uniqExact(span_id), uniqExact(insert_id) FROM {database}.spans"
+    ));
+    assert_eq!(counts, "70000\t70000\t1");
+    let found = store.find_by_keys(&[Key::Span(span_id(69_999))], TimeRange::ALL).await;
+    assert_eq!(numbers(&found.expect("found")), [69_999]);
+}
+
+#[tokio::test]
+async fn many_keys_are_one_question() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = shared().new_database();
+    let store = open(sending(&shared().address(&database), directory.path())).await;
+    append(&*store, 0..100).await;
+    until_in_files(&*store).await;
+    let keys: Vec<Key> = (0..20_000u64)
+        .flat_map(|n| {
+            let hop = Key::TcpSequences(u32::MAX - n as u32, n as u32);
+            [Key::Span(span_id(n)), Key::Fragment(u64::MAX - n), hop, Key::Trace(trace_id(n))]
+        })
+        .collect();
+    let found = store.find_by_keys(&keys, TimeRange::ALL).await.expect("found");
+    assert_eq!(numbers(&found), (0..100).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_table_that_was_dropped_is_made_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = shared().new_database();
+    let store = open(sending(&shared().address(&database), directory.path())).await;
+    append(&*store, 0..10).await;
+    until_in_files(&*store).await;
+    shared().ask(&format!("DROP TABLE {database}.spans SYNC"));
+    append(&*store, 10..20).await;
+    until_in_files(&*store).await;
+    assert_eq!(numbers(&everything(&*store).await), (10..20).collect::<Vec<_>>());
 }
 
 #[tokio::test]
