@@ -169,6 +169,24 @@ await check("search lists traces and draws their durations", async () => {
   await shot("search");
 });
 
+await check("older traces follow those listed, none twice and none left out", async () => {
+  await open("/?limit=50", "results");
+  const seen = new Map();
+  for (let pages = 0; pages < 100; pages++) {
+    for (const one of await listed()) seen.set(one.id, one);
+    const older = page.locator("[data-testid=older]");
+    if ((await older.count()) === 0) break;
+    const end = new URL(page.url()).searchParams.get("end");
+    await older.click();
+    await page.waitForURL((url) => url.searchParams.get("end") !== end);
+    await page.waitForSelector("main.search[data-loading=false]");
+  }
+  const { rows } = await api(
+    `sql?query=${encodeURIComponent("SELECT count(DISTINCT assembled_trace_id) FROM spans")}`,
+  );
+  must(seen.size === Number(rows[0][0]), `${seen.size} listed of ${rows[0][0]} traces`);
+});
+
 await check("the service filter narrows the list and stands in the address", async () => {
   await open("/", "result");
   await page.keyboard.press("/");

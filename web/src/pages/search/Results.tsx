@@ -78,6 +78,7 @@ export function Results(props: {
             <button
               className="button"
               type="button"
+              data-testid="older"
               onClick={() => setParams({ end: props.olderEnd, live: null })}
             >
               Show them
