@@ -6,7 +6,7 @@ CARGO := cargo
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test dev lint bench setup web build unit e2e browser \
-        bench-capture bench-soak clean
+        bench-capture bench-assemble bench-soak clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 18
@@ -66,11 +66,14 @@ browser: build ## The UI in headless Chromium against the running shop
 
 # ---- benchmarks ------------------------------------------------------------
 
-bench: bench-capture ## Every benchmark of moderate length
+bench: bench-capture bench-assemble ## Every benchmark of moderate length
 
 bench-capture: setup ## Nanoseconds added to each socket call
 	$(CARGO) build --release --locked -p spanwise-bench-capture
 	target/release/spanwise-bench-capture
+
+bench-assemble: ## Nanoseconds that assembly costs each span, and large traces
+	$(CARGO) bench --locked -p spanwise-assemble --bench window --bench trace
 
 bench-soak: build ## Agent memory and loss over ten minutes at 5,000 requests/s
 	python3 bench/soak/soak.py --spanwise $(BINARY)

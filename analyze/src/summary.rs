@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use spanwise_assemble::{Node, Trace};
-use spanwise_model::{Status, TraceId};
+use spanwise_model::TraceId;
+
+use crate::labels::Labels;
 
 /// One trace, summed up.
 #[derive(Debug, Clone)]
@@ -58,41 +60,46 @@ pub struct ServiceShare {
 }
 
 impl TraceSummary {
-    /// The summary of a tree.
-    pub fn of(trace: &Trace) -> Self {
+    /// The summary of a tree, whose rows are those of the labels.
+    pub fn of(trace: &Trace, labels: &Labels<'_>) -> Self {
         let mut services: BTreeMap<&str, ServiceShare> = BTreeMap::new();
-        let mut protocols: Vec<String> =
-            trace.nodes.iter().filter_map(|node| node.span.protocol.clone()).collect();
-        protocols.sort_unstable();
-        protocols.dedup();
-        for Node { span, self_nano, .. } in &trace.nodes {
-            let share = services.entry(&span.service).or_insert_with(|| ServiceShare {
-                name: span.service.clone(),
+        let mut protocols: Vec<&str> = Vec::new();
+        for Node { row, self_nano, .. } in &trace.nodes {
+            let service = labels.service(row.at);
+            let share = services.entry(service).or_insert_with(|| ServiceShare {
+                name: service.to_owned(),
                 spans: 0,
                 errors: 0,
                 busy_nano: 0,
             });
             share.spans += 1;
-            share.errors += usize::from(span.status == Status::Error);
+            share.errors += usize::from(labels.is_error(row.at));
             share.busy_nano = share.busy_nano.saturating_add(*self_nano);
+            // There are few of them.
+            if let Some(name) = labels.protocol(row.at)
+                && !protocols.contains(&name)
+            {
+                protocols.push(name);
+            }
         }
+        protocols.sort_unstable();
         let mut services: Vec<ServiceShare> = services.into_values().collect();
         services.sort_by(|a, b| b.busy_nano.cmp(&a.busy_nano).then_with(|| a.name.cmp(&b.name)));
         let start = trace.start_unix_nano();
         Self {
             trace_id: trace.trace_id,
-            root: trace.roots().next().map(|node| RootSummary {
-                service: node.span.service.clone(),
-                operation: node.span.operation.clone(),
-                kind: node.span.kind.as_str(),
-                capture: node.span.capture.as_str(),
+            root: trace.roots().next().map(|Node { row, .. }| RootSummary {
+                service: labels.service(row.at).to_owned(),
+                operation: labels.operation(row.at).to_owned(),
+                kind: row.kind.as_str(),
+                capture: row.capture.as_str(),
             }),
             start_unix_nano: start,
             duration_nano: trace.end_unix_nano().saturating_sub(start),
             spans: trace.nodes.len(),
             errors: services.iter().map(|service| service.errors).sum(),
             services,
-            protocols,
+            protocols: protocols.into_iter().map(str::to_owned).collect(),
             uncertain_links: trace.uncertain_links(),
             complete: trace.roots().count() == 1,
         }
@@ -102,7 +109,8 @@ impl TraceSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spanwise_model::{Capture, Evidence, Kind, Span, SpanId};
+    use spanwise_assemble::Row;
+    use spanwise_model::{Capture, Evidence, Kind, Span, SpanBatchBuilder, SpanId, Status};
 
     #[test]
     fn a_tree_is_summed_up_by_service() {
@@ -120,7 +128,12 @@ mod tests {
         guess.status = Status::Error;
         let mut unsure = span(3, Capture::ClientProcess, Kind::Client, "job", 1_020, 200);
         unsure.evidence = Some(Evidence::Ambiguous);
-        let summary = TraceSummary::of(&Trace::of(vec![unsure, guess, served]));
+        let spans = [unsure, guess, served];
+        let batch = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
+        let batches = [batch];
+        let rows = Row::read(0, &batches[0]).expect("spans");
+        let labels = Labels::of(&batches).expect("all columns");
+        let summary = TraceSummary::of(&Trace::of(rows), &labels);
         let root = summary.root.expect("a root");
         assert_eq!(
             (root.service.as_str(), root.kind, root.capture),

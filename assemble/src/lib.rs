@@ -5,13 +5,15 @@
 //! further rows to look for when a trace is asked for, and [`Trace`] is the
 //! tree that comes of them. All use the same table of parent rules, [`RULES`].
 
+mod chains;
 mod index;
-mod multi;
 mod parents;
 mod read;
 mod resolve;
 mod row;
 mod search;
+mod text;
+mod timeline;
 mod tree;
 mod window;
 
@@ -21,6 +23,7 @@ mod testing;
 pub use parents::{RULES, Rule};
 pub use resolve::assemble_all;
 pub use row::{Prior, Row};
-pub use search::{Expansion, MAX_ROUNDS, SearchKey};
+pub use search::{Expansion, Found, MAX_ROUNDS, SearchKey};
+pub use text::Text;
 pub use tree::{Node, Trace};
 pub use window::{Window, WindowConfig, WindowCounters};

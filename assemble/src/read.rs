@@ -1,31 +1,33 @@
-//! A record batch of the span schema to [`Row`]s, column by column: only what
-//! assembly needs is read, and each distinct text is held once a batch.
+//! Rows read from the columns of a record batch: only what assembly needs is
+//! read, nothing is allocated for a row, and each distinct text of a dictionary
+//! is looked at once a batch.
 
 use std::str::FromStr;
-use std::sync::Arc;
 
 use arrow::array::{
     Array, AsArray, FixedSizeBinaryArray, Float32Array, Int32Array, Int64Array, MapArray,
-    PrimitiveArray, RecordBatch, StringArray, UInt16Array, UInt32Array, UInt64Array,
+    PrimitiveArray, RecordBatch, StringArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
-use arrow::datatypes::{ArrowPrimitiveType, Int32Type};
+use arrow::datatypes::{ArrowPrimitiveType, Int32Type, UInt8Type};
 use spanwise_model::schema::column;
 use spanwise_model::{
-    Capture, Evidence, Kind, ModelError, RowRef, SpanBatch, SpanId, TraceId, UnknownName,
+    AttributeValue, Capture, Evidence, Kind, ModelError, RowRef, SpanBatch, SpanId, TraceId,
+    UnknownName,
 };
 
 use crate::row::{METHOD_KEYS, PATH_KEYS, Prior, Row, without_query};
+use crate::text::Text;
 
 /// A dictionary column whose values are turned into `T` once each.
-struct Words<'a, T> {
+struct Words<T> {
     column: &'static str,
-    keys: &'a Int32Array,
-    values: Vec<Result<T, String>>,
+    keys: Int32Array,
+    values: Vec<Result<Option<T>, String>>,
 }
 
-impl<'a, T: Clone> Words<'a, T> {
+impl<T: Copy> Words<T> {
     fn new(
-        batch: &'a RecordBatch,
+        batch: &RecordBatch,
         column: &'static str,
         convert: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Self, ModelError> {
@@ -34,8 +36,8 @@ impl<'a, T: Clone> Words<'a, T> {
             .and_then(|array| array.as_dictionary_opt::<Int32Type>())
             .ok_or(ModelError::Column { column })?;
         let texts = array.values().as_string_opt::<i32>().ok_or(ModelError::Column { column })?;
-        let values = texts.iter().map(|text| convert(text.unwrap_or_default())).collect();
-        Ok(Self { column, keys: array.keys(), values })
+        let values = texts.iter().map(|text| text.map(&convert).transpose()).collect();
+        Ok(Self { column, keys: array.keys().clone(), values })
     }
 
     fn get(&self, row: usize) -> Result<Option<T>, ModelError> {
@@ -44,7 +46,7 @@ impl<'a, T: Clone> Words<'a, T> {
         }
         let key = usize::try_from(self.keys.value(row)).unwrap_or(usize::MAX);
         match self.values.get(key) {
-            Some(Ok(value)) => Ok(Some(value.clone())),
+            Some(Ok(value)) => Ok(*value),
             Some(Err(reason)) => {
                 Err(ModelError::Cell { column: self.column, row, reason: reason.clone() })
             }
@@ -53,60 +55,230 @@ impl<'a, T: Clone> Words<'a, T> {
     }
 
     fn required(&self, row: usize) -> Result<T, ModelError> {
-        let reason = || "is null".to_owned();
         self.get(row)?.ok_or_else(|| ModelError::Cell {
             column: self.column,
             row,
-            reason: reason(),
+            reason: "is null".to_owned(),
         })
     }
 }
 
-fn texts<'a>(
-    batch: &'a RecordBatch,
-    column: &'static str,
-) -> Result<Words<'a, Arc<str>>, ModelError> {
-    Words::new(batch, column, |text| Ok(Arc::from(text)))
+fn texts(batch: &RecordBatch, column: &'static str) -> Result<Words<Text>, ModelError> {
+    Words::new(batch, column, |text| Ok(Text::of(text)))
 }
 
-fn vocabulary<'a, T: Clone + FromStr<Err = UnknownName>>(
-    batch: &'a RecordBatch,
+fn vocabulary<T: Copy + FromStr<Err = UnknownName>>(
+    batch: &RecordBatch,
     column: &'static str,
-) -> Result<Words<'a, T>, ModelError> {
+) -> Result<Words<T>, ModelError> {
     Words::new(batch, column, |text| text.parse().map_err(|e: UnknownName| e.to_string()))
 }
 
-fn typed<'a, T: Array + 'static>(
-    batch: &'a RecordBatch,
+fn typed<T: Array + Clone + 'static>(
+    batch: &RecordBatch,
     column: &'static str,
-) -> Result<&'a T, ModelError> {
+) -> Result<T, ModelError> {
     batch
         .column_by_name(column)
         .and_then(|array| array.as_any().downcast_ref::<T>())
+        .cloned()
         .ok_or(ModelError::Column { column })
 }
 
-fn value<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, row: usize) -> Option<T::Native> {
-    array.is_valid(row).then(|| array.value(row))
+/// A column that is often null throughout: then it is not looked at again.
+struct Optional<T>(Option<T>);
+
+impl<T: Array + Clone + 'static> Optional<T> {
+    fn new(batch: &RecordBatch, column: &'static str) -> Result<Self, ModelError> {
+        let array: T = typed(batch, column)?;
+        Ok(Self((array.null_count() < array.len()).then_some(array)))
+    }
+
+    fn at(&self, row: usize) -> Option<&T> {
+        self.0.as_ref().filter(|array| array.is_valid(row))
+    }
 }
 
-fn trace_id(array: &FixedSizeBinaryArray, row: usize) -> Option<TraceId> {
-    array.is_valid(row).then(|| TraceId::from_bytes(array.value(row))).flatten()
+impl<T: ArrowPrimitiveType> Optional<PrimitiveArray<T>> {
+    fn get(&self, row: usize) -> Option<T::Native> {
+        self.at(row).map(|array| array.value(row))
+    }
 }
 
-fn span_id(array: &FixedSizeBinaryArray, row: usize) -> Option<SpanId> {
-    array.is_valid(row).then(|| SpanId::from_bytes(array.value(row))).flatten()
+impl Optional<FixedSizeBinaryArray> {
+    fn trace_id(&self, row: usize) -> Option<TraceId> {
+        self.at(row).and_then(|array| TraceId::from_bytes(array.value(row)))
+    }
+
+    fn span_id(&self, row: usize) -> Option<SpanId> {
+        self.at(row).and_then(|array| SpanId::from_bytes(array.value(row)))
+    }
 }
 
-/// The text of the first of `wanted` that the row's attributes hold.
-fn attribute<'a>(map: &'a MapArray, row: usize, wanted: &[&str]) -> Option<&'a str> {
-    let offsets = map.value_offsets();
-    let from = usize::try_from(*offsets.get(row)?).ok()?;
-    let to = usize::try_from(*offsets.get(row + 1)?).ok()?;
-    let keys = map.keys().as_string_opt::<i32>()?;
-    let values = map.values().as_struct_opt()?.column(1).as_string_opt::<i32>()?;
-    let find = |name: &&str| (from..to).find(|&i| keys.value(i) == *name);
-    wanted.iter().find_map(find).map(|i| values.value(i))
+/// Attributes that tell a request: method and path, each best first.
+const REQUEST_KEYS: [&str; 4] = [METHOD_KEYS[0], METHOD_KEYS[1], PATH_KEYS[0], PATH_KEYS[1]];
+
+/// The attribute map, as far as it tells a request.
+struct Attributes {
+    maps: MapArray,
+    keys: StringArray,
+    types: UInt8Array,
+    values: StringArray,
+}
+
+impl Attributes {
+    fn new(batch: &RecordBatch) -> Result<Self, ModelError> {
+        let column = column::ATTRIBUTES;
+        let wrong = || ModelError::Column { column };
+        let maps: MapArray = typed(batch, column)?;
+        let values = maps.values().as_struct_opt().ok_or_else(wrong)?;
+        let types = values.column(0).as_primitive_opt::<UInt8Type>().ok_or_else(wrong)?.clone();
+        let values = values.column(1).as_string_opt::<i32>().ok_or_else(wrong)?.clone();
+        let keys = maps.keys().as_string_opt::<i32>().ok_or_else(wrong)?.clone();
+        Ok(Self { maps, keys, types, values })
+    }
+
+    /// The method and the path of the request that the row tells of.
+    fn request(&self, row: usize) -> (Option<Text>, Option<Text>) {
+        if self.maps.is_null(row) {
+            return (None, None);
+        }
+        let offsets = self.maps.value_offsets();
+        let mut first = [None; REQUEST_KEYS.len()];
+        // Offsets of an array are in order and not negative.
+        for entry in offsets[row] as usize..offsets[row + 1] as usize {
+            let key = self.keys.value(entry);
+            for (name, first) in REQUEST_KEYS.iter().zip(&mut first) {
+                if first.is_none() && *name == key {
+                    *first = Some(entry);
+                }
+            }
+        }
+        let [method, old_method, path, target] = first.map(|entry| self.text(entry?));
+        let path = path.or(target).map(|path| Text::of(without_query(path)));
+        (method.or(old_method).map(Text::of), path)
+    }
+
+    fn text(&self, entry: usize) -> Option<&str> {
+        let (kind, text) = (self.types.value(entry), self.values.value(entry));
+        let is_text =
+            || matches!(AttributeValue::from_parts(kind, text), AttributeValue::String(_));
+        (kind == 0 || is_text()).then_some(text)
+    }
+}
+
+/// The columns of a batch that assembly looks at.
+pub(crate) struct Columns {
+    batch_number: u64,
+    rows: usize,
+    trace_ids: Optional<FixedSizeBinaryArray>,
+    span_ids: Optional<FixedSizeBinaryArray>,
+    parents: Optional<FixedSizeBinaryArray>,
+    prior_traces: Optional<FixedSizeBinaryArray>,
+    prior_parents: Optional<FixedSizeBinaryArray>,
+    starts: Int64Array,
+    durations: Int64Array,
+    captures: Words<Capture>,
+    kinds: Words<Kind>,
+    evidences: Words<Evidence>,
+    confidences: Optional<Float32Array>,
+    services: Words<Text>,
+    hosts: Words<Text>,
+    protocols: Words<Text>,
+    processes: Optional<UInt32Array>,
+    fragments: Optional<UInt64Array>,
+    requests: Optional<UInt32Array>,
+    responses: Optional<UInt32Array>,
+    client_ports: Optional<UInt16Array>,
+    server_ports: Optional<UInt16Array>,
+    request_ids: Optional<StringArray>,
+    attributes: Attributes,
+}
+
+impl Columns {
+    /// The columns of a batch that the store has numbered `batch_number`.
+    ///
+    /// # Errors
+    /// Where the batch has not the span schema.
+    pub(crate) fn of(batch_number: u64, batch: &RecordBatch) -> Result<Self, ModelError> {
+        let batch = &SpanBatch::try_from(batch.clone())?.into_record_batch();
+        Ok(Self {
+            batch_number,
+            rows: batch.num_rows(),
+            trace_ids: Optional::new(batch, column::TRACE_ID)?,
+            span_ids: Optional::new(batch, column::SPAN_ID)?,
+            parents: Optional::new(batch, column::PARENT_SPAN_ID)?,
+            prior_traces: Optional::new(batch, column::ASSEMBLED_TRACE_ID)?,
+            prior_parents: Optional::new(batch, column::ASSEMBLED_PARENT)?,
+            starts: typed(batch, column::START_UNIX_NANO)?,
+            durations: typed(batch, column::DURATION_NANO)?,
+            captures: vocabulary(batch, column::CAPTURE)?,
+            kinds: vocabulary(batch, column::KIND)?,
+            evidences: vocabulary(batch, column::EVIDENCE)?,
+            confidences: Optional::new(batch, column::CONFIDENCE)?,
+            services: texts(batch, column::SERVICE)?,
+            hosts: texts(batch, column::HOST)?,
+            protocols: texts(batch, column::PROTOCOL)?,
+            processes: Optional::new(batch, column::PROCESS_ID)?,
+            fragments: Optional::new(batch, column::FRAGMENT_ID)?,
+            requests: Optional::new(batch, column::REQUEST_TCP_SEQ)?,
+            responses: Optional::new(batch, column::RESPONSE_TCP_SEQ)?,
+            client_ports: Optional::new(batch, column::CLIENT_PORT)?,
+            server_ports: Optional::new(batch, column::SERVER_PORT)?,
+            request_ids: Optional::new(batch, column::X_REQUEST_ID)?,
+            attributes: Attributes::new(batch)?,
+        })
+    }
+
+    /// Number of rows.
+    pub(crate) const fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// A row, which must be below [`Self::len`].
+    ///
+    /// # Errors
+    /// Where a cell holds a word outside its vocabulary, or an all-zero span id.
+    pub(crate) fn row(&self, row: usize) -> Result<Row, ModelError> {
+        let kind = self.kinds.required(row)?;
+        let (method, path) = match kind {
+            Kind::Server => self.attributes.request(row),
+            _ => (None, None),
+        };
+        let start = self.starts.value(row);
+        Ok(Row {
+            at: RowRef { batch: self.batch_number, row: u32::try_from(row).unwrap_or(u32::MAX) },
+            span_id: self.span_ids.span_id(row).ok_or_else(|| ModelError::Cell {
+                column: column::SPAN_ID,
+                row,
+                reason: "is all zero".to_owned(),
+            })?,
+            trace_id: self.trace_ids.trace_id(row),
+            parent_span_id: self.parents.span_id(row),
+            start_unix_nano: start,
+            end_unix_nano: start.saturating_add(self.durations.value(row).max(0)),
+            capture: self.captures.required(row)?,
+            kind,
+            service: self.services.get(row)?.unwrap_or_else(|| Text::of("")),
+            host: self.hosts.get(row)?,
+            process_id: self.processes.get(row),
+            protocol: self.protocols.get(row)?,
+            fragment_id: self.fragments.get(row),
+            request_tcp_seq: self.requests.get(row),
+            response_tcp_seq: self.responses.get(row),
+            client_port: self.client_ports.get(row),
+            server_port: self.server_ports.get(row),
+            x_request_id: self.request_ids.at(row).map(|ids| Text::of(ids.value(row))),
+            evidence: self.evidences.get(row)?,
+            confidence: self.confidences.get(row),
+            method,
+            path,
+            prior: self
+                .prior_traces
+                .trace_id(row)
+                .map(|trace_id| Prior { trace_id, parent: self.prior_parents.span_id(row) }),
+        })
+    }
 }
 
 impl Row {
@@ -116,75 +288,14 @@ impl Row {
     /// Where the batch has not the span schema, or a cell holds a word outside
     /// its vocabulary.
     pub fn read(batch_number: u64, batch: &RecordBatch) -> Result<Vec<Self>, ModelError> {
-        let batch = SpanBatch::try_from(batch.clone())?.into_record_batch();
-        let batch = &batch;
-        let ids = |name| typed::<FixedSizeBinaryArray>(batch, name);
-        let (trace_ids, span_ids, parents) =
-            (ids(column::TRACE_ID)?, ids(column::SPAN_ID)?, ids(column::PARENT_SPAN_ID)?);
-        let prior_traces = ids(column::ASSEMBLED_TRACE_ID)?;
-        let prior_parents = ids(column::ASSEMBLED_PARENT)?;
-        let starts: &Int64Array = typed(batch, column::START_UNIX_NANO)?;
-        let durations: &Int64Array = typed(batch, column::DURATION_NANO)?;
-        let captures = vocabulary::<Capture>(batch, column::CAPTURE)?;
-        let kinds = vocabulary::<Kind>(batch, column::KIND)?;
-        let evidences = vocabulary::<Evidence>(batch, column::EVIDENCE)?;
-        let confidences: &Float32Array = typed(batch, column::CONFIDENCE)?;
-        let services = texts(batch, column::SERVICE)?;
-        let hosts = texts(batch, column::HOST)?;
-        let protocols = texts(batch, column::PROTOCOL)?;
-        let processes: &UInt32Array = typed(batch, column::PROCESS_ID)?;
-        let fragments: &UInt64Array = typed(batch, column::FRAGMENT_ID)?;
-        let requests: &UInt32Array = typed(batch, column::REQUEST_TCP_SEQ)?;
-        let responses: &UInt32Array = typed(batch, column::RESPONSE_TCP_SEQ)?;
-        let client_ports: &UInt16Array = typed(batch, column::CLIENT_PORT)?;
-        let server_ports: &UInt16Array = typed(batch, column::SERVER_PORT)?;
-        let request_ids: &StringArray = typed(batch, column::X_REQUEST_ID)?;
-        let attributes: &MapArray = typed(batch, column::ATTRIBUTES)?;
-
-        let mut rows = Vec::with_capacity(batch.num_rows());
-        for row in 0..batch.num_rows() {
-            let kind = kinds.required(row)?;
-            let of_server = |keys: &[&str]| {
-                (kind == Kind::Server).then(|| attribute(attributes, row, keys)).flatten()
-            };
-            let start = starts.value(row);
-            rows.push(Self {
-                at: RowRef { batch: batch_number, row: u32::try_from(row).unwrap_or(u32::MAX) },
-                span_id: span_id(span_ids, row).ok_or_else(|| ModelError::Cell {
-                    column: column::SPAN_ID,
-                    row,
-                    reason: "is all zero".to_owned(),
-                })?,
-                trace_id: trace_id(trace_ids, row),
-                parent_span_id: span_id(parents, row),
-                start_unix_nano: start,
-                end_unix_nano: start.saturating_add(durations.value(row).max(0)),
-                capture: captures.required(row)?,
-                kind,
-                service: services.get(row)?.unwrap_or_else(|| Arc::from("")),
-                host: hosts.get(row)?,
-                process_id: value(processes, row),
-                protocol: protocols.get(row)?,
-                fragment_id: value(fragments, row),
-                request_tcp_seq: value(requests, row),
-                response_tcp_seq: value(responses, row),
-                client_port: value(client_ports, row),
-                server_port: value(server_ports, row),
-                x_request_id: request_ids.is_valid(row).then(|| Arc::from(request_ids.value(row))),
-                evidence: evidences.get(row)?,
-                confidence: value(confidences, row),
-                method: of_server(METHOD_KEYS).map(Arc::from),
-                path: of_server(PATH_KEYS).map(|path| Arc::from(without_query(path))),
-                prior: trace_id(prior_traces, row)
-                    .map(|trace| Prior { trace_id: trace, parent: span_id(prior_parents, row) }),
-            });
-        }
-        Ok(rows)
+        let columns = Columns::of(batch_number, batch)?;
+        (0..columns.len()).map(|row| columns.row(row)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use spanwise_model::{AttributeValue, Span, SpanBatchBuilder};
 
     use super::*;
@@ -228,7 +339,55 @@ mod tests {
             .map(|row| Row::from_span(RowRef { batch: 3, row: row as u32 }, &spans[row]))
             .collect();
         assert_eq!(rows, expected);
-        assert_eq!(rows[0].path.as_deref(), Some("/cart"));
-        assert_eq!(rows[0].method.as_deref(), Some("GET"));
+        assert_eq!(rows[0].path, Some(Text::of("/cart")));
+        assert_eq!(rows[0].method, Some(Text::of("GET")));
+    }
+
+    proptest! {
+        /// Whatever is null and whatever the attributes hold.
+        #[test]
+        fn any_columns_give_the_rows_of_their_structs(
+            picks in prop::collection::vec(
+                (0..5usize, 0..5usize, 0..4usize, 0..6usize, 0..4usize, any::<u8>(), -3..3i64),
+                1..20,
+            ),
+        ) {
+            let spans: Vec<Span> = (1..).zip(picks).map(|(number, pick)| {
+                let (capture, kind, key, value, word, some, duration) = pick;
+                let id = SpanId::from_u64(number).expect("not zero");
+                let (capture, kind) = (Capture::ALL[capture], Kind::ALL[kind]);
+                let word = ["", "a", "b", "c?d"][word];
+                let mut span = Span::new(id, capture, kind, word, word, i64::MAX, duration);
+                let has = |bit: u32| some >> bit & 1 == 1;
+                span.trace_id = has(0).then_some(TraceId([2; 16]));
+                span.parent_span_id = has(1).then_some(id);
+                span.host = has(2).then(|| word.to_owned());
+                span.process_id = has(3).then_some(7);
+                span.fragment_id = has(4).then_some(0);
+                span.x_request_id = has(5).then(|| word.to_owned());
+                span.assembled_trace_id = has(6).then_some(TraceId([3; 16]));
+                span.evidence = has(7).then_some(Evidence::Thread);
+                let value = match value {
+                    0 => AttributeValue::Int(1),
+                    1 => AttributeValue::Bytes(word.to_owned()),
+                    2 => AttributeValue::Bool(true),
+                    _ => word.into(),
+                };
+                let keys = ["http.request.method", "http.method", "url.path", "http.target"];
+                span.attributes = vec![
+                    ("other".into(), word.into()),
+                    (keys[key].into(), value),
+                    (keys[(key + 1) % 4].into(), word.into()),
+                    (keys[key].into(), "twice".into()),
+                ];
+                span
+            }).collect();
+            let batch = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
+            let made: Vec<Row> = (0..)
+                .zip(&spans)
+                .map(|(row, span)| Row::from_span(RowRef { batch: 3, row }, span))
+                .collect();
+            prop_assert_eq!(Row::read(3, &batch).expect("spans"), made);
+        }
     }
 }

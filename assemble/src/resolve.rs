@@ -30,36 +30,24 @@ pub(crate) fn assemble_places(rows: impl IntoIterator<Item = Row>) -> (Vec<Place
     let mut index = Index::default();
     // An empty index gives its slots out in order.
     let slots: Vec<Slot> = rows.into_iter().map(|row| index.insert(row)).collect();
-    let places = places(&index, &slots);
+    let places = places(&index, &slots, |slot| verdict(&index, slot));
     let told = |slot: Slot| index.row(slot).prior.map(|prior| prior.trace_id);
     let results = results(&index, &slots, &places, told);
     (places, results)
 }
 
-/// The rows that the given ones hang under and that are not among them.
-pub(crate) fn parents_outside(index: &Index, slots: &[Slot]) -> Vec<Slot> {
-    slots
-        .iter()
-        .filter_map(|slot| match verdict(index, *slot) {
-            Verdict::Child(parent) if slots.binary_search(&parent.slot).is_err() => {
-                Some(parent.slot)
-            }
-            _ => None,
-        })
-        .collect()
-}
-
 /// What the assembled columns of the rows shall be, in the order of `slots`,
 /// which are sorted and hold every row that one of them may hang under.
 ///
-/// `told` gives the trace id that a row was given before: ids once told stay,
-/// as far as their trace does.
+/// `verdict` gives what the rules say of a row. `told` gives the trace id that
+/// a row was given before: ids once told stay, as far as their trace does.
 pub(crate) fn resolve(
     index: &Index,
     slots: &[Slot],
+    verdict: impl Fn(Slot) -> Verdict,
     told: impl Fn(Slot) -> Option<TraceId>,
 ) -> Vec<Assembled> {
-    results(index, slots, &places(index, slots), told)
+    results(index, slots, &places(index, slots, verdict), told)
 }
 
 fn results(
@@ -68,11 +56,9 @@ fn results(
     places: &[Place],
     told: impl Fn(Slot) -> Option<TraceId>,
 ) -> Vec<Assembled> {
-    let traces = traces(index, slots, places, told);
-    let rows = slots.iter().zip(places).zip(traces);
-    rows.map(|((slot, place), trace_id)| {
-        let root = index.row(*slot).as_root(trace_id);
-        match *place {
+    let result = |slot: Slot, place: Place, trace_id| {
+        let root = index.row(slot).as_root(trace_id);
+        match place {
             Place::Root => root,
             Place::Ambiguous => {
                 Assembled { evidence: Some(Evidence::Ambiguous), confidence: None, ..root }
@@ -84,16 +70,28 @@ fn results(
                 ..root
             },
         }
-    })
-    .collect()
+    };
+    let rows = slots.iter().zip(places);
+    if let Some(trace_id) = only_header(index, slots) {
+        return rows.map(|(slot, place)| result(*slot, *place, trace_id)).collect();
+    }
+    let traces = traces(index, slots, places, told);
+    rows.zip(traces).map(|((slot, place), trace_id)| result(*slot, *place, trace_id)).collect()
+}
+
+/// The trace id that every row carries: then it is the trace's, whatever was
+/// told before.
+fn only_header(index: &Index, slots: &[Slot]) -> Option<TraceId> {
+    let first = index.row(*slots.first()?).trace_id?;
+    slots.iter().all(|slot| index.row(*slot).trace_id == Some(first)).then_some(first)
 }
 
 /// The place of each row; positions refer to `slots`.
-pub(crate) fn places(index: &Index, slots: &[Slot]) -> Vec<Place> {
+fn places(index: &Index, slots: &[Slot], verdict: impl Fn(Slot) -> Verdict) -> Vec<Place> {
     let mut by_span: Option<AHashMap<SpanId, usize>> = None;
     let mut places: Vec<Place> = Vec::with_capacity(slots.len());
     for slot in slots {
-        let now = match verdict(index, *slot) {
+        let now = match verdict(*slot) {
             Verdict::Nothing => Place::Root,
             Verdict::Several => Place::Ambiguous,
             Verdict::Child(parent) => {
@@ -203,12 +201,15 @@ fn traces(
             sets.union(position, *headers.entry(trace).or_insert(position));
         }
     }
+    let mut found = (0..slots.len()).map(|position| sets.find(position));
+    let first = found.next();
+    if found.all(|set| Some(set) == first) {
+        let trace = only_trace(index, slots, told, |id| headers.contains_key(&id));
+        return vec![trace; slots.len()];
+    }
     // By start, so that the first member of each set that has something decides.
     let mut by_start: Vec<usize> = (0..slots.len()).collect();
-    by_start.sort_unstable_by_key(|position| {
-        let row = index.row(slots[*position]);
-        (row.start_unix_nano, row.trace_id, row.span_id)
-    });
+    by_start.sort_unstable_by_key(|position| age(index.row(slots[*position])));
     let mut facts: AHashMap<usize, Facts> = AHashMap::new();
     for position in &by_start {
         let set = sets.find(*position);
@@ -251,6 +252,35 @@ fn traces(
     (0..slots.len())
         .map(|position| ids.get(&sets.find(position)).copied().unwrap_or(TraceId([1; 16])))
         .collect()
+}
+
+/// By what rows are ordered where the earliest decides.
+const fn age(row: &Row) -> (i64, Option<TraceId>, SpanId) {
+    (row.start_unix_nano, row.trace_id, row.span_id)
+}
+
+/// The trace id of rows that are all of one trace, which nearly all are.
+fn only_trace(
+    index: &Index,
+    slots: &[Slot],
+    told: impl Fn(Slot) -> Option<TraceId>,
+    is_header: impl Fn(TraceId) -> bool,
+) -> TraceId {
+    let earliest = |id_of: &dyn Fn(Slot) -> Option<TraceId>| {
+        let ids = slots.iter().filter_map(|slot| Some((age(index.row(*slot)), id_of(*slot)?)));
+        ids.min().map(|(_, id)| id)
+    };
+    let header = earliest(&|slot| index.row(slot).trace_id);
+    let told = match header {
+        Some(_) => earliest(&|slot| told(slot).filter(|id| is_header(*id))),
+        None => earliest(&told),
+    };
+    let made = |slot| {
+        let row = index.row(slot);
+        Some(made_id(row.start_unix_nano, row.span_id))
+    };
+    // No rows have no trace, and are not asked about.
+    told.or(header).or_else(|| earliest(&made)).unwrap_or(TraceId([1; 16]))
 }
 
 struct Facts {

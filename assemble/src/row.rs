@@ -1,11 +1,12 @@
 //! What assembly needs to know of a span.
 
-use std::sync::Arc;
-
 use spanwise_model::{Assembled, Capture, Evidence, Kind, RowRef, Span, SpanId, TraceId};
 
-/// The columns of a span row by which it is joined to others.
-#[derive(Debug, Clone, PartialEq)]
+use crate::text::Text;
+
+/// The columns of a span row by which it is joined to others: of fixed size,
+/// whatever the span holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "each field is the span row's column of the same name")]
 pub struct Row {
     /// Which row this is.
@@ -18,22 +19,22 @@ pub struct Row {
     pub end_unix_nano: i64,
     pub capture: Capture,
     pub kind: Kind,
-    pub service: Arc<str>,
-    pub host: Option<Arc<str>>,
+    pub service: Text,
+    pub host: Option<Text>,
     pub process_id: Option<u32>,
-    pub protocol: Option<Arc<str>>,
+    pub protocol: Option<Text>,
     pub fragment_id: Option<u64>,
     pub request_tcp_seq: Option<u32>,
     pub response_tcp_seq: Option<u32>,
     pub client_port: Option<u16>,
     pub server_port: Option<u16>,
-    pub x_request_id: Option<Arc<str>>,
+    pub x_request_id: Option<Text>,
     pub evidence: Option<Evidence>,
     pub confidence: Option<f32>,
     /// Attribute `http.request.method`, on server spans.
-    pub method: Option<Arc<str>>,
+    pub method: Option<Text>,
     /// Attribute `url.path` (older: the path of `http.target`), on server spans.
-    pub path: Option<Arc<str>>,
+    pub path: Option<Text>,
     /// What assembly had found for the row before, where it had.
     pub prior: Option<Prior>,
 }
@@ -50,8 +51,8 @@ pub struct Prior {
 impl Row {
     /// The row of a span that stands at `at`.
     pub fn from_span(at: RowRef, span: &Span) -> Self {
-        let text = |value: &Option<String>| value.as_deref().map(Arc::from);
-        let attribute = |keys: &[&str]| {
+        let text = |value: &Option<String>| value.as_deref().map(Text::of);
+        let attribute = |keys: [&str; 2]| {
             if span.kind != Kind::Server {
                 return None;
             }
@@ -66,7 +67,7 @@ impl Row {
             end_unix_nano: span.start_unix_nano.saturating_add(span.duration_nano.max(0)),
             capture: span.capture,
             kind: span.kind,
-            service: Arc::from(span.service.as_str()),
+            service: Text::of(&span.service),
             host: text(&span.host),
             process_id: span.process_id,
             protocol: text(&span.protocol),
@@ -78,8 +79,8 @@ impl Row {
             x_request_id: text(&span.x_request_id),
             evidence: span.evidence,
             confidence: span.confidence,
-            method: attribute(METHOD_KEYS).map(Arc::from),
-            path: attribute(PATH_KEYS).map(|path| Arc::from(without_query(path))),
+            method: attribute(METHOD_KEYS).map(Text::of),
+            path: attribute(PATH_KEYS).map(|path| Text::of(without_query(path))),
             prior: span
                 .assembled_trace_id
                 .map(|trace_id| Prior { trace_id, parent: span.assembled_parent }),
@@ -91,7 +92,7 @@ impl Row {
     /// SDK in a container reports the container's ids, or none).
     pub(crate) fn same_process(&self, other: &Self) -> bool {
         match (self.process_id, other.process_id) {
-            (Some(one), Some(two)) => match (&self.host, &other.host) {
+            (Some(one), Some(two)) => match (self.host, other.host) {
                 (Some(here), Some(there)) if here == there => one == two,
                 (Some(_), Some(_)) => self.service == other.service,
                 _ => one == two || self.service == other.service,
@@ -121,7 +122,7 @@ impl Row {
 
     /// Whether the protocols of both, where both know one, are the same.
     pub(crate) fn protocols_agree(&self, other: &Self) -> bool {
-        match (&self.protocol, &other.protocol) {
+        match (self.protocol, other.protocol) {
             (Some(one), Some(two)) => one == two,
             _ => true,
         }
@@ -145,9 +146,9 @@ impl Row {
 }
 
 /// Attributes that hold a request's method, best first.
-pub(crate) const METHOD_KEYS: &[&str] = &["http.request.method", "http.method"];
+pub(crate) const METHOD_KEYS: [&str; 2] = ["http.request.method", "http.method"];
 /// Attributes that hold a request's path, best first.
-pub(crate) const PATH_KEYS: &[&str] = &["url.path", "http.target"];
+pub(crate) const PATH_KEYS: [&str; 2] = ["url.path", "http.target"];
 
 /// The path before the query of an `http.target`.
 pub(crate) fn without_query(target: &str) -> &str {

@@ -3,7 +3,10 @@
 //! too late, or too far apart, for the window.
 
 use ahash::AHashSet;
-use spanwise_model::{Span, SpanId, TraceId};
+use arrow::array::RecordBatch;
+use spanwise_model::{ModelError, SpanId, TraceId};
+
+use crate::row::Row;
 
 /// The most rounds of a search.
 pub const MAX_ROUNDS: usize = 30;
@@ -23,39 +26,63 @@ pub enum SearchKey {
 
 /// A search under way.
 pub struct Expansion {
-    spans: Vec<Span>,
+    batches: Vec<RecordBatch>,
+    rows: Vec<Row>,
     known: AHashSet<(SpanId, i64)>,
     asked: AHashSet<SearchKey>,
+    /// Rows whose keys have been asked for.
+    looked_at: usize,
     rounds: usize,
-    max_spans: usize,
+    max_rows: usize,
     cut: bool,
 }
 
+/// What a search found.
+#[derive(Debug)]
+pub struct Found {
+    /// The rows, each once; the batch in [`Row::at`] is a place in `batches`.
+    pub rows: Vec<Row>,
+    /// What the rows were read from.
+    pub batches: Vec<RecordBatch>,
+    /// Whether a bound cut the search short.
+    pub cut: bool,
+}
+
 impl Expansion {
-    /// A search that starts from nothing but these keys, and stops at
-    /// `max_spans` spans.
-    pub fn new(max_spans: usize) -> Self {
+    /// A search that has asked for these keys everywhere, and stops at
+    /// `max_rows` rows.
+    pub fn new(max_rows: usize, asked: impl IntoIterator<Item = SearchKey>) -> Self {
         Self {
-            spans: Vec::new(),
+            batches: Vec::new(),
+            rows: Vec::new(),
             known: AHashSet::new(),
-            asked: AHashSet::new(),
+            asked: asked.into_iter().collect(),
+            looked_at: 0,
             rounds: 0,
-            max_spans,
+            max_rows,
             cut: false,
         }
     }
 
-    /// Adds spans that were found; those known already count once.
-    pub fn add(&mut self, spans: impl IntoIterator<Item = Span>) {
-        for span in spans {
-            if self.spans.len() >= self.max_spans {
+    /// Adds the rows of a batch that was found; those known already count once.
+    ///
+    /// # Errors
+    /// Where the batch has not the span schema.
+    pub fn add(&mut self, batch: RecordBatch) -> Result<(), ModelError> {
+        let before = self.rows.len();
+        for row in Row::read(self.batches.len() as u64, &batch)? {
+            if self.rows.len() >= self.max_rows {
                 self.cut = true;
-                return;
+                break;
             }
-            if self.known.insert((span.span_id, span.start_unix_nano)) {
-                self.spans.push(span);
+            if self.known.insert((row.span_id, row.start_unix_nano)) {
+                self.rows.push(row);
             }
         }
+        if self.rows.len() > before {
+            self.batches.push(batch);
+        }
+        Ok(())
     }
 
     /// Keys not asked for yet; none when the set has stopped growing or a
@@ -66,29 +93,30 @@ impl Expansion {
         }
         self.rounds += 1;
         let mut keys = Vec::new();
-        for span in &self.spans {
-            let hop = span.request_tcp_seq.zip(span.response_tcp_seq);
-            let of_span = [
-                span.assembled_trace_id.map(SearchKey::Assembled),
-                span.trace_id.map(SearchKey::Header),
-                span.fragment_id.map(SearchKey::Fragment),
+        for row in &self.rows[self.looked_at..] {
+            let hop = row.request_tcp_seq.zip(row.response_tcp_seq);
+            let of_row = [
+                row.prior.map(|prior| SearchKey::Assembled(prior.trace_id)),
+                row.trace_id.map(SearchKey::Header),
+                row.fragment_id.map(SearchKey::Fragment),
                 hop.map(|(request, response)| SearchKey::Hop(request, response)),
             ];
-            keys.extend(of_span.into_iter().flatten().filter(|key| self.asked.insert(*key)));
+            keys.extend(of_row.into_iter().flatten().filter(|key| self.asked.insert(*key)));
         }
+        self.looked_at = self.rows.len();
         keys
     }
 
-    /// The spans found, and whether a bound cut the search short.
-    pub fn finish(self) -> (Vec<Span>, bool) {
-        let at_bound = self.cut || self.rounds == MAX_ROUNDS;
-        (self.spans, at_bound)
+    /// What was found.
+    pub fn finish(self) -> Found {
+        let cut = self.cut || self.rounds == MAX_ROUNDS;
+        Found { rows: self.rows, batches: self.batches, cut }
     }
 
     /// Earliest start and latest end of what was found, for bounding look-ups.
     pub fn time_range(&self) -> Option<(i64, i64)> {
-        let start = self.spans.iter().map(|span| span.start_unix_nano).min()?;
-        let end = self.spans.iter().map(Span::end_unix_nano).max()?;
+        let start = self.rows.iter().map(|row| row.start_unix_nano).min()?;
+        let end = self.rows.iter().map(|row| row.end_unix_nano).max()?;
         Some((start, end))
     }
 }
@@ -96,7 +124,7 @@ impl Expansion {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spanwise_model::{Capture, Kind};
+    use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder};
 
     fn span(id: u64, fragment: Option<u64>, hop: Option<(u32, u32)>) -> Span {
         let id = SpanId::from_u64(id).expect("not zero");
@@ -107,6 +135,10 @@ mod tests {
         span
     }
 
+    fn batch<'a>(spans: impl IntoIterator<Item = &'a Span>) -> RecordBatch {
+        spans.into_iter().collect::<SpanBatchBuilder>().finish().expect("a batch")
+    }
+
     #[test]
     fn the_set_grows_along_shared_keys_until_it_stops() {
         let store = [
@@ -115,8 +147,9 @@ mod tests {
             span(3, Some(2), Some((30, 40))),
             span(4, Some(9), Some((90, 91))),
         ];
-        let mut search = Expansion::new(100);
-        search.add([store[0].clone()]);
+        let mut search = Expansion::new(100, [SearchKey::Fragment(1)]);
+        search.add(batch(&store[..1])).expect("spans");
+        let mut asked = Vec::new();
         loop {
             let keys = search.next_keys();
             if keys.is_empty() {
@@ -129,19 +162,26 @@ mod tests {
                     _ => false,
                 })
             });
-            search.add(found.cloned().collect::<Vec<_>>());
+            search.add(batch(found)).expect("spans");
+            asked.extend(keys);
         }
-        let (spans, cut) = search.finish();
-        assert_eq!(spans.len(), 3);
-        assert!(!cut);
+        let hop = SearchKey::Hop;
+        assert_eq!(asked, [hop(10, 20), SearchKey::Fragment(2), hop(30, 40)], "each once");
+        let found = search.finish();
+        let ids: Vec<u64> = found.rows.iter().map(|row| row.span_id.as_u64()).collect();
+        assert_eq!((ids.as_slice(), found.cut), ([1, 2, 3].as_slice(), false));
+        let third = found.rows[2].at;
+        let ids = found.batches[third.batch as usize].column(1).clone();
+        assert_eq!(ids.len(), 2, "the batch in which the third was found");
     }
 
     #[test]
     fn the_bound_on_spans_is_kept_and_told() {
-        let mut search = Expansion::new(2);
-        search.add((1..=5).map(|id| span(id, Some(id), None)));
+        let mut search = Expansion::new(2, []);
+        let spans: Vec<Span> = (1..=5).map(|id| span(id, Some(id), None)).collect();
+        search.add(batch(&spans)).expect("spans");
         assert!(search.next_keys().is_empty());
-        let (spans, cut) = search.finish();
-        assert_eq!((spans.len(), cut), (2, true));
+        let found = search.finish();
+        assert_eq!((found.rows.len(), found.cut), (2, true));
     }
 }

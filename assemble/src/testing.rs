@@ -1,10 +1,9 @@
 //! Rows for tests, told in few words.
 
-use std::sync::Arc;
-
 use spanwise_model::{Capture, Evidence, Kind, RowRef, SpanId, TraceId};
 
 use crate::row::Row;
+use crate::text::Text;
 
 pub(crate) const MS: i64 = 1_000_000;
 
@@ -26,8 +25,8 @@ fn row(number: u64, capture: Capture, kind: Kind, service: &str, from_ms: i64, t
         end_unix_nano: to_ms * MS,
         capture,
         kind,
-        service: Arc::from(service),
-        host: Some(Arc::from("host")),
+        service: Text::of(service),
+        host: Some(Text::of("host")),
         // One process a service, numbered by its name's first letter.
         process_id: service.bytes().next().map(u32::from),
         protocol: None,
@@ -59,12 +58,12 @@ pub(crate) fn app(number: u64, kind: Kind, service: &str, from_ms: i64, to_ms: i
 
 impl Row {
     pub(crate) fn http(mut self) -> Self {
-        self.protocol = Some(Arc::from("http"));
+        self.protocol = Some(Text::of("http"));
         self
     }
 
     pub(crate) fn protocol(mut self, protocol: &str) -> Self {
-        self.protocol = Some(Arc::from(protocol));
+        self.protocol = Some(Text::of(protocol));
         self
     }
 
@@ -108,12 +107,12 @@ impl Row {
     }
 
     pub(crate) fn request_id(mut self, id: &str) -> Self {
-        self.x_request_id = Some(Arc::from(id));
+        self.x_request_id = Some(Text::of(id));
         self
     }
 
     pub(crate) fn get(mut self, path: &str) -> Self {
-        (self.method, self.path) = (Some(Arc::from("GET")), Some(Arc::from(path)));
+        (self.method, self.path) = (Some(Text::of("GET")), Some(Text::of(path)));
         self
     }
 
@@ -124,7 +123,7 @@ impl Row {
     }
 
     pub(crate) fn on(mut self, host: &str, process: u32) -> Self {
-        (self.host, self.process_id) = (Some(Arc::from(host)), Some(process));
+        (self.host, self.process_id) = (Some(Text::of(host)), Some(process));
         self
     }
 }

@@ -1,29 +1,30 @@
-//! Spans to a tree.
+//! Rows to a tree.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use spanwise_model::{Evidence, RowRef, Span, SpanId, TraceId};
+use spanwise_model::{Assembled, Evidence, RowRef, SpanId, TraceId};
 
 use crate::resolve::{Place, assemble_places};
 use crate::row::Row;
 
-/// A trace: its spans in depth-first order, each with its place.
+/// A trace: its rows in depth-first order, each with its place. What else their
+/// spans say stays where the rows were read from.
 #[derive(Debug, Clone)]
 pub struct Trace {
     /// Its id.
     pub trace_id: TraceId,
     /// Depth-first, children by start.
     pub nodes: Vec<Node>,
-    /// What a reader should know of the tree, in sentences.
-    pub warnings: Vec<String>,
 }
 
-/// A span in its tree.
+/// A row in its tree.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// The span; its assembled columns are those of this tree.
-    pub span: Span,
+    /// The row; [`Row::at`] says which.
+    pub row: Row,
+    /// What its assembled columns are in this tree.
+    pub assembled: Assembled,
     /// Its parent's position in [`Trace::nodes`].
     pub parent: Option<usize>,
     /// Its children's positions, by start.
@@ -38,23 +39,22 @@ pub struct Node {
 const CLOCK_NANO: i64 = 1_000_000;
 
 impl Trace {
-    /// The tree of these spans, which belong to one trace. What assembly found
+    /// The tree of these rows, which belong to one trace. What assembly found
     /// of them before stands, unless there is now something surer; what it had
     /// not seen is joined.
-    pub fn of(mut spans: Vec<Span>) -> Self {
-        spans.sort_by_key(|span| {
-            (span.start_unix_nano, Reverse(span.duration_nano), Reverse(span.capture), span.span_id)
+    pub fn of(mut rows: Vec<Row>) -> Self {
+        rows.sort_by_key(|row| {
+            let longest_first = Reverse(row.end_unix_nano.saturating_sub(row.start_unix_nano));
+            (row.start_unix_nano, longest_first, Reverse(row.capture), row.span_id)
         });
-        let rows =
-            (0..).zip(&spans).map(|(row, span)| Row::from_span(RowRef { batch: 0, row }, span));
-        let (places, assembled) = assemble_places(rows);
-        let told = most_frequent(spans.iter().filter_map(|span| span.assembled_trace_id));
+        let (places, assembled) = assemble_places(rows.iter().copied());
+        let told =
+            most_frequent(rows.iter().filter_map(|row| row.prior.map(|prior| prior.trace_id)));
         let made = assembled.first().map(|first| first.trace_id);
-        // Only a trace of no spans has no id at all; no id is all zero.
+        // Only a trace of no rows has no id at all; no id is all zero.
         let trace_id = told.or(made).unwrap_or(TraceId([1; 16]));
-        let warnings = warnings(&spans, &places);
 
-        let mut children: Vec<Vec<usize>> = vec![Vec::new(); spans.len()];
+        let mut children: Vec<Vec<usize>> = vec![Vec::new(); rows.len()];
         let mut stack: Vec<(usize, Option<usize>, usize)> = Vec::new();
         for (position, place) in places.iter().enumerate() {
             match place {
@@ -63,27 +63,23 @@ impl Trace {
             }
         }
         stack.reverse();
-        let mut nodes: Vec<Node> = Vec::with_capacity(spans.len());
-        let mut spans: Vec<Option<Span>> = spans.into_iter().map(Some).collect();
-        // Every span is met once: it has one parent, and cycles were cut.
+        let mut nodes: Vec<Node> = Vec::with_capacity(rows.len());
+        // Every row is met once: it has one parent, and cycles were cut.
         while let Some((at, parent, depth)) = stack.pop() {
-            let Some(mut span) = spans[at].take() else { continue };
-            span.assembled_trace_id = Some(trace_id);
-            span.assembled_parent = assembled[at].parent;
-            span.evidence = assembled[at].evidence;
-            span.confidence = assembled[at].confidence;
             let position = nodes.len();
             if let Some(parent) = parent {
                 nodes[parent].children.push(position);
             }
-            nodes.push(Node { span, parent, children: Vec::new(), depth, self_nano: 0 });
+            let assembled = Assembled { trace_id, ..assembled[at] };
+            let row = rows[at];
+            nodes.push(Node { row, assembled, parent, children: Vec::new(), depth, self_nano: 0 });
             let below = children[at].iter().rev();
             stack.extend(below.map(|child| (*child, Some(position), depth + 1)));
         }
         for position in 0..nodes.len() {
             nodes[position].self_nano = self_time(&nodes, position);
         }
-        Self { trace_id, nodes, warnings }
+        Self { trace_id, nodes }
     }
 
     /// The roots, earliest first.
@@ -93,21 +89,92 @@ impl Trace {
 
     /// Earliest start, in nanoseconds since 1970.
     pub fn start_unix_nano(&self) -> i64 {
-        self.nodes.iter().map(|node| node.span.start_unix_nano).min().unwrap_or(0)
+        self.nodes.iter().map(|node| node.row.start_unix_nano).min().unwrap_or(0)
     }
 
     /// Latest end.
     pub fn end_unix_nano(&self) -> i64 {
-        self.nodes.iter().map(|node| node.span.end_unix_nano()).max().unwrap_or(0)
+        self.nodes.iter().map(|node| node.row.end_unix_nano).max().unwrap_or(0)
     }
 
     /// Links below certainty, and spans whose parent could be several.
     pub fn uncertain_links(&self) -> usize {
         let uncertain = |node: &&Node| match node.parent {
-            Some(_) => node.span.confidence.is_none_or(|sure| sure < Evidence::CERTAIN),
-            None => node.span.evidence == Some(Evidence::Ambiguous),
+            Some(_) => node.assembled.confidence.is_none_or(|sure| sure < Evidence::CERTAIN),
+            None => node.is_ambiguous(),
         };
         self.nodes.iter().filter(uncertain).count()
+    }
+
+    /// What a reader should know of the tree, in sentences. `name` gives a
+    /// row's operation and service.
+    pub fn warnings(&self, name: impl Fn(RowRef) -> (String, String)) -> Vec<String> {
+        let warnings = [self.ambiguous(), self.orphans(), self.clocks(name), self.repeated()];
+        warnings.into_iter().flatten().collect()
+    }
+
+    fn ambiguous(&self) -> Option<String> {
+        let count = self.roots().filter(|node| node.is_ambiguous()).count();
+        (count > 0).then(|| {
+            format!(
+                "{} several requests; no parent was guessed",
+                counted(count, "span could belong to", "spans could each belong to")
+            )
+        })
+    }
+
+    fn orphans(&self) -> Option<String> {
+        let orphans = self.roots().filter(|node| !node.is_ambiguous());
+        let mut missing: Vec<SpanId> = orphans.filter_map(|node| node.row.parent_span_id).collect();
+        let first = missing.first().copied()?;
+        let spans = counted(missing.len(), "span names", "spans name");
+        missing.sort_unstable();
+        missing.dedup();
+        let parents = match missing.len() {
+            1 => format!("a parent, {first}, that is not here"),
+            several => format!("parents that are not here ({first} and {} more)", several - 1),
+        };
+        Some(format!(
+            "{spans} {parents}: its sender does not report to this server, or it is still to come"
+        ))
+    }
+
+    fn clocks(&self, name: impl Fn(RowRef) -> (String, String)) -> Option<String> {
+        let early = self.nodes.iter().filter_map(|node| {
+            let parent = &self.nodes[node.parent?].row;
+            let early = parent.start_unix_nano.saturating_sub(node.row.start_unix_nano);
+            (early > CLOCK_NANO).then_some((early, &node.row, parent))
+        });
+        let count = early.clone().count();
+        let (nano, row, parent) = early.max_by_key(|(early, ..)| *early)?;
+        let ((operation, service), (parent, parent_service)) = (name(row.at), name(parent.at));
+        let more = match count {
+            1 => String::new(),
+            count => format!(", and {} more by less", count - 1),
+        };
+        Some(format!(
+            "clocks: `{operation}` ({service}) starts {:.1} ms before its parent `{parent}` \
+             ({parent_service}){more}; times are shown as they were reported",
+            nano as f64 / 1e6,
+        ))
+    }
+
+    fn repeated(&self) -> Option<String> {
+        let mut ids: Vec<SpanId> = self.nodes.iter().map(|node| node.row.span_id).collect();
+        ids.sort_unstable();
+        let twice = ids.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        (twice > 0).then(|| {
+            format!(
+                "{} reported more than once; each report is shown",
+                counted(twice, "span was", "spans were")
+            )
+        })
+    }
+}
+
+impl Node {
+    fn is_ambiguous(&self) -> bool {
+        self.parent.is_none() && self.assembled.evidence == Some(Evidence::Ambiguous)
     }
 }
 
@@ -117,103 +184,45 @@ fn most_frequent(ids: impl Iterator<Item = TraceId>) -> Option<TraceId> {
     counts.into_iter().max_by_key(|(id, count)| (*count, Reverse(*id))).map(|(id, _)| id)
 }
 
-/// The part of a span's time in which none of its children runs.
+/// The part of a row's time in which none of its children runs.
 fn self_time(nodes: &[Node], position: usize) -> i64 {
-    let span = &nodes[position].span;
-    let end = span.end_unix_nano();
+    let Row { start_unix_nano: start, end_unix_nano: end, .. } = nodes[position].row;
     let mut covered = 0i64;
-    let mut reached = span.start_unix_nano;
+    let mut reached = start;
     // Children stand in order of their starts.
     for child in &nodes[position].children {
-        let child = &nodes[*child].span;
+        let child = &nodes[*child].row;
         let from = child.start_unix_nano.max(reached);
-        let to = child.end_unix_nano().min(end);
+        let to = child.end_unix_nano.min(end);
         if to > from {
             covered = covered.saturating_add(to.saturating_sub(from));
             reached = to;
         }
     }
-    span.duration_nano.saturating_sub(covered).max(0)
+    end.saturating_sub(start).saturating_sub(covered).max(0)
 }
 
 fn counted(count: usize, one: &str, many: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
-fn warnings(spans: &[Span], places: &[Place]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let placed = || spans.iter().zip(places);
-    let ambiguous = placed().filter(|(_, place)| **place == Place::Ambiguous).count();
-    if ambiguous > 0 {
-        warnings.push(format!(
-            "{} several requests; no parent was guessed",
-            counted(ambiguous, "span could belong to", "spans could each belong to")
-        ));
-    }
-    let orphan = |span: &Span, place: &Place| {
-        (*place == Place::Root).then_some(span.parent_span_id).flatten()
-    };
-    let mut missing: Vec<SpanId> =
-        placed().filter_map(|(span, place)| orphan(span, place)).collect();
-    if let Some(first) = missing.first().copied() {
-        let spans = counted(missing.len(), "span names", "spans name");
-        missing.sort_unstable();
-        missing.dedup();
-        let parents = match missing.len() {
-            1 => format!("a parent, {first}, that is not here"),
-            several => format!("parents that are not here ({first} and {} more)", several - 1),
-        };
-        warnings.push(format!(
-            "{spans} {parents}: its sender does not report to this server, or it is still to come"
-        ));
-    }
-    let early = placed().filter_map(|(span, place)| match place {
-        Place::Child { parent, .. } => {
-            let early = spans[*parent].start_unix_nano.saturating_sub(span.start_unix_nano);
-            (early > CLOCK_NANO).then_some((early, span, &spans[*parent]))
-        }
-        _ => None,
-    });
-    let (count, worst) = early.fold((0usize, None), |(count, worst), one| {
-        let worse = match worst {
-            Some(worst) => {
-                std::cmp::max_by_key(worst, one, |(nano, ..): &(i64, &Span, &Span)| *nano)
-            }
-            None => one,
-        };
-        (count + 1, Some(worse))
-    });
-    if let Some((nano, span, parent)) = worst {
-        warnings.push(format!(
-            "clocks: `{}` ({}) starts {:.1} ms before its parent `{}` ({}){}; times are shown as \
-             they were reported",
-            span.operation,
-            span.service,
-            nano as f64 / 1e6,
-            parent.operation,
-            parent.service,
-            match count {
-                1 => String::new(),
-                more => format!(", and {} more by less", more - 1),
-            },
-        ));
-    }
-    let mut ids: Vec<SpanId> = spans.iter().map(|span| span.span_id).collect();
-    ids.sort_unstable();
-    let twice = ids.windows(2).filter(|pair| pair[0] == pair[1]).count();
-    if twice > 0 {
-        warnings.push(format!(
-            "{} reported more than once; each report is shown",
-            counted(twice, "span was", "spans were")
-        ));
-    }
-    warnings
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spanwise_model::{Capture, Kind};
+    use spanwise_model::{Capture, Kind, Span};
+
+    /// The tree of these spans, and its warnings.
+    fn tree(spans: &[Span]) -> (Trace, Vec<String>) {
+        let rows =
+            (0..).zip(spans).map(|(row, span)| Row::from_span(RowRef { batch: 0, row }, span));
+        let trace = Trace::of(rows.collect());
+        let name = |at: RowRef| {
+            let span = &spans[at.row as usize];
+            (span.operation.clone(), span.service.clone())
+        };
+        let warnings = trace.warnings(name);
+        (trace, warnings)
+    }
 
     const MS: i64 = 1_000_000;
 
@@ -240,15 +249,15 @@ mod tests {
 
     #[test]
     fn the_tree_is_in_depth_first_order_with_self_times() {
-        let trace = Trace::of(spans());
+        let (trace, warnings) = tree(&spans());
         let shape: Vec<_> = trace
             .nodes
             .iter()
-            .map(|node| (node.span.span_id.as_u64(), node.parent, node.depth, node.self_nano / MS))
+            .map(|node| (node.row.span_id.as_u64(), node.parent, node.depth, node.self_nano / MS))
             .collect();
         assert_eq!(shape, [(1, None, 0, 50), (2, Some(0), 1, 30), (3, Some(0), 1, 30)]);
         assert_eq!(trace.nodes[0].children, [1, 2]);
-        assert_eq!(trace.warnings, Vec::<String>::new());
+        assert_eq!(warnings, Vec::<String>::new());
         assert_eq!(trace.uncertain_links(), 0);
         assert_eq!(trace.trace_id.0[8..], 1u64.to_be_bytes(), "made of the first span");
     }
@@ -269,17 +278,15 @@ mod tests {
         let first = spans.iter_mut().find(|span| span.span_id.as_u64() == 2).expect("is there");
         (first.request_tcp_seq, first.response_tcp_seq) = (Some(1), Some(2));
         spans.push(late);
-        let trace = Trace::of(spans);
+        let (trace, _) = tree(&spans);
         assert_eq!(trace.trace_id, known);
         let parents: Vec<_> = trace
             .nodes
             .iter()
-            .map(|node| {
-                (node.span.span_id.as_u64(), node.span.assembled_parent.map(SpanId::as_u64))
-            })
+            .map(|node| (node.row.span_id.as_u64(), node.assembled.parent.map(SpanId::as_u64)))
             .collect();
         assert_eq!(parents, [(1, None), (2, Some(1)), (4, Some(2)), (3, Some(2))]);
-        assert_eq!(trace.nodes[2].span.evidence, Some(Evidence::TcpSequence));
+        assert_eq!(trace.nodes[2].assembled.evidence, Some(Evidence::TcpSequence));
     }
 
     #[test]
@@ -290,14 +297,10 @@ mod tests {
         }
         (spans[0].evidence, spans[0].confidence, spans[0].fragment_id) =
             (Some(Evidence::Ambiguous), None, None);
-        let trace = Trace::of(spans);
+        let (trace, warnings) = tree(&spans);
         assert_eq!(trace.uncertain_links(), 1);
         assert_eq!(trace.roots().count(), 2);
-        assert!(
-            trace.warnings[0].contains("1 span could belong to several"),
-            "{:?}",
-            trace.warnings
-        );
+        assert!(warnings[0].contains("1 span could belong to several"), "{warnings:?}");
     }
 
     #[test]
@@ -310,9 +313,9 @@ mod tests {
             span.parent_span_id = SpanId::from_u64(parent);
             span.kind = Kind::Internal;
         }
-        let trace = Trace::of(vec![one, two, orphan]);
+        let (trace, warnings) = tree(&[one, two, orphan]);
         assert_eq!(trace.nodes.len(), 3, "nothing is lost");
-        let text = trace.warnings.join("\n");
+        let text = warnings.join("\n");
         assert!(text.contains("1 span names a parent, 000000000000004d"), "{text}");
         assert!(text.contains("10.0 ms before its parent `op1`"), "{text}");
         assert!(text.contains("several requests"), "{text}");
@@ -320,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_trace_of_nothing_is_empty() {
-        let trace = Trace::of(Vec::new());
-        assert!(trace.nodes.is_empty() && trace.warnings.is_empty());
+        let (trace, warnings) = tree(&[]);
+        assert!(trace.nodes.is_empty() && warnings.is_empty());
     }
 }

@@ -7,15 +7,21 @@
 //! while, so that late rows find them; a late row may change what was told of
 //! earlier ones.
 
+mod groups;
+
 use std::collections::VecDeque;
 
-use ahash::AHashMap;
-use spanwise_model::{Assembled, Capture, Evidence, Kind, RowRef, Span, TraceId};
+use arrow::array::RecordBatch;
+use hashbrown::hash_map::Entry;
+use spanwise_model::{Assembled, Capture, Evidence, Kind, ModelError, SpanId, TraceId};
 
+use self::groups::{Group, GroupId, Groups};
 use crate::index::{Index, Slot};
-use crate::parents::same_hop;
-use crate::resolve::{parents_outside, resolve};
+use crate::parents::{MAX_CANDIDATES, Verdict, few, same_hop, verdict};
+use crate::read::Columns;
+use crate::resolve::resolve;
 use crate::row::Row;
+use crate::timeline::Sort;
 
 /// Times and bounds of the window. All times are of one monotonic clock.
 #[derive(Debug, Clone, Copy)]
@@ -60,44 +66,59 @@ pub struct WindowCounters {
     pub groups_too_large: u64,
 }
 
-type GroupId = u64;
+/// What was told of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Told {
+    trace_id: TraceId,
+    parent: Option<SpanId>,
+    evidence: Option<Evidence>,
+    confidence: Option<f32>,
+}
 
-#[derive(Debug, Default)]
-struct Group {
-    slots: Vec<Slot>,
-    last_row_nano: u64,
-    /// Since when there is something to look at.
-    untold_since_nano: Option<u64>,
+impl Told {
+    const fn of(result: &Assembled) -> Self {
+        let Assembled { row: _, trace_id, parent, evidence, confidence } = *result;
+        Self { trace_id, parent, evidence, confidence }
+    }
 }
 
 /// What is known of a slot besides its row.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     group: GroupId,
-    told: Option<Assembled>,
+    /// What the rules said when its group was last looked at.
+    verdict: Verdict,
+    told: Option<Told>,
 }
 
 /// See the module.
 pub struct Window {
     config: WindowConfig,
     index: Index,
-    known: AHashMap<Slot, Known>,
-    groups: AHashMap<GroupId, Group>,
-    group_of_trace: AHashMap<TraceId, Slot>,
+    /// By slot.
+    known: Vec<Known>,
+    groups: Groups,
+    /// A row of each trace id and of each fragment; all of its rows are in one
+    /// group.
+    by_trace: HashMap<TraceId, Slot>,
+    by_fragment: HashMap<u64, Slot>,
     /// Groups with something to look at.
     untold: Vec<GroupId>,
     /// Groups in the order in which they may be forgotten, roughly.
     ages: VecDeque<(u64, GroupId)>,
-    /// Told of groups that were let go; handed out with the next poll.
+    /// Told, and handed out with the next poll.
     ready: Vec<Assembled>,
-    next_group: GroupId,
+    /// Of the row that is being taken: rows of its trace, and rows whose parent
+    /// it may change. Kept for their memory.
+    joined: Vec<Slot>,
+    touched: Vec<Slot>,
     counters: WindowCounters,
 }
 
+type HashMap<K, V> = hashbrown::HashMap<K, V, ahash::RandomState>;
+
 /// Rows this near in time may have to do with each other inside a process.
 const NEAR_NANO: i64 = 50_000_000;
-/// The most rows with one X-Request-ID that a further one has looked at again.
-const MAX_TOUCHED: usize = 256;
 
 impl Window {
     /// An empty window.
@@ -105,13 +126,15 @@ impl Window {
         Self {
             config,
             index: Index::default(),
-            known: AHashMap::new(),
-            groups: AHashMap::new(),
-            group_of_trace: AHashMap::new(),
+            known: Vec::new(),
+            groups: Groups::default(),
+            by_trace: HashMap::default(),
+            by_fragment: HashMap::default(),
             untold: Vec::new(),
             ages: VecDeque::new(),
             ready: Vec::new(),
-            next_group: 1,
+            joined: Vec::new(),
+            touched: Vec::new(),
             counters: WindowCounters::default(),
         }
     }
@@ -126,123 +149,135 @@ impl Window {
         self.index.len()
     }
 
-    /// Takes the rows of one stored batch.
+    /// Takes the rows of a batch that the store has numbered, and returns how
+    /// many of them cannot be read: those hold a word outside its vocabulary,
+    /// or no span id.
+    ///
+    /// # Errors
+    /// Where the batch has not the span schema; none of its rows is taken then.
     pub fn push(
         &mut self,
         batch: u64,
-        spans: impl IntoIterator<Item = (u32, Span)>,
+        rows: &RecordBatch,
         now_nano: u64,
-    ) {
-        let rows =
-            spans.into_iter().map(|(row, span)| Row::from_span(RowRef { batch, row }, &span));
-        self.push_rows(rows, now_nano);
+    ) -> Result<u64, ModelError> {
+        let columns = Columns::of(batch, rows)?;
+        let mut unreadable = 0;
+        for row in 0..columns.len() {
+            match columns.row(row) {
+                Ok(row) => self.push_row(row, now_nano),
+                Err(_) => unreadable += 1,
+            }
+        }
+        self.make_room();
+        Ok(unreadable)
     }
 
     /// Takes rows, for example those that [`Row::read`] reads of a batch.
     pub fn push_rows(&mut self, rows: impl IntoIterator<Item = Row>, now_nano: u64) {
-        for mut row in rows {
-            // What an earlier run found is found again.
-            row.prior = None;
+        for row in rows {
             self.push_row(row, now_nano);
         }
         self.make_room();
     }
 
-    fn push_row(&mut self, row: Row, now_nano: u64) {
+    fn push_row(&mut self, mut row: Row, now_nano: u64) {
         self.counters.rows += 1;
+        // What an earlier run found is found again.
+        row.prior = None;
         let slot = self.index.insert(row);
-        let group = self.next_group;
-        self.next_group += 1;
-        self.groups.insert(
-            group,
-            Group { slots: vec![slot], last_row_nano: now_nano, untold_since_nano: None },
-        );
-        self.known.insert(slot, Known { group, told: None });
-        self.ages.push_back((now_nano, group));
+        self.find_neighbours(slot, &row);
+        let joined = std::mem::take(&mut self.joined);
+        let mut groups = joined.iter().map(|other| self.known[*other as usize].group);
+        let group = match groups.next() {
+            Some(first) => {
+                let rest: Vec<GroupId> = groups.filter(|group| *group != first).collect();
+                rest.into_iter().fold(first, |one, other| self.merge(one, other))
+            }
+            None => {
+                let group = self.groups.add();
+                self.ages.push_back((now_nano, group));
+                group
+            }
+        };
+        self.joined = joined;
+        let known = Known { group, verdict: Verdict::Nothing, told: None };
+        if slot as usize == self.known.len() {
+            self.known.push(known);
+        } else {
+            self.known[slot as usize] = known;
+        }
+        let mut rows_in_group = 0;
+        if let Some(group) = self.groups.get_mut(group) {
+            group.slots.push(slot);
+            group.last_row_nano = group.last_row_nano.max(now_nano);
+            rows_in_group = group.slots.len();
+        }
         self.mark(group, now_nano);
-        let (joined, touched) = self.neighbours(slot);
-        let mut group = group;
-        for other in joined {
-            group = self.merge(group, self.group_of(other));
+        let touched = std::mem::take(&mut self.touched);
+        for other in &touched {
+            self.mark(self.known[*other as usize].group, now_nano);
         }
-        for other in touched {
-            let other = self.group_of(other);
-            self.mark(other, now_nano);
-        }
-        if let Some(trace) = self.index.row(slot).trace_id {
-            self.group_of_trace.entry(trace).or_insert(slot);
-        }
-        if self.groups.get(&group).is_some_and(|g| g.slots.len() >= self.config.max_group_rows) {
+        self.touched = touched;
+        if rows_in_group >= self.config.max_group_rows {
             self.counters.groups_too_large += 1;
             self.let_go(group);
         }
     }
 
-    /// Rows that belong to one trace with this one, and rows whose parent it
-    /// may change.
-    fn neighbours(&self, slot: Slot) -> (Vec<Slot>, Vec<Slot>) {
-        let row = self.index.row(slot);
-        let mut joined = Vec::new();
-        let mut touched = Vec::new();
-        joined.extend(row.trace_id.and_then(|trace| self.group_of_trace.get(&trace)));
+    /// Finds rows that belong to one trace with this new one, and rows whose
+    /// parent it may change.
+    fn find_neighbours(&mut self, slot: Slot, row: &Row) {
+        let Self { index, known, joined, touched, by_trace, by_fragment, .. } = self;
+        joined.clear();
+        touched.clear();
+        if let Some(trace) = row.trace_id {
+            join_or_lead(by_trace, trace, slot, joined);
+        }
         if row.capture != Capture::App {
             if let Some(fragment) = row.fragment_id {
-                // All of a fragment are in one group: any other row will do.
-                let others = self.index.in_fragment(fragment).iter();
-                joined.extend(others.filter(|other| **other != slot).take(1));
+                join_or_lead(by_fragment, fragment, slot, joined);
             }
             if let Some(seq) = row.request_tcp_seq {
-                let others = self.index.with_request_seq(seq).iter().filter(|other| {
-                    let other = self.index.row(**other);
+                joined.extend(few(index.with_request_seq(seq)).filter(|other| {
+                    let other = index.row(*other);
                     same_hop(other, row) || same_hop(row, other)
-                });
-                joined.extend(others);
+                }));
             }
-            if let Some(id) = &row.x_request_id {
-                let others = self.index.with_x_request_id(id).iter();
-                let own = others.filter(|other| self.index.row(**other).surely_same_process(row));
-                touched.extend(own.rev().take(MAX_TOUCHED));
+            if let Some(id) = row.x_request_id {
+                let others = index.with_x_request_id(id);
+                // Of more rows nothing is said, with or without this one.
+                if others.len() <= MAX_CANDIDATES + 1 {
+                    let own =
+                        |other: &Slot| *other != slot && index.row(*other).surely_same_process(row);
+                    touched.extend(others.filter(own));
+                }
             }
         }
         match row.capture {
             Capture::ServerProcess => {
-                let apps = self.index.apps_during(row, NEAR_NANO);
-                touched.extend(apps.into_iter().filter(|app| !self.is_named(*app)));
+                let apps = index.during(Sort::App, slot, NEAR_NANO).into_iter();
+                touched.extend(apps.filter(|app| !known[*app as usize].is_named()));
             }
             Capture::App if row.kind == Kind::Client => {
-                touched.extend(self.index.clients_during(row, NEAR_NANO));
+                touched.extend(index.during(Sort::Client, slot, NEAR_NANO));
             }
             _ => {}
         }
-        joined.retain(|other| *other != slot);
-        touched.retain(|other| *other != slot);
-        (joined, touched)
     }
 
-    /// Whether the row's parent was named by the row itself: no other row's
-    /// coming can change that.
-    fn is_named(&self, slot: Slot) -> bool {
-        let told = self.known.get(&slot).and_then(|known| known.told);
-        let by = [Evidence::SpanContext, Evidence::TraceHeader];
-        told.and_then(|told| told.evidence).is_some_and(|evidence| by.contains(&evidence))
-    }
-
-    fn group_of(&self, slot: Slot) -> GroupId {
-        self.known.get(&slot).map_or(0, |known| known.group)
-    }
-
-    fn mark(&mut self, group: GroupId, now_nano: u64) {
-        if let Some(entry) = self.groups.get_mut(&group)
-            && entry.untold_since_nano.is_none()
+    fn mark(&mut self, id: GroupId, now_nano: u64) {
+        if let Some(group) = self.groups.get_mut(id)
+            && group.untold_since_nano.is_none()
         {
-            entry.untold_since_nano = Some(now_nano);
-            self.untold.push(group);
+            group.untold_since_nano = Some(now_nano);
+            self.untold.push(id);
         }
     }
 
     /// Makes one group of two and returns it: the one that had more rows.
     fn merge(&mut self, one: GroupId, other: GroupId) -> GroupId {
-        let size = |id| self.groups.get(&id).map(|group: &Group| group.slots.len());
+        let size = |id| self.groups.get(id).map(|group: &Group| group.slots.len());
         let (into, from) = match (size(one), size(other)) {
             (None, _) => return other,
             (_, None) => return one,
@@ -250,21 +285,20 @@ impl Window {
             (Some(a), Some(b)) if a >= b => (one, other),
             _ => (other, one),
         };
-        let Some(gone) = self.groups.remove(&from) else { return into };
+        let Some(gone) = self.groups.remove(from) else { return into };
         for slot in &gone.slots {
-            if let Some(known) = self.known.get_mut(slot) {
-                known.group = into;
-            }
+            self.known[*slot as usize].group = into;
         }
-        if let Some(group) = self.groups.get_mut(&into) {
-            group.slots.extend(gone.slots);
+        if let Some(group) = self.groups.get_mut(into) {
+            group.slots.extend_from_slice(&gone.slots);
             group.last_row_nano = group.last_row_nano.max(gone.last_row_nano);
         }
+        self.groups.give_back(gone.slots);
         // Something to look at since the earlier of the two, and at once where
         // neither had anything: they are one now.
         if let Some(since) = gone.untold_since_nano {
             self.mark(into, since);
-            if let Some(group) = self.groups.get_mut(&into) {
+            if let Some(group) = self.groups.get_mut(into) {
                 group.untold_since_nano = group.untold_since_nano.map(|other| other.min(since));
             }
         }
@@ -292,14 +326,15 @@ impl Window {
 
     fn tell(&mut self, due: impl Fn(&Group) -> bool) {
         let mut due_now = Vec::new();
-        for id in std::mem::take(&mut self.untold) {
-            match self.groups.get(&id) {
-                Some(group) if group.untold_since_nano.is_none() => {}
-                Some(group) if due(group) => due_now.push(id),
-                Some(_) => self.untold.push(id),
-                None => {}
+        let groups = &self.groups;
+        self.untold.retain(|id| match groups.get(*id) {
+            Some(group) if group.untold_since_nano.is_some() => {
+                let is_due = due(group);
+                due_now.extend(is_due.then_some(*id));
+                !is_due
             }
-        }
+            _ => false,
+        });
         // First all that are linked become one, so that no row is told twice.
         let mut joined: Vec<GroupId> = due_now.into_iter().map(|id| self.join(id)).collect();
         joined.sort_unstable();
@@ -309,50 +344,54 @@ impl Window {
         }
     }
 
-    /// Joins to a group what the rules link it to, and returns the group that
-    /// it has become.
-    fn join(&mut self, id: GroupId) -> GroupId {
-        let mut id = id;
-        let mut fresh = self.sorted_slots(id);
+    /// Asks the rules about every row of a group, joins to it what they link it
+    /// to, and returns the group that it has become.
+    fn join(&mut self, mut id: GroupId) -> GroupId {
+        let mut outside = Vec::new();
+        let mut fresh = self.groups.get(id).map_or_else(Vec::new, |group| group.slots.clone());
         while !fresh.is_empty() {
-            let outside = parents_outside(&self.index, &fresh);
-            fresh.clear();
-            for slot in outside {
-                let other = self.group_of(slot);
+            for slot in fresh.drain(..) {
+                let verdict = verdict(&self.index, slot);
+                self.known[slot as usize].verdict = verdict;
+                if let Verdict::Child(parent) = verdict
+                    && self.known[parent.slot as usize].group != id
+                {
+                    outside.push(parent.slot);
+                }
+            }
+            for slot in outside.drain(..) {
+                let other = self.known[slot as usize].group;
                 if other != id {
-                    fresh.extend(self.sorted_slots(other));
+                    fresh.extend(self.groups.get(other).into_iter().flat_map(|g| &g.slots));
                     id = self.merge(id, other);
                 }
             }
-            fresh.sort_unstable();
         }
         id
     }
 
-    /// Notes what is new about a group's rows.
+    /// Notes what is new about the rows of a group that was joined just now.
     fn tell_group(&mut self, id: GroupId) {
-        let slots = self.sorted_slots(id);
-        if let Some(group) = self.groups.get_mut(&id) {
-            group.untold_since_nano = None;
-        }
-        let told =
-            |slot| self.known.get(&slot).and_then(|known| known.told).map(|told| told.trace_id);
-        let results = resolve(&self.index, &slots, told);
-        for (slot, result) in slots.into_iter().zip(results) {
-            let Some(known) = self.known.get_mut(&slot) else { continue };
-            if known.told != Some(result) {
+        let Some(group) = self.groups.get_mut(id) else { return };
+        group.untold_since_nano = None;
+        group.slots.sort_unstable();
+        let known = &self.known;
+        let results = resolve(
+            &self.index,
+            &group.slots,
+            |slot| known[slot as usize].verdict,
+            |slot| known[slot as usize].told.map(|told| told.trace_id),
+        );
+        for (slot, result) in group.slots.iter().zip(results) {
+            let before = &mut self.known[*slot as usize].told;
+            let now = Some(Told::of(&result));
+            if *before != now {
                 self.counters.told += 1;
-                self.counters.changed += u64::from(known.told.is_some());
-                known.told = Some(result);
+                self.counters.changed += u64::from(before.is_some());
+                *before = now;
                 self.ready.push(result);
             }
         }
-    }
-
-    fn sorted_slots(&self, id: GroupId) -> Vec<Slot> {
-        let mut slots = self.groups.get(&id).map_or_else(Vec::new, |group| group.slots.clone());
-        slots.sort_unstable();
-        slots
     }
 
     /// Lets go of groups unheard of for long.
@@ -362,7 +401,7 @@ impl Window {
                 break;
             }
             self.ages.pop_front();
-            match self.groups.get(&id).map(|group| (group.last_row_nano, group.untold_since_nano)) {
+            match self.groups.get(id).map(|group| (group.last_row_nano, group.untold_since_nano)) {
                 Some((last, since)) if last > heard || since.is_some() => {
                     self.ages.push_back((last.max(since.unwrap_or(0)).max(heard + 1), id));
                     if last <= heard {
@@ -382,7 +421,7 @@ impl Window {
         let mut passes = self.ages.len();
         while self.index.len() > self.config.max_rows {
             let Some((heard, id)) = self.ages.pop_front() else { break };
-            match self.groups.get(&id) {
+            match self.groups.get(id) {
                 Some(group) if group.last_row_nano > heard && passes > 0 => {
                     passes -= 1;
                     self.ages.push_back((group.last_row_nano, id));
@@ -398,7 +437,7 @@ impl Window {
 
     /// Tells what is to be told of a group, and drops it.
     fn let_go(&mut self, id: GroupId) {
-        let id = match self.groups.get(&id) {
+        let id = match self.groups.get(id) {
             Some(group) if group.untold_since_nano.is_some() => {
                 let id = self.join(id);
                 self.tell_group(id);
@@ -410,15 +449,44 @@ impl Window {
     }
 
     fn drop_group(&mut self, id: GroupId) {
-        let Some(group) = self.groups.remove(&id) else { return };
-        for slot in group.slots {
-            if let Some(trace) = self.index.row(slot).trace_id {
-                // All rows of a trace id are in one group, so this one's entry
-                // leads here.
-                self.group_of_trace.remove(&trace);
+        let Some(group) = self.groups.remove(id) else { return };
+        let mut last_trace = None;
+        for slot in &group.slots {
+            let row = self.index.row(*slot);
+            if row.trace_id != last_trace {
+                last_trace = row.trace_id;
+                row.trace_id.and_then(|trace| self.by_trace.remove(&trace));
             }
-            self.known.remove(&slot);
-            self.index.remove(slot);
+            if row.capture != Capture::App {
+                row.fragment_id.and_then(|fragment| self.by_fragment.remove(&fragment));
+            }
+            self.index.remove(*slot);
+        }
+        self.groups.give_back(group.slots);
+    }
+}
+
+impl Known {
+    /// Whether the row's parent was named by the row itself: no other row's
+    /// coming can change that.
+    fn is_named(&self) -> bool {
+        let by = [Evidence::SpanContext, Evidence::TraceHeader];
+        self.told.and_then(|told| told.evidence).is_some_and(|evidence| by.contains(&evidence))
+    }
+}
+
+/// Adds the row that stands for the key to `joined`; where there is none, this
+/// row does from now on.
+fn join_or_lead<K: Eq + std::hash::Hash>(
+    leaders: &mut HashMap<K, Slot>,
+    key: K,
+    slot: Slot,
+    joined: &mut Vec<Slot>,
+) {
+    match leaders.entry(key) {
+        Entry::Occupied(leader) => joined.push(*leader.get()),
+        Entry::Vacant(vacant) => {
+            vacant.insert(slot);
         }
     }
 }

@@ -1,16 +1,23 @@
 //! Rows and answers as JSON. Nanoseconds and other 64-bit integers are texts,
 //! since JSON numbers stop being exact at 2^53.
 
+use arrow::array::RecordBatch;
 use serde_json::{Map, Value, json};
-use spanwise_analyze::{Figures, Graph, ServiceShare, TraceSummary};
+use spanwise_analyze::{Figures, Graph, Labels, ServiceShare, TraceSummary};
 use spanwise_assemble::{Node, Trace};
-use spanwise_model::{AttributeValue, Span, schema::column};
+use spanwise_model::{AttributeValue, ModelError, Span, SpanBatch, schema::column};
 
 /// A span with its place in the tree: every column that is not null by its
 /// name, then `parent`, `depth`, `self_nano`, `children`.
-pub(crate) fn span(node: &Node, parent: Option<&Node>, children: &[String]) -> Value {
-    let mut object = columns(&node.span);
-    let parent = parent.map(|parent| parent.span.span_id.to_string());
+fn span(trace: &Trace, node: &Node, mut span: Span) -> Value {
+    span.assembled_trace_id = Some(trace.trace_id);
+    span.assembled_parent = node.assembled.parent;
+    span.evidence = node.assembled.evidence;
+    span.confidence = node.assembled.confidence;
+    let id = |position: &usize| trace.nodes[*position].row.span_id.to_string();
+    let mut object = columns(&span);
+    let parent = node.parent.as_ref().map(id);
+    let children: Vec<String> = node.children.iter().map(id).collect();
     object.insert("parent".into(), json!(parent));
     object.insert("depth".into(), json!(node.depth));
     object.insert("self_nano".into(), json!(node.self_nano.to_string()));
@@ -109,23 +116,54 @@ fn attributes(attributes: &[(String, AttributeValue)]) -> Value {
         .collect()
 }
 
-/// A whole trace.
-pub(crate) fn trace(trace: &Trace, warnings: &[String]) -> Value {
+/// Which spans of a trace, in their depth-first order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Page {
+    /// How many come before.
+    pub(crate) after: usize,
+    /// The most spans of the page.
+    pub(crate) limit: usize,
+}
+
+/// A page of a trace whose rows stand in these batches. What is said of the
+/// trace is said of all of it; `roots` and `spans` are those of the page.
+pub(crate) fn trace(
+    trace: &Trace,
+    batches: &[RecordBatch],
+    page: Page,
+    further_warnings: Vec<String>,
+) -> Result<Value, ModelError> {
+    let labels = Labels::of(batches)?;
+    let name = |at| (labels.operation(at).to_owned(), labels.service(at).to_owned());
+    let mut warnings = trace.warnings(name);
+    warnings.extend(further_warnings);
+    let readers: Vec<SpanBatch> =
+        batches.iter().cloned().map(SpanBatch::try_from).collect::<Result<_, _>>()?;
+    let count = trace.nodes.len();
+    let from = page.after.min(count);
+    let to = page.after.saturating_add(page.limit).min(count);
+    let nodes = &trace.nodes[from..to];
+    let spans: Vec<Value> = nodes
+        .iter()
+        .map(|node| {
+            // The batches are those that the rows were read from.
+            let at = node.row.at;
+            Ok(span(trace, node, readers[at.batch as usize].span(at.row as usize)?))
+        })
+        .collect::<Result<_, ModelError>>()?;
+    let roots = nodes.iter().filter(|node| node.parent.is_none());
     let start = trace.start_unix_nano();
-    let id = |position: usize| trace.nodes[position].span.span_id.to_string();
-    let spans = trace.nodes.iter().map(|node| {
-        let children: Vec<String> = node.children.iter().map(|&child| id(child)).collect();
-        span(node, node.parent.map(|parent| &trace.nodes[parent]), &children)
-    });
-    json!({
+    Ok(json!({
         "trace_id": trace.trace_id.to_string(),
         "start_unix_nano": start.to_string(),
         "duration_nano": trace.end_unix_nano().saturating_sub(start).to_string(),
-        "roots": trace.roots().map(|node| node.span.span_id.to_string()).collect::<Vec<_>>(),
-        "services": services(&TraceSummary::of(trace).services),
-        "warnings": trace.warnings.iter().chain(warnings).collect::<Vec<_>>(),
-        "spans": spans.collect::<Vec<_>>(),
-    })
+        "roots": roots.map(|node| node.row.span_id.to_string()).collect::<Vec<_>>(),
+        "services": services(&TraceSummary::of(trace, &labels).services),
+        "warnings": warnings,
+        "spans": spans,
+        "span_count": count,
+        "next_after": (to < count).then_some(to),
+    }))
 }
 
 fn services(shares: &[ServiceShare]) -> Value {

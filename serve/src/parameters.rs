@@ -60,6 +60,16 @@ impl Parameters {
         }
     }
 
+    /// How many entries come before those asked for; 0 where it is absent.
+    pub(crate) fn position(&self, name: &str) -> Result<usize, Problem> {
+        let Some(text) = self.text(name) else { return Ok(0) };
+        text.parse().map_err(|_| {
+            Problem::invalid(format!(
+                "`{name}` is `{text}`; write the `next_after` of the page before, or leave it out"
+            ))
+        })
+    }
+
     /// `attribute=key=value`, as often as it stands there.
     pub(crate) fn attributes(&self, name: &str) -> Result<Vec<AttributeMatch>, Problem> {
         self.all(name)

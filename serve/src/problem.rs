@@ -32,7 +32,7 @@ impl Problem {
         Self { status: StatusCode::NOT_FOUND, title: "not found", detail: detail.into() }
     }
 
-    fn internal(detail: String) -> Self {
+    pub(crate) fn internal(detail: String) -> Self {
         tracing::error!("a query failed: {detail}");
         let (status, title) = (StatusCode::INTERNAL_SERVER_ERROR, "the query failed");
         Self { status, title, detail }

@@ -7,10 +7,10 @@ use arrow::datatypes::Int64Type;
 use axum::extract::{Query as UrlQuery, State};
 use axum::response::Json;
 use serde_json::{Value, json};
-use spanwise_analyze::TraceSummary;
-use spanwise_assemble::Trace;
+use spanwise_analyze::{Labels, TraceSummary};
+use spanwise_assemble::{Row, Trace};
 use spanwise_model::schema::column;
-use spanwise_model::{Span, SpanBatch, Status, TraceId};
+use spanwise_model::{Status, TraceId};
 use spanwise_store::{Key, Predicate, Query, TimeRange};
 
 use crate::parameters::Parameters;
@@ -127,17 +127,17 @@ async fn summarise(
     };
     let keys: Vec<Key> = candidates.iter().map(|each| Key::AssembledTrace(each.id)).collect();
     let batches = state.store.find_by_keys(&keys, around).await?;
-    let mut traces: HashMap<TraceId, Vec<Span>> = HashMap::new();
-    for batch in batches {
-        for span in SpanBatch::try_from(batch)?.spans() {
-            let span = span?;
-            if let Some(id) = span.assembled_trace_id {
-                traces.entry(id).or_default().push(span);
+    let mut traces: HashMap<TraceId, Vec<Row>> = HashMap::new();
+    for (number, batch) in (0..).zip(&batches) {
+        for row in Row::read(number, batch)? {
+            if let Some(prior) = row.prior {
+                traces.entry(prior.trace_id).or_default().push(row);
             }
         }
     }
-    let found = candidates.iter().map(|each| traces.remove(&each.id));
-    Ok(found.map(|spans| spans.map(|spans| TraceSummary::of(&Trace::of(spans)))).collect())
+    let labels = Labels::of(&batches)?;
+    let summary = |rows| TraceSummary::of(&Trace::of(rows), &labels);
+    Ok(candidates.iter().map(|each| traces.remove(&each.id).map(summary)).collect())
 }
 
 /// Service, operation and attributes name a span, and durations and `error` are

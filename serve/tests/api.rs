@@ -118,8 +118,9 @@ impl Api {
     /// Stores spans and what assembly finds of them.
     async fn add(&self, spans: &[Span]) {
         let batch = self.append(spans).await;
+        let rows = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
         let mut window = Window::new(WindowConfig::default());
-        window.push(batch, (0..).zip(spans.iter().cloned()), 0);
+        assert_eq!(window.push(batch, &rows, 0).expect("spans"), 0);
         self.store.annotate(&window.flush(0)).await.expect("annotated");
     }
 
@@ -273,6 +274,8 @@ async fn bad_parameters_are_refused_with_an_example() {
         ("search?servce=x", "servce", "service"),
         ("graph?end=never", "end", "now"),
         ("traces/xyz", "xyz", "32 hexadecimal"),
+        ("traces/00000000000000ff?limit=0", "limit", "1 to 20000"),
+        ("traces/00000000000000ff?after=-1", "after", "next_after"),
         ("sql", "query", "SELECT"),
         ("sql?query=DROP%20TABLE%20spans", "", "SELECT"),
         ("sql?query=SELECT%20nothing%20FROM%20spans", "nothing", ""),
@@ -282,6 +285,28 @@ async fn bad_parameters_are_refused_with_an_example() {
     }
     let detail = api.refused("nothing", StatusCode::NOT_FOUND).await;
     assert!(detail.contains("/api/v1"), "{detail}");
+}
+
+#[tokio::test]
+async fn a_trace_comes_in_pages() {
+    let api = Api::shop().await;
+    let path = format!("traces/{HEADER_TRACE}");
+    let whole = api.get(&path).await;
+    assert_eq!((&whole["span_count"], &whole["next_after"]), (&json!(4), &json!(null)));
+    let (mut spans, mut roots, mut after) = (Vec::new(), Vec::new(), Some(0));
+    while let Some(from) = after {
+        let page = api.get(&format!("{path}?limit=3&after={from}")).await;
+        for same in ["trace_id", "start_unix_nano", "duration_nano", "services", "warnings"] {
+            assert_eq!(page[same], whole[same], "is said of the whole trace");
+        }
+        spans.extend(page["spans"].as_array().expect("a list").clone());
+        roots.extend(page["roots"].as_array().expect("a list").clone());
+        after = page["next_after"].as_u64();
+        assert_eq!(after, (from == 0).then_some(3));
+    }
+    assert_eq!((json!(spans), json!(roots)), (whole["spans"].clone(), whole["roots"].clone()));
+    let beyond = api.get(&format!("{path}?after=99")).await;
+    assert_eq!((&beyond["spans"], &beyond["next_after"]), (&json!([]), &json!(null)));
 }
 
 #[tokio::test]

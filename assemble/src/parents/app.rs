@@ -7,6 +7,8 @@ use spanwise_model::{Capture, Evidence, Kind};
 use super::{MAX_CANDIDATES, Verdict};
 use crate::index::{Index, Slot};
 use crate::row::Row;
+use crate::text::Text;
+use crate::timeline::Sort;
 
 /// An SDK's moments and the kernel's, of one host.
 const START_SLACK_NANO: i64 = 5_000_000;
@@ -35,7 +37,7 @@ const fn is_entry(row: &Row) -> bool {
 /// The SDK span that the row names as its parent.
 fn named(index: &Index, row: &Row) -> Option<Slot> {
     let (trace, parent) = row.trace_id.zip(row.parent_span_id)?;
-    index.apps(trace, parent).min_by_key(|slot| {
+    super::few(index.apps(trace, parent)).min_by_key(|slot| {
         let parent = index.row(*slot);
         (Reverse(parent.same_process(row)), parent.at)
     })
@@ -75,8 +77,6 @@ pub(super) fn request_with_header(index: &Index, _: Slot, row: &Row) -> Verdict 
         return Verdict::Several;
     }
     let around: Vec<Slot> = requests
-        .iter()
-        .copied()
         .filter(|slot| {
             let request = index.row(*slot);
             request.capture == Capture::ServerProcess && covers(request, row)
@@ -107,9 +107,9 @@ pub(super) fn span_context(index: &Index, _: Slot, row: &Row) -> Verdict {
 }
 
 /// Rule: the SDK reports the port from which the request came.
-pub(super) fn same_connection(index: &Index, _: Slot, row: &Row) -> Verdict {
+pub(super) fn same_connection(index: &Index, slot: Slot, row: &Row) -> Verdict {
     let Some(port) = row.client_port.filter(|_| is_entry(row)) else { return Verdict::Nothing };
-    let requests = requests_around(index, row).into_iter().filter(|slot| {
+    let requests = requests_around(index, slot).into_iter().filter(|slot| {
         let request = index.row(*slot);
         let server_ports = row.server_port.is_none()
             || request.server_port.is_none()
@@ -129,15 +129,13 @@ pub(super) fn fragment_of_trace(index: &Index, _: Slot, row: &Row) -> Verdict {
         return Verdict::Nothing;
     }
     for call in calls {
-        let call = index.row(*call);
+        let call = index.row(call);
         let Some(fragment) = call.fragment_id else { continue };
         if !call.same_process(row) || !row.covers_start(call, START_SLACK_NANO) {
             continue;
         }
-        let request = index.in_fragment(fragment).iter().copied().find(|slot| {
-            let request = index.row(*slot);
-            request.capture == Capture::ServerProcess && covers(request, row)
-        });
+        let request =
+            index.servers_of_fragment(fragment).find(|slot| covers(index.row(*slot), row));
         let Some(request) = request else { continue };
         // A fragment is sure where every call of it is.
         let confidence = call.confidence.unwrap_or(BY_COVER);
@@ -153,29 +151,27 @@ pub(super) fn fragment_of_trace(index: &Index, _: Slot, row: &Row) -> Verdict {
 }
 
 /// Rule: the process was serving just one request that fits.
-pub(super) fn only_request_around(index: &Index, _: Slot, row: &Row) -> Verdict {
+pub(super) fn only_request_around(index: &Index, slot: Slot, row: &Row) -> Verdict {
     if !is_local_root(index, row) {
         return Verdict::Nothing;
     }
-    let around = narrowed(index, row, requests_around(index, row));
+    let around = narrowed(index, row, requests_around(index, slot));
     let confidence = if is_entry(row) { BY_COVER } else { BY_COVER_INTERNAL };
     Verdict::only(around.into_iter(), Evidence::Enclosing, confidence)
 }
 
-fn requests_around(index: &Index, row: &Row) -> Vec<Slot> {
-    let mut requests = index.servers_before(row, START_SLACK_NANO);
-    requests.retain(|slot| covers(index.row(*slot), row));
-    requests
+fn requests_around(index: &Index, slot: Slot) -> Vec<Slot> {
+    index.covering(Sort::Server, slot, START_SLACK_NANO, END_SLACK_NANO)
 }
 
 /// Those of the requests that fit best: with the method and path that the SDK
 /// reports, and without a header that the SDK would have gone on with.
 fn narrowed(index: &Index, row: &Row, mut requests: Vec<Slot>) -> Vec<Slot> {
     let agree =
-        |one: &Option<_>, other: &Option<_>| one.is_none() || other.is_none() || one == other;
+        |one: Option<Text>, other: Option<Text>| one.is_none() || other.is_none() || one == other;
     requests.retain(|slot| {
         let request = index.row(*slot);
-        agree(&row.method, &request.method) && agree(&row.path, &request.path)
+        agree(row.method, request.method) && agree(row.path, request.path)
     });
     if let Some(port) = row.client_port.filter(|_| is_entry(row))
         && requests.iter().any(|slot| index.row(*slot).client_port == Some(port))

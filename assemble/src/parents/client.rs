@@ -2,9 +2,11 @@
 
 use spanwise_model::{Capture, Evidence, Kind};
 
-use super::{MAX_CANDIDATES, Verdict, app, same_hop};
+use super::{MAX_CANDIDATES, Verdict, app, few, same_hop};
+use crate::chains::Found;
 use crate::index::{Index, Slot};
 use crate::row::Row;
+use crate::timeline::Sort;
 
 /// Two moments of one process, both told by the kernel.
 const KERNEL_SLACK_NANO: i64 = 5_000_000;
@@ -41,7 +43,7 @@ pub(super) fn own_app(index: &Index, _: Slot, row: &Row) -> Verdict {
     // An SDK that reports no process is told by the absence of a request with
     // the same header: that would have brought the header in.
     let brought_in = !matches!(passed_on_header(index, 0, row), Verdict::Nothing);
-    let app = index.apps(trace, parent).find(|slot| {
+    let app = few(index.apps(trace, parent)).find(|slot| {
         let app = index.row(*slot);
         let by_process = app.process_id.is_some() && app.same_process(row);
         by_process || (app.same_process(row) && !brought_in)
@@ -59,17 +61,17 @@ pub(super) fn passed_on_header(index: &Index, _: Slot, row: &Row) -> Verdict {
 
 /// Rule: a proxy passes on the request's id, or has made one.
 pub(super) fn passed_on_request_id(index: &Index, _: Slot, row: &Row) -> Verdict {
-    let Some(id) = &row.x_request_id else { return Verdict::Nothing };
+    let Some(id) = row.x_request_id else { return Verdict::Nothing };
     among(index, row, index.with_x_request_id(id), Evidence::RequestId)
 }
 
 /// The one of the requests for which the call can have been made.
-fn among(index: &Index, row: &Row, requests: &[Slot], evidence: Evidence) -> Verdict {
+fn among(index: &Index, row: &Row, requests: Found<'_>, evidence: Evidence) -> Verdict {
     if requests.len() > MAX_CANDIDATES {
         return Verdict::Several;
     }
     let fitting = |slot: &Slot| may_serve(index.row(*slot), row);
-    let mut fitting: Vec<Slot> = requests.iter().copied().filter(fitting).collect();
+    let mut fitting: Vec<Slot> = requests.filter(fitting).collect();
     if fitting.len() > 1 && row.fragment_id.is_some() && is_sure(row) {
         fitting.retain(|slot| index.row(*slot).fragment_id == row.fragment_id);
     }
@@ -78,12 +80,12 @@ fn among(index: &Index, row: &Row, requests: &[Slot], evidence: Evidence) -> Ver
 
 /// Rule: an SDK's client span around a call that carries no header, such as a
 /// database query.
-pub(super) fn app_around_call(index: &Index, _: Slot, row: &Row) -> Verdict {
+pub(super) fn app_around_call(index: &Index, slot: Slot, row: &Row) -> Verdict {
     if row.trace_id.is_some() {
         return Verdict::Nothing;
     }
     let around: Vec<Slot> = index
-        .apps_before(row, SDK_SLACK_NANO)
+        .covering(Sort::App, slot, SDK_SLACK_NANO, SDK_SLACK_NANO)
         .into_iter()
         .filter(|slot| {
             let app = index.row(*slot);
@@ -94,7 +96,6 @@ pub(super) fn app_around_call(index: &Index, _: Slot, row: &Row) -> Verdict {
                 && app.protocol.is_some()
                 && app.protocol == row.protocol
                 && ports
-                && app.covers(row, SDK_SLACK_NANO, SDK_SLACK_NANO)
                 && of_same_request(index, *slot, row)
         })
         .collect();
@@ -132,11 +133,7 @@ pub(super) fn fragment(index: &Index, _: Slot, row: &Row) -> Verdict {
         Some(Evidence::Thread) => Evidence::Thread,
         _ => Evidence::SoleRequest,
     };
-    let requests = index
-        .in_fragment(fragment)
-        .iter()
-        .copied()
-        .filter(|slot| index.row(*slot).capture == Capture::ServerProcess);
+    let requests = index.servers_of_fragment(fragment);
     Verdict::only(requests, evidence, row.confidence.unwrap_or(BY_COVER))
 }
 
@@ -146,6 +143,6 @@ pub(super) fn any_app(index: &Index, _: Slot, row: &Row) -> Verdict {
     let Some((trace, parent)) = row.trace_id.zip(row.parent_span_id) else {
         return Verdict::Nothing;
     };
-    let app = index.apps(trace, parent).min_by_key(|slot| index.row(*slot).at);
+    let app = few(index.apps(trace, parent)).min_by_key(|slot| index.row(*slot).at);
     app.map_or(Verdict::Nothing, |slot| Verdict::child(slot, Evidence::TraceHeader, BY_COVER))
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use spanwise_model::{Capture, Evidence};
 
-use super::{MAX_CANDIDATES, Verdict};
+use super::{MAX_CANDIDATES, Verdict, few};
 use crate::index::{Index, Slot};
 use crate::row::Row;
 
@@ -48,8 +48,7 @@ pub(crate) fn same_hop(near: &Row, far: &Row) -> bool {
 /// Rule: the nearest capture point before this one on the same exchange.
 pub(super) fn by_sequences(index: &Index, _: Slot, row: &Row) -> Verdict {
     let Some(seq) = row.request_tcp_seq else { return Verdict::Nothing };
-    let near =
-        index.with_request_seq(seq).iter().copied().filter(|slot| same_hop(index.row(*slot), row));
+    let near = few(index.with_request_seq(seq)).filter(|slot| same_hop(index.row(*slot), row));
     // Of several points the last before this one; of several rows of a point
     // the likeliest, and always the same one.
     let best = near.max_by_key(|slot| {
@@ -76,7 +75,7 @@ pub(super) fn by_header(index: &Index, _: Slot, row: &Row) -> Verdict {
     if rows.len() > MAX_CANDIDATES {
         return Verdict::Nothing;
     }
-    let calls = rows.iter().copied().filter(|slot| {
+    let calls = rows.filter(|slot| {
         let call = index.row(*slot);
         call.capture == Capture::ClientProcess
             && !call.same_process(row)
@@ -89,7 +88,7 @@ pub(super) fn by_header(index: &Index, _: Slot, row: &Row) -> Verdict {
 
 fn has_other_end(index: &Index, call: &Row) -> bool {
     call.request_tcp_seq.is_some_and(|seq| {
-        index.with_request_seq(seq).iter().any(|far| same_hop(call, index.row(*far)))
+        few(index.with_request_seq(seq)).any(|far| same_hop(call, index.row(far)))
     })
 }
 
@@ -98,6 +97,6 @@ pub(super) fn named_app(index: &Index, _: Slot, row: &Row) -> Verdict {
     let Some((trace, parent)) = row.trace_id.zip(row.parent_span_id) else {
         return Verdict::Nothing;
     };
-    let app = index.apps(trace, parent).min_by_key(|slot| index.row(*slot).at);
+    let app = few(index.apps(trace, parent)).min_by_key(|slot| index.row(*slot).at);
     app.map_or(Verdict::Nothing, |slot| Verdict::child(slot, Evidence::TraceHeader, 1.0))
 }

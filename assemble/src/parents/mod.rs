@@ -10,10 +10,13 @@ mod hop;
 #[cfg(test)]
 mod tests;
 
+use std::sync::LazyLock;
+
 use spanwise_model::{Capture, Evidence};
 
 pub(crate) use hop::same_hop;
 
+use crate::chains::Found;
 use crate::index::{Index, Slot};
 use crate::row::Row;
 
@@ -57,7 +60,12 @@ impl Verdict {
 
 /// The most rows with one header or id that are looked at. More of them mean
 /// that whoever sent it gives the same to everyone: it proves nothing.
-const MAX_CANDIDATES: usize = 256;
+pub(crate) const MAX_CANDIDATES: usize = 256;
+
+/// The rows of a key; none where they are so many that it proves nothing.
+pub(crate) fn few(rows: Found<'_>) -> impl Iterator<Item = Slot> {
+    rows.take(if rows.len() > MAX_CANDIDATES { 0 } else { MAX_CANDIDATES })
+}
 
 /// One rule of the table.
 pub struct Rule {
@@ -183,13 +191,23 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
+/// The rules for each capture point.
+fn rules_for(capture: Capture) -> &'static [&'static Rule] {
+    static RULES_FOR: LazyLock<Vec<Vec<&'static Rule>>> = LazyLock::new(|| {
+        let rules_for =
+            |capture| RULES.iter().filter(|rule| rule.applies_to.contains(capture)).collect();
+        Capture::ALL.iter().map(rules_for).collect()
+    });
+    &RULES_FOR[capture as usize]
+}
+
 /// What the rules say of a row.
 pub(crate) fn verdict(index: &Index, slot: Slot) -> Verdict {
     let row = index.row(slot);
     let mut several = row.capture == Capture::ClientProcess
         && row.evidence == Some(Evidence::Ambiguous)
         && row.prior.is_none_or(|prior| prior.parent.is_none());
-    for rule in RULES.iter().filter(|rule| rule.applies_to.contains(&row.capture)) {
+    for rule in rules_for(row.capture) {
         match (rule.find)(index, slot, row) {
             Verdict::Child(parent) if parent.slot != slot => return Verdict::Child(parent),
             Verdict::Several => several = true,

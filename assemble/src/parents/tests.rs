@@ -48,26 +48,20 @@ use Evidence::{Enclosing, RequestId, SoleRequest, SpanContext, TcpSequence, Thre
 #[test]
 fn hop_joins_by_both_sequences_at_the_same_time() {
     let call = client(1, "a", 0, 100).hop(7, 8);
-    child(&[call.clone(), server(2, "b", 10, 90).hop(7, 8)], 2, 1, TcpSequence, 1.0);
+    child(&[call, server(2, "b", 10, 90).hop(7, 8)], 2, 1, TcpSequence, 1.0);
     // Another response, another protocol, another time, another clock.
-    root(&[call.clone(), server(2, "b", 10, 90).hop(7, 9)], 2);
-    root(&[call.clone(), server(2, "b", 10, 90).hop(7, 8).protocol("redis")], 2);
-    root(&[call.clone(), server(2, "b", 200, 290).hop(7, 8)], 2);
-    child(&[call.clone(), server(2, "b", 200, 290).hop(7, 8).on("h2", 1)], 2, 1, TcpSequence, 1.0);
+    root(&[call, server(2, "b", 10, 90).hop(7, 9)], 2);
+    root(&[call, server(2, "b", 10, 90).hop(7, 8).protocol("redis")], 2);
+    root(&[call, server(2, "b", 200, 290).hop(7, 8)], 2);
+    child(&[call, server(2, "b", 200, 290).hop(7, 8).on("h2", 1)], 2, 1, TcpSequence, 1.0);
     root(&[call, server(2, "b", 1_200, 1_290).hop(7, 8).on("h2", 1)], 2);
 }
 
 #[test]
 fn hop_without_a_response_needs_the_ports() {
     let call = client(1, "a", 0, 100).unanswered(7).ports(40_000, 80);
-    child(
-        &[call.clone(), server(2, "b", 10, 500).hop(7, 8).ports(40_000, 80)],
-        2,
-        1,
-        TcpSequence,
-        1.0,
-    );
-    root(&[call.clone(), server(2, "b", 10, 500).hop(7, 8).ports(40_001, 80)], 2);
+    child(&[call, server(2, "b", 10, 500).hop(7, 8).ports(40_000, 80)], 2, 1, TcpSequence, 1.0);
+    root(&[call, server(2, "b", 10, 500).hop(7, 8).ports(40_001, 80)], 2);
     root(&[call, server(2, "b", 10, 500).hop(7, 8)], 2);
 }
 
@@ -86,7 +80,7 @@ fn both_reports_of_one_side_hang_under_the_other_side() {
 fn hop_by_header_bridges_an_unseen_balancer() {
     let call = client(1, "a", 0, 100).hop(1, 2).context(1, 50);
     let served = server(2, "b", 10, 90).hop(3, 4).context(1, 50);
-    child(&[call.clone(), served.clone()], 2, 1, TraceHeader, 1.0);
+    child(&[call, served], 2, 1, TraceHeader, 1.0);
     // The call's other end is known: it is not this one.
     let other_end = server(3, "c", 5, 95).hop(1, 2).context(1, 50);
     root(&[call, served, other_end], 2);
@@ -104,7 +98,7 @@ fn a_call_hangs_under_the_sdk_span_that_made_it() {
     let span = app(50, Kind::Client, "a", 0, 100).context(1, 49);
     let call = client(1, "a", 1, 99).context(1, 50).within(5, Thread, 1.0);
     let served = server(2, "a", 0, 110).serves(5);
-    child(&[span.clone(), call.clone(), served.clone()], 1, 50, TraceHeader, 1.0);
+    child(&[span, call, served], 1, 50, TraceHeader, 1.0);
     // An SDK that says only its service's name.
     child(&[span.nowhere(), call, served], 1, 50, TraceHeader, 1.0);
 }
@@ -154,16 +148,10 @@ fn a_service_that_calls_itself_makes_no_circle() {
 #[test]
 fn a_request_id_joins_only_inside_one_process_and_time() {
     let served = server(1, "p", 0, 100).request_id("r");
-    child(
-        &[served.clone(), client(2, "p", 1, 99).request_id("r").ambiguous()],
-        2,
-        1,
-        RequestId,
-        1.0,
-    );
-    root(&[served.clone(), client(2, "q", 1, 99).request_id("r")], 2);
-    root(&[served.clone(), client(2, "p", 200, 300).request_id("r")], 2);
-    root(&[served.clone(), client(2, "p", 1, 99).request_id("x")], 2);
+    child(&[served, client(2, "p", 1, 99).request_id("r").ambiguous()], 2, 1, RequestId, 1.0);
+    root(&[served, client(2, "q", 1, 99).request_id("r")], 2);
+    root(&[served, client(2, "p", 200, 300).request_id("r")], 2);
+    root(&[served, client(2, "p", 1, 99).request_id("x")], 2);
     let twice =
         [served, server(3, "p", 0, 100).request_id("r"), client(2, "p", 1, 99).request_id("r")];
     ambiguous(&twice, 2);
@@ -185,15 +173,15 @@ fn an_sdk_span_covers_the_query_that_it_made() {
     let served = server(2, "a", 0, 100).serves(5).context(1, 40);
     let entry = app(50, Kind::Server, "a", 1, 99).context(1, 40);
     let span = app(51, Kind::Client, "a", 10, 20).context(1, 50).protocol("redis");
-    let rows = [query.clone(), served.clone(), entry.clone(), span.clone()];
+    let rows = [query, served, entry, span];
     child(&rows, 1, 51, Enclosing, 0.9);
     // The deeper of two nested ones.
     let inner = app(52, Kind::Client, "a", 10, 20).context(1, 51).protocol("redis");
-    let nested = [query.clone(), served.clone(), entry.clone(), span.clone(), inner];
+    let nested = [query, served, entry, span, inner];
     child(&nested, 1, 52, Enclosing, 0.9);
     // Another protocol, and another request's span.
     let sql = app(51, Kind::Client, "a", 10, 20).context(1, 50).protocol("postgresql");
-    child(&[query.clone(), served.clone(), entry, sql], 1, 2, Thread, 1.0);
+    child(&[query, served, entry, sql], 1, 2, Thread, 1.0);
     let others = [
         query,
         served,
@@ -208,9 +196,9 @@ fn an_sdk_span_covers_the_query_that_it_made() {
 fn a_fragment_is_as_sure_as_the_agent_says() {
     let served = server(1, "a", 0, 100).serves(5);
     let call = client(2, "a", 1, 9);
-    child(&[served.clone(), call.clone().within(5, Thread, 1.0)], 2, 1, Thread, 1.0);
-    child(&[served.clone(), call.clone().within(5, SoleRequest, 0.9)], 2, 1, SoleRequest, 0.9);
-    ambiguous(&[served, call.clone().ambiguous()], 2);
+    child(&[served, call.within(5, Thread, 1.0)], 2, 1, Thread, 1.0);
+    child(&[served, call.within(5, SoleRequest, 0.9)], 2, 1, SoleRequest, 0.9);
+    ambiguous(&[served, call.ambiguous()], 2);
     // The request is still running: what is known of it is kept for later.
     check(&[call.within(5, Thread, 1.0)], 2, None, Some((Thread, 1.0)));
 }
@@ -226,11 +214,11 @@ fn a_program_that_copies_headers_and_was_not_seen_to_get_them() {
 fn an_sdk_entry_hangs_under_the_request_with_its_header() {
     let entry = app(50, Kind::Server, "a", 1, 99).context(1, 40);
     let served = server(1, "a", 0, 100).context(1, 40);
-    child(&[entry.clone(), served.clone()], 50, 1, TraceHeader, 1.0);
+    child(&[entry, served], 50, 1, TraceHeader, 1.0);
     // Though the SDK span that made the call is known too.
     let caller = app(40, Kind::Client, "c", 0, 100).context(1, 39);
-    child(&[entry.clone(), served, caller.clone()], 50, 1, TraceHeader, 1.0);
-    child(&[entry.clone(), caller], 50, 40, SpanContext, 1.0);
+    child(&[entry, served, caller], 50, 1, TraceHeader, 1.0);
+    child(&[entry, caller], 50, 40, SpanContext, 1.0);
     // Names that do not match: the innermost request with the header.
     let outer = server(1, "proxy", 0, 100).context(1, 40);
     let inner = server(2, "other-name", 1, 100).context(1, 40);
@@ -275,8 +263,8 @@ fn an_sdk_root_finds_the_fragment_that_carries_its_trace_on() {
 fn an_sdk_root_finds_the_only_request_around_it() {
     let entry = app(50, Kind::Server, "a", 1, 99).context(1, 0).get("/x");
     let other = server(2, "a", 0, 100).get("/y");
-    child(&[entry.clone(), server(1, "a", 0, 100).get("/x"), other.clone()], 50, 1, Enclosing, 0.9);
-    root(&[entry.clone(), other], 50);
+    child(&[entry, server(1, "a", 0, 100).get("/x"), other], 50, 1, Enclosing, 0.9);
+    root(&[entry, other], 50);
     ambiguous(&[entry, server(1, "a", 0, 100).get("/x"), server(2, "a", 0, 100).get("/x")], 50);
     let job = app(50, Kind::Internal, "a", 1, 99).context(1, 0);
     child(&[job, server(1, "a", 0, 100)], 50, 1, Enclosing, 0.7);

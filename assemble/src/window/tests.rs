@@ -92,7 +92,7 @@ fn a_header_found_late_names_the_trace() {
     let rows = chain(1, 100, 0);
     window.push_rows(rows[2..].to_vec(), 0);
     assert_ne!(told(&window.poll(400 * MS), 3).expect("told").1, trace(7));
-    window.push_rows([rows[0].clone(), rows[1].clone().context(7, 99)], 500 * MS);
+    window.push_rows([rows[0], rows[1].context(7, 99)], 500 * MS);
     let results = window.poll(900 * MS);
     for number in 1..=4 {
         assert_eq!(told(&results, number).map(|told| told.1), Some(trace(7)));
@@ -190,7 +190,7 @@ fn forgetting_leaves_nothing_behind() {
         assert_eq!(window.flush(at).len(), 5);
         assert!(window.poll(at + 90_000 * MS).is_empty());
         assert_eq!((window.rows(), window.groups.len(), window.ages.len()), (0, 0, 0));
-        assert_eq!((window.known.len(), window.group_of_trace.len()), (0, 0));
+        assert_eq!((window.by_trace.len(), window.by_fragment.len()), (0, 0));
         assert!(window.index.is_empty());
     }
 }
@@ -338,6 +338,19 @@ proptest! {
         let whole = assemble_all(rows);
         prop_assert_eq!(tree(results.clone()), tree(whole.clone()));
         prop_assert_eq!(partition(results), partition(whole));
+    }
+
+    /// What a sender repeats is told as often as it came.
+    #[test]
+    fn repeated_rows_are_told_too(rows in requests()) {
+        let mut window = window();
+        window.push_rows(rows.clone(), 0);
+        window.flush(0);
+        let repeated = rows.iter().map(|row| Row { at: RowRef { batch: 2, ..row.at }, ..*row });
+        window.push_rows(repeated, 1);
+        let results = window.flush(1);
+        let told = results.iter().filter(|result| result.row.batch == 2).count();
+        prop_assert_eq!((told, window.rows()), (rows.len(), 2 * rows.len()));
     }
 
     /// The links are a forest, and the sure ones lead to where they were made.

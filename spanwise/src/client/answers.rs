@@ -84,7 +84,7 @@ pub(super) struct Root {
 #[derive(Debug, Deserialize)]
 pub(super) struct ServiceShare {}
 
-/// `GET /api/v1/traces/{id}`
+/// `GET /api/v1/traces/{id}`: a page, or several put together.
 #[derive(Debug, Deserialize)]
 pub(super) struct Trace {
     pub(super) trace_id: String,
@@ -95,6 +95,9 @@ pub(super) struct Trace {
     pub(super) warnings: Vec<String>,
     #[serde(default)]
     pub(super) services: Vec<ServiceShare>,
+    /// Where the next page begins.
+    #[serde(default)]
+    pub(super) next_after: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]

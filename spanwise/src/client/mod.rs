@@ -24,20 +24,27 @@ fn show<T: DeserializeOwned>(
 ) -> Result<(), Failure> {
     let body = ask(&server.url, request)?;
     if server.json {
-        let mut text = String::from_utf8_lossy(&body).into_owned();
-        if !text.ends_with('\n') {
-            text.push('\n');
-        }
-        return print(&text);
+        return print_as_it_came(&body);
     }
-    let answer: T = serde_json::from_slice(&body).map_err(|error| {
+    print(&render(&read(server, &body)?, Paint::for_stdout()))
+}
+
+fn print_as_it_came(body: &[u8]) -> Result<(), Failure> {
+    let mut text = String::from_utf8_lossy(body).into_owned();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    print(&text)
+}
+
+fn read<T: DeserializeOwned>(server: &ServerUrl, body: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(body).map_err(|error| {
         Failure::cannot(format_args!(
             "{} answered with something else than this program expects ({error}); is it the \
              same version? `--json` shows the answer as it came",
             server.url
         ))
-    })?;
-    print(&render(&answer, Paint::for_stdout()))
+    })
 }
 
 /// `spanwise trace`
@@ -51,7 +58,25 @@ pub(crate) fn trace(flags: &TraceFlags) -> Result<(), Failure> {
             flags.id
         )));
     }
-    show(&flags.server, &Request::get(&format!("/api/v1/traces/{id}")), trace::render)
+    let path = format!("/api/v1/traces/{id}");
+    let mut body = ask(&flags.server.url, &Request::get(&path))?;
+    let mut whole: answers::Trace = read(&flags.server, &body)?;
+    loop {
+        if flags.server.json {
+            // A large trace comes in pages: one a line.
+            print_as_it_came(&body)?;
+        }
+        let Some(after) = whole.next_after else { break };
+        body = ask(&flags.server.url, &Request::get(&path).parameter("after", &after.to_string()))?;
+        let page: answers::Trace = read(&flags.server, &body)?;
+        // Only a server that is none of ours would lead in a circle.
+        whole.next_after = page.next_after.filter(|next| *next > after);
+        whole.spans.extend(page.spans);
+    }
+    match flags.server.json {
+        true => Ok(()),
+        false => print(&trace::render(&whole, Paint::for_stdout())),
+    }
 }
 
 /// `spanwise search`

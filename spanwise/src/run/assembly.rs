@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use spanwise_assemble::{Window, WindowConfig};
-use spanwise_model::{Assembled, Span, SpanBatch};
+use spanwise_model::Assembled;
 use spanwise_store::{Store, Unsettled};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -137,12 +137,16 @@ impl Task {
 
     fn push(&mut self, batch: &Unsettled) {
         let now = self.now_nano();
-        let (spans, unreadable) = spans(batch);
-        self.window.push(batch.batch, spans, now);
-        if unreadable > 0 {
-            tracing::error!(batch = batch.batch, unreadable, "stored rows cannot be assembled");
-            self.status.0.lock().rows_unreadable += unreadable;
-        }
+        let unreadable = match self.window.push(batch.batch, &batch.rows, now) {
+            Ok(0) => return,
+            Ok(unreadable) => unreadable,
+            Err(error) => {
+                tracing::error!(batch = batch.batch, %error, "a stored batch cannot be read");
+                batch.rows.num_rows() as u64
+            }
+        };
+        tracing::error!(batch = batch.batch, unreadable, "stored rows cannot be assembled");
+        self.status.0.lock().rows_unreadable += unreadable;
     }
 
     async fn poll(&mut self) {
@@ -168,18 +172,4 @@ impl Task {
         status.rows_held = self.window.rows();
         status.rows_unannotated += failed;
     }
-}
-
-/// The rows that can be read, by number, and how many cannot.
-fn spans(batch: &Unsettled) -> (Vec<(u32, Span)>, u64) {
-    let rows = batch.rows.num_rows();
-    let Ok(columns) = SpanBatch::try_from(batch.rows.clone()) else {
-        return (Vec::new(), rows as u64);
-    };
-    let spans: Vec<(u32, Span)> = (0..)
-        .zip(columns.spans())
-        .filter_map(|(row, span)| span.ok().map(|span| (row, span)))
-        .collect();
-    let unreadable = rows.saturating_sub(spans.len()) as u64;
-    (spans, unreadable)
 }

@@ -1,5 +1,6 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { get } from "./client";
+import { joined } from "./pages";
 import type { Graph, OperationEntry, SearchAnswer, ServiceEntry, Status, Trace } from "./types";
 
 const LIVE_MILLISECONDS = 2_000;
@@ -41,10 +42,15 @@ export const useSearch = (question: SearchQuestion, live: boolean) =>
     refetchInterval: live ? LIVE_MILLISECONDS : false,
   });
 
+/** A trace, page by page: a large one is fetched as far as somebody wants it. */
 export const useTrace = (id: string) =>
-  useQuery({
+  useInfiniteQuery({
     queryKey: ["trace", id],
-    queryFn: ({ signal }) => get<Trace>(`traces/${encodeURIComponent(id)}`, {}, signal),
+    queryFn: ({ signal, pageParam }) =>
+      get<Trace>(`traces/${encodeURIComponent(id)}`, { after: pageParam }, signal),
+    initialPageParam: null as number | null,
+    getNextPageParam: (last) => last.next_after,
+    select: ({ pages }) => joined(pages),
     staleTime: 60_000,
   });
 

@@ -123,6 +123,10 @@ export interface Trace {
   spans: Span[];
   warnings: string[];
   services: ServiceShare[];
+  /** Spans of the whole trace; `spans` and `roots` may be a page of them. */
+  span_count: number;
+  /** Where the next page begins; null after the last. */
+  next_after: number | null;
 }
 
 export interface GraphNode {

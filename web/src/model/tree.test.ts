@@ -35,6 +35,8 @@ function trace(spans: Span[]): Trace {
     spans,
     warnings: [],
     services: [],
+    span_count: spans.length,
+    next_after: null,
   };
 }
 

@@ -39,7 +39,7 @@ export function TraceHead({ tree, filter }: { tree: Tree; filter: string }) {
         </span>
         <span>{formatTime(milliseconds(trace.start_unix_nano), Date.now())}</span>
         <span>
-          <b>{formatCount(trace.spans.length)}</b> {trace.spans.length === 1 ? "span" : "spans"}
+          <b>{formatCount(trace.span_count)}</b> {trace.span_count === 1 ? "span" : "spans"}
         </span>
         <span>
           <b>{trace.services.length}</b> {trace.services.length === 1 ? "service" : "services"}

@@ -5,7 +5,7 @@ import type { Trace } from "../../api/types";
 import { introduce } from "../../app/palette";
 import { Link, setParams, usePlace } from "../../app/router";
 import { useShortcuts } from "../../app/shortcuts";
-import { plural } from "../../model/number";
+import { formatCount, plural } from "../../model/number";
 import { ancestors, branches, index, rows as flatten } from "../../model/tree";
 import { Blank, Failure } from "../../parts/Blank";
 import { CaptureTag } from "../../parts/CaptureTag";
@@ -18,7 +18,7 @@ import { Waterfall } from "./Waterfall";
 
 export function TracePage({ id }: { id: string }) {
   const trace = useTrace(id);
-  if (trace.isError) {
+  if (trace.isError && !trace.data) {
     const missing = trace.error instanceof ApiError && trace.error.status === 404;
     return (
       <main className="page">
@@ -43,10 +43,22 @@ export function TracePage({ id }: { id: string }) {
     );
   }
   if (!trace.data) return <Blank title="Loading the trace" busy />;
-  return <Shown trace={trace.data} asked={id} />;
+  const more = {
+    busy: trace.isFetchingNextPage,
+    failed: trace.isFetchNextPageError,
+    load: () => void trace.fetchNextPage(),
+  };
+  return <Shown trace={trace.data} asked={id} more={more} />;
 }
 
-function Shown({ trace, asked }: { trace: Trace; asked: string }) {
+/** How to get the spans that are not here yet. */
+interface More {
+  busy: boolean;
+  failed: boolean;
+  load: () => void;
+}
+
+function Shown({ trace, asked, more }: { trace: Trace; asked: string; more: More }) {
   introduce(trace.services.map((service) => service.name));
   const { params } = usePlace();
   const shown = useMemo(() => readShown(params), [params]);
@@ -195,6 +207,17 @@ function Shown({ trace, asked }: { trace: Trace; asked: string }) {
             </span>
           </div>
         </div>
+        {trace.next_after !== null && (
+          <div className="more-spans" data-testid="more-spans">
+            <span>
+              The first {formatCount(trace.spans.length)} of {plural(trace.span_count, "span")} are
+              here.
+            </span>
+            <button type="button" className="button" disabled={more.busy} onClick={more.load}>
+              {more.busy ? "Loading…" : more.failed ? "Try again" : "Load more"}
+            </button>
+          </div>
+        )}
         <Minimap tree={tree} zoom={shown.zoom} />
         {rows.length === 0 ? (
           <Blank title="No span fits the filter">

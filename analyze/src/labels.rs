@@ -1,0 +1,89 @@
+//! What people call the rows of a trace, read from the columns in which it
+//! stands, and not copied.
+
+use arrow::array::{Array, AsArray, Int32Array, RecordBatch, StringArray};
+use arrow::datatypes::Int32Type;
+use spanwise_model::schema::column;
+use spanwise_model::{ModelError, RowRef, Status};
+
+/// The labels of the rows of several batches; [`RowRef::batch`] is a place
+/// among these.
+pub struct Labels<'a>(Vec<OfBatch<'a>>);
+
+struct OfBatch<'a> {
+    services: Texts<'a>,
+    operations: Texts<'a>,
+    protocols: Texts<'a>,
+    statuses: Texts<'a>,
+}
+
+/// A dictionary column.
+struct Texts<'a> {
+    keys: &'a Int32Array,
+    values: &'a StringArray,
+}
+
+impl<'a> Texts<'a> {
+    fn of(batch: &'a RecordBatch, column: &'static str) -> Result<Self, ModelError> {
+        let wrong = || ModelError::Column { column };
+        let array = batch.column_by_name(column).ok_or_else(wrong)?;
+        let array = array.as_dictionary_opt::<Int32Type>().ok_or_else(wrong)?;
+        let values = array.values().as_string_opt::<i32>().ok_or_else(wrong)?;
+        Ok(Self { keys: array.keys(), values })
+    }
+
+    fn get(&self, row: u32) -> Option<&'a str> {
+        let row = row as usize;
+        if row >= self.keys.len() || self.keys.is_null(row) {
+            return None;
+        }
+        let key = usize::try_from(self.keys.value(row)).ok()?;
+        (key < self.values.len() && self.values.is_valid(key)).then(|| self.values.value(key))
+    }
+}
+
+impl<'a> Labels<'a> {
+    /// Columns that labels are read from.
+    pub const COLUMNS: &'static [&'static str] =
+        &[column::SERVICE, column::OPERATION, column::PROTOCOL, column::STATUS];
+
+    /// The labels of these batches.
+    ///
+    /// # Errors
+    /// Where one of [`Self::COLUMNS`] is missing.
+    pub fn of(batches: &'a [RecordBatch]) -> Result<Self, ModelError> {
+        let of_batch = |batch| {
+            Ok(OfBatch {
+                services: Texts::of(batch, column::SERVICE)?,
+                operations: Texts::of(batch, column::OPERATION)?,
+                protocols: Texts::of(batch, column::PROTOCOL)?,
+                statuses: Texts::of(batch, column::STATUS)?,
+            })
+        };
+        batches.iter().map(of_batch).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn text(&self, at: RowRef, texts: impl Fn(&OfBatch<'a>) -> Option<&'a str>) -> Option<&'a str> {
+        self.0.get(usize::try_from(at.batch).ok()?).and_then(texts)
+    }
+
+    /// The row's service.
+    pub fn service(&self, at: RowRef) -> &'a str {
+        self.text(at, |batch| batch.services.get(at.row)).unwrap_or_default()
+    }
+
+    /// The row's operation.
+    pub fn operation(&self, at: RowRef) -> &'a str {
+        self.text(at, |batch| batch.operations.get(at.row)).unwrap_or_default()
+    }
+
+    /// The row's protocol.
+    pub fn protocol(&self, at: RowRef) -> Option<&'a str> {
+        self.text(at, |batch| batch.protocols.get(at.row))
+    }
+
+    /// Whether the row's status is an error.
+    pub fn is_error(&self, at: RowRef) -> bool {
+        self.text(at, |batch| batch.statuses.get(at.row)) == Some(Status::Error.as_str())
+    }
+}

@@ -1,0 +1,258 @@
+//! Rows by the process that they come from, and by time.
+//!
+//! Only kernel rows and SDK rows of one process are ever looked for by each
+//! other. While a place has but one sort, its rows are noted and not ordered.
+
+use std::collections::BTreeMap;
+
+use ahash::AHashMap;
+use spanwise_model::Capture;
+
+use crate::index::Slot;
+use crate::row::Row;
+use crate::text::Text;
+
+/// How many of a place's rows before one moment are looked at, latest first. A
+/// process with more of them since then gives no link by time, and rightly so.
+const LOOK_AT: usize = 1024;
+
+/// Where rows of one process are to be found: a process id with its host, or
+/// the service's name for rows whose process ids do not compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum PlaceKey {
+    Process(Option<Text>, u32),
+    Service(Text),
+}
+
+/// What is looked for by time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sort {
+    /// Requests that a process served.
+    Server,
+    /// Calls without a header.
+    Client,
+    /// Spans of an SDK.
+    App,
+}
+
+impl Sort {
+    /// The sort of a row; none where nothing looks for it.
+    fn of(row: &Row) -> Option<Self> {
+        match row.capture {
+            Capture::App => Some(Self::App),
+            Capture::ServerProcess => Some(Self::Server),
+            Capture::ClientProcess if row.trace_id.is_none() => Some(Self::Client),
+            _ => None,
+        }
+    }
+}
+
+/// When a row was under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) slot: Slot,
+}
+
+/// Rows of one sort at one place.
+#[derive(Debug, Default)]
+struct Times {
+    /// Not ordered: each with the stamp that its slot had. A row that is gone
+    /// is taken out later, together with many.
+    noted: Vec<(Moment, u32)>,
+    /// Ends by start and slot.
+    ordered: BTreeMap<(i64, Slot), i64>,
+    live: usize,
+}
+
+/// Rows that are gone and may still be noted.
+const GONE_AT_LEAST: usize = 64;
+
+impl Times {
+    fn put(&mut self, moment: Moment) {
+        self.ordered.insert((moment.start, moment.slot), moment.end);
+    }
+
+    fn order(&mut self, stamps: &[u32]) {
+        for (moment, stamp) in std::mem::take(&mut self.noted) {
+            if stamps[moment.slot as usize] == stamp {
+                self.put(moment);
+            }
+        }
+    }
+
+    /// Forgets a row, whose slot has a new stamp already.
+    fn remove(&mut self, row: &Row, slot: Slot, stamps: &[u32]) {
+        self.live -= 1;
+        if self.noted.is_empty() {
+            self.ordered.remove(&(row.start_unix_nano, slot));
+        } else if self.noted.len() > self.live * 2 + GONE_AT_LEAST {
+            self.noted.retain(|(moment, stamp)| stamps[moment.slot as usize] == *stamp);
+        }
+    }
+
+    /// Moments that began from `from` to `to`: the [`LOOK_AT`] latest.
+    fn started(&self, from: i64, to: i64) -> impl Iterator<Item = Moment> {
+        let range = (from, Slot::MIN)..=(to.max(from), Slot::MAX);
+        let latest = self.ordered.range(range).rev().take(LOOK_AT);
+        latest.map(|(&(start, slot), &end)| Moment { start, end, slot })
+    }
+}
+
+/// Rows at one place.
+#[derive(Debug, Default)]
+struct Place {
+    key: Option<PlaceKey>,
+    /// By [`Sort`].
+    times: [Times; 3],
+    ordered: bool,
+}
+
+impl Place {
+    fn insert(&mut self, sort: Sort, moment: Moment, stamps: &[u32]) {
+        let times = &mut self.times[sort as usize];
+        times.live += 1;
+        if self.ordered {
+            times.put(moment);
+            return;
+        }
+        times.noted.push((moment, stamps[moment.slot as usize]));
+        let [servers, clients, apps] = &self.times;
+        if apps.live > 0 && servers.live + clients.live > 0 {
+            self.ordered = true;
+            self.times.iter_mut().for_each(|times| times.order(stamps));
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.times.iter().all(|times| times.live == 0)
+    }
+}
+
+type PlaceId = u32;
+const NOWHERE: PlaceId = PlaceId::MAX;
+
+/// The places of a row: its process's and its service's.
+#[derive(Debug, Clone, Copy)]
+struct Whereabouts {
+    process: PlaceId,
+    service: PlaceId,
+}
+
+impl Whereabouts {
+    const UNKNOWN: Self = Self { process: NOWHERE, service: NOWHERE };
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Timeline {
+    ids: AHashMap<PlaceKey, PlaceId>,
+    places: Vec<Place>,
+    free: Vec<PlaceId>,
+    /// By slot.
+    whereabouts: Vec<Whereabouts>,
+    /// By slot: grows by one whenever the slot is given up.
+    stamps: Vec<u32>,
+    /// The row that came last, and where it was put: the next one is likely of
+    /// the same process.
+    last: Option<(Option<PlaceKey>, Text, Whereabouts)>,
+}
+
+fn process_key(row: &Row) -> Option<PlaceKey> {
+    row.process_id.map(|process| PlaceKey::Process(row.host, process))
+}
+
+impl Timeline {
+    /// Adds a row.
+    pub(crate) fn insert(&mut self, row: &Row, slot: Slot) {
+        if self.stamps.len() <= slot as usize {
+            self.stamps.resize(slot as usize + 1, 0);
+            self.whereabouts.resize(slot as usize + 1, Whereabouts::UNKNOWN);
+        }
+        let Some(sort) = Sort::of(row) else {
+            self.whereabouts[slot as usize] = Whereabouts::UNKNOWN;
+            return;
+        };
+        let at = self.places_of(row);
+        self.whereabouts[slot as usize] = at;
+        let moment = Moment { start: row.start_unix_nano, end: row.end_unix_nano, slot };
+        for place in [at.process, at.service] {
+            if let Some(place) = self.places.get_mut(place as usize) {
+                place.insert(sort, moment, &self.stamps);
+            }
+        }
+    }
+
+    fn places_of(&mut self, row: &Row) -> Whereabouts {
+        let process = process_key(row);
+        if let Some((last_process, last_service, at)) = self.last
+            && last_process == process
+            && last_service == row.service
+        {
+            return at;
+        }
+        let at = Whereabouts {
+            process: process.map_or(NOWHERE, |key| self.place(key)),
+            service: self.place(PlaceKey::Service(row.service)),
+        };
+        self.last = Some((process, row.service, at));
+        at
+    }
+
+    fn place(&mut self, key: PlaceKey) -> PlaceId {
+        let (places, free) = (&mut self.places, &mut self.free);
+        *self.ids.entry(key).or_insert_with(|| {
+            let id = free.pop().unwrap_or_else(|| {
+                places.push(Place::default());
+                // Fewer than there are rows.
+                (places.len() - 1) as PlaceId
+            });
+            places[id as usize].key = Some(key);
+            id
+        })
+    }
+
+    /// Forgets a row.
+    pub(crate) fn remove(&mut self, row: &Row, slot: Slot) {
+        let stamp = &mut self.stamps[slot as usize];
+        *stamp = stamp.wrapping_add(1);
+        let Some(sort) = Sort::of(row) else { return };
+        let at = self.whereabouts[slot as usize];
+        for id in [at.process, at.service] {
+            let Some(place) = self.places.get_mut(id as usize) else { continue };
+            place.times[sort as usize].remove(row, slot, &self.stamps);
+            if place.is_empty() {
+                if let Some(key) = std::mem::take(place).key {
+                    self.ids.remove(&key);
+                }
+                self.free.push(id);
+                self.last = None;
+            }
+        }
+    }
+
+    /// Rows of the sort at the places of the row in `slot` that started from
+    /// `from_nano` to `to_nano`. A row may come twice.
+    ///
+    /// The sort must be of the other kind than the row, of the kernel or of an
+    /// SDK: only for them are the places in order.
+    pub(crate) fn started(
+        &self,
+        sort: Sort,
+        slot: Slot,
+        from_nano: i64,
+        to_nano: i64,
+    ) -> impl Iterator<Item = Moment> {
+        let at = self.whereabouts[slot as usize];
+        let places = [at.process, at.service].into_iter();
+        let places = places.filter_map(|place| self.places.get(place as usize));
+        places.flat_map(move |place| place.times[sort as usize].started(from_nano, to_nano))
+    }
+
+    /// Whether no row is left.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ids.is_empty() && self.places.len() == self.free.len()
+    }
+}
