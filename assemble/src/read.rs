@@ -11,8 +11,8 @@ use arrow::array::{
 use arrow::datatypes::{ArrowPrimitiveType, Int32Type, UInt8Type};
 use spanwise_model::schema::column;
 use spanwise_model::{
-    AttributeValue, Capture, Evidence, Kind, ModelError, RowRef, SpanBatch, SpanId, TraceId,
-    UnknownName,
+    AttributeValue, Capture, ClockFault, Evidence, Kind, ModelError, RowRef, SpanBatch, SpanId,
+    TraceId, UnknownName,
 };
 
 use crate::row::{METHOD_KEYS, PATH_KEYS, Prior, Row, without_query};
@@ -124,6 +124,8 @@ struct Attributes {
     keys: StringArray,
     types: UInt8Array,
     values: StringArray,
+    /// Whether any row may have a mark of its clock.
+    marked: bool,
 }
 
 impl Attributes {
@@ -135,7 +137,10 @@ impl Attributes {
         let types = values.column(0).as_primitive_opt::<UInt8Type>().ok_or_else(wrong)?.clone();
         let values = values.column(1).as_string_opt::<i32>().ok_or_else(wrong)?.clone();
         let keys = maps.keys().as_string_opt::<i32>().ok_or_else(wrong)?.clone();
-        Ok(Self { maps, keys, types, values })
+        // Nearly no batch has one, and none of its rows is looked at for it.
+        let marked =
+            memchr::memmem::find(keys.value_data(), ClockFault::ATTRIBUTE.as_bytes()).is_some();
+        Ok(Self { maps, keys, types, values, marked })
     }
 
     /// The method and the path of the request that the row tells of.
@@ -157,6 +162,18 @@ impl Attributes {
         let [method, old_method, path, target] = first.map(|entry| self.text(entry?));
         let path = path.or(target).map(|path| Text::of(without_query(path)));
         (method.or(old_method).map(Text::of), path)
+    }
+
+    /// What the row's mark says about its times.
+    fn clock(&self, row: usize) -> Option<ClockFault> {
+        if !self.marked || self.maps.is_null(row) {
+            return None;
+        }
+        let offsets = self.maps.value_offsets();
+        // Offsets of an array are in order and not negative.
+        let mut entries = offsets[row] as usize..offsets[row + 1] as usize;
+        let mark = entries.find(|entry| self.keys.value(*entry) == ClockFault::ATTRIBUTE)?;
+        ClockFault::named(self.text(mark)?)
     }
 
     fn text(&self, entry: usize) -> Option<&str> {
@@ -273,6 +290,7 @@ impl Columns {
             confidence: self.confidences.get(row),
             method,
             path,
+            clock: self.attributes.clock(row),
             prior: self
                 .prior_traces
                 .trace_id(row)
@@ -327,6 +345,7 @@ mod tests {
         served.assembled_trace_id = Some(TraceId([4; 16]));
         served.assembled_parent = Some(SpanId([5; 8]));
         served.attributes = vec![
+            (ClockFault::ATTRIBUTE.into(), ClockFault::Future.as_str().into()),
             ("n".into(), AttributeValue::Int(1)),
             ("http.target".into(), "/cart?a=b".into()),
             ("http.request.method".into(), "GET".into()),

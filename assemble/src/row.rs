@@ -1,6 +1,8 @@
 //! What assembly needs to know of a span.
 
-use spanwise_model::{Assembled, Capture, Evidence, Kind, RowRef, Span, SpanId, TraceId};
+use spanwise_model::{
+    Assembled, Capture, ClockFault, Evidence, Kind, RowRef, Span, SpanId, TraceId,
+};
 
 use crate::text::Text;
 
@@ -35,6 +37,8 @@ pub struct Row {
     pub method: Option<Text>,
     /// Attribute `url.path` (older: the path of `http.target`), on server spans.
     pub path: Option<Text>,
+    /// What the span's mark says about its times.
+    pub clock: Option<ClockFault>,
     /// What assembly had found for the row before, where it had.
     pub prior: Option<Prior>,
 }
@@ -81,10 +85,16 @@ impl Row {
             confidence: span.confidence,
             method: attribute(METHOD_KEYS).map(Text::of),
             path: attribute(PATH_KEYS).map(|path| Text::of(without_query(path))),
+            clock: span.clock_fault(),
             prior: span
                 .assembled_trace_id
                 .map(|trace_id| Prior { trace_id, parent: span.assembled_parent }),
         }
+    }
+
+    /// Whether the row does not tell when its trace took place.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.clock.is_some_and(ClockFault::is_elsewhere)
     }
 
     /// Whether both rows surely or likely come from one process: by host and

@@ -40,6 +40,7 @@ fn row(number: u64, capture: Capture, kind: Kind, service: &str, from_ms: i64, t
         confidence: None,
         method: None,
         path: None,
+        clock: None,
         prior: None,
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use spanwise_model::{Assembled, Evidence, RowRef, SpanId, TraceId};
+use spanwise_model::{Assembled, ClockFault, Evidence, RowRef, SpanId, TraceId};
 
 use crate::resolve::{Place, assemble_places};
 use crate::row::Row;
@@ -89,12 +89,20 @@ impl Trace {
 
     /// Earliest start, in nanoseconds since 1970.
     pub fn start_unix_nano(&self) -> i64 {
-        self.nodes.iter().map(|node| node.row.start_unix_nano).min().unwrap_or(0)
+        self.timed().map(|row| row.start_unix_nano).min().unwrap_or(0)
     }
 
     /// Latest end.
     pub fn end_unix_nano(&self) -> i64 {
-        self.nodes.iter().map(|node| node.row.end_unix_nano).max().unwrap_or(0)
+        self.timed().map(|row| row.end_unix_nano).max().unwrap_or(0)
+    }
+
+    /// The rows that tell when the trace took place: one from 1970 would make
+    /// it half a century long. All of them where none does.
+    fn timed(&self) -> impl Iterator<Item = &Row> {
+        let rows = || self.nodes.iter().map(|node| &node.row);
+        let none = rows().all(Row::is_elsewhere);
+        rows().filter(move |row| none || !row.is_elsewhere())
     }
 
     /// Links below certainty, and spans whose parent could be several.
@@ -109,7 +117,13 @@ impl Trace {
     /// What a reader should know of the tree, in sentences. `name` gives a
     /// row's operation and service.
     pub fn warnings(&self, name: impl Fn(RowRef) -> (String, String)) -> Vec<String> {
-        let warnings = [self.ambiguous(), self.orphans(), self.clocks(name), self.repeated()];
+        let warnings = [
+            self.ambiguous(),
+            self.orphans(),
+            self.clocks(&name),
+            self.impossible(&name),
+            self.repeated(),
+        ];
         warnings.into_iter().flatten().collect()
     }
 
@@ -139,11 +153,12 @@ impl Trace {
         ))
     }
 
-    fn clocks(&self, name: impl Fn(RowRef) -> (String, String)) -> Option<String> {
+    fn clocks(&self, name: &impl Fn(RowRef) -> (String, String)) -> Option<String> {
         let early = self.nodes.iter().filter_map(|node| {
             let parent = &self.nodes[node.parent?].row;
             let early = parent.start_unix_nano.saturating_sub(node.row.start_unix_nano);
-            (early > CLOCK_NANO).then_some((early, &node.row, parent))
+            let told = node.row.is_elsewhere() || parent.is_elsewhere();
+            (early > CLOCK_NANO && !told).then_some((early, &node.row, parent))
         });
         let count = early.clone().count();
         let (nano, row, parent) = early.max_by_key(|(early, ..)| *early)?;
@@ -156,6 +171,34 @@ impl Trace {
             "clocks: `{operation}` ({service}) starts {:.1} ms before its parent `{parent}` \
              ({parent_service}){more}; times are shown as they were reported",
             nano as f64 / 1e6,
+        ))
+    }
+
+    /// Names the rows whose times cannot be right.
+    fn impossible(&self, name: &impl Fn(RowRef) -> (String, String)) -> Option<String> {
+        let mut faults: BTreeMap<ClockFault, (usize, RowRef)> = BTreeMap::new();
+        for Node { row, .. } in &self.nodes {
+            if let Some(fault) = row.clock {
+                faults.entry(fault).or_insert((0, row.at)).0 += 1;
+            }
+        }
+        if faults.is_empty() {
+            return None;
+        }
+        let said = faults.into_iter().map(|(fault, (count, first))| {
+            let what = match fault {
+                ClockFault::Past => "before the year 2000",
+                ClockFault::Future => "later than they arrived",
+                ClockFault::Negative => "with an end before the start",
+                ClockFault::Long => "longer than a day",
+            };
+            let (operation, service) = name(first);
+            format!("{} {what} (`{operation}` of {service})", counted(count, "span", "spans"))
+        });
+        Some(format!(
+            "clocks: {}; kept as they were sent, see their attribute `{}`",
+            said.collect::<Vec<_>>().join(", "),
+            ClockFault::ATTRIBUTE
         ))
     }
 
@@ -319,6 +362,26 @@ mod tests {
         assert!(text.contains("1 span names a parent, 000000000000004d"), "{text}");
         assert!(text.contains("10.0 ms before its parent `op1`"), "{text}");
         assert!(text.contains("several requests"), "{text}");
+    }
+
+    #[test]
+    fn spans_of_impossible_times_do_not_stretch_their_trace() {
+        let mark = |span: &mut Span, fault: ClockFault| {
+            span.attributes.push((ClockFault::ATTRIBUTE.to_owned(), fault.as_str().into()));
+        };
+        let mut spans = spans();
+        let (mut past, mut future) =
+            (span(8, Capture::App, -9_000, -8_000), span(9, Capture::App, 50, 9_000_000));
+        (past.duration_nano, past.start_unix_nano) = (i64::MAX, i64::MIN);
+        mark(&mut past, ClockFault::Past);
+        mark(&mut future, ClockFault::Future);
+        spans.extend([past.clone(), future]);
+        let (trace, warnings) = tree(&spans);
+        assert_eq!((trace.start_unix_nano(), trace.end_unix_nano()), (0, 100 * MS));
+        assert_eq!(trace.nodes.len(), 5);
+        let text = warnings.join("\n");
+        assert!(text.contains("1 span before the year 2000 (`op8` of s), 1 span later"), "{text}");
+        assert_eq!(tree(&[past]).0.start_unix_nano(), i64::MIN, "there is no other");
     }
 
     #[test]

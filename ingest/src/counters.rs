@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
+use spanwise_model::{ClockFault, ClockFaults};
 use spanwise_wire::otlp::Rejections;
 
 /// Everything that is counted here, so that a name is shown before it first
 /// happens. Spans rejected from OTLP requests are counted as
-/// `spans_rejected_REASON` besides.
+/// `spans_rejected_REASON` besides, and those with impossible times, which are
+/// kept, as `spans_clock_FAULT`.
 pub(crate) const NAMES: &[&str] = &[
     CONNECTIONS_REFUSED,
     FACTS_MALFORMED,
@@ -56,7 +58,8 @@ pub(crate) struct Counters(Mutex<BTreeMap<String, u64>>);
 impl Counters {
     pub(crate) fn new() -> Self {
         let rejected = Rejections::REASONS.iter().map(|reason| rejected(reason));
-        let names = NAMES.iter().map(|name| (*name).to_owned()).chain(rejected);
+        let faults = ClockFault::ALL.into_iter().map(clock);
+        let names = NAMES.iter().map(|name| (*name).to_owned()).chain(rejected).chain(faults);
         Self(Mutex::new(names.map(|name| (name, 0)).collect()))
     }
 
@@ -76,6 +79,14 @@ impl Counters {
         }
     }
 
+    pub(crate) fn add_clock_faults(&self, faults: &ClockFaults) {
+        for (fault, count) in ClockFault::ALL.into_iter().zip(faults) {
+            if *count > 0 {
+                self.add(&clock(fault), *count);
+            }
+        }
+    }
+
     pub(crate) fn snapshot(&self) -> BTreeMap<String, u64> {
         self.0.lock().clone()
     }
@@ -83,4 +94,8 @@ impl Counters {
 
 fn rejected(reason: &str) -> String {
     format!("spans_rejected_{reason}")
+}
+
+fn clock(fault: ClockFault) -> String {
+    format!("spans_clock_{}", fault.as_str())
 }

@@ -15,6 +15,7 @@ mod flight;
 mod grpc;
 mod http;
 mod limits;
+mod marking;
 mod otlp;
 mod server;
 mod sink;

@@ -21,6 +21,7 @@ use crate::connections;
 use crate::counters::Counters;
 use crate::flight::Flight;
 use crate::limits::Limits;
+use crate::marking::Marking;
 use crate::sink::Sink;
 use crate::{grpc, http};
 
@@ -34,7 +35,7 @@ pub struct Ingest {
 pub(crate) struct Shared {
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) limits: Limits,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) agents: Agents,
     pub(crate) budget: Budget,
     /// Requests decoded at a time.
@@ -67,11 +68,12 @@ impl Ingest {
     /// Receivers that hand batches to `sink`.
     pub fn new(sink: Arc<dyn Sink>, limits: Limits) -> Self {
         let processors = available_parallelism().map_or(2, Into::into);
+        let counters = Arc::new(Counters::new());
         Self {
             shared: Arc::new(Shared {
-                sink,
+                sink: Arc::new(Marking::new(sink, Arc::clone(&counters))),
                 limits,
-                counters: Counters::new(),
+                counters,
                 agents: Agents::default(),
                 budget: Budget::new(limits.in_flight_bytes),
                 decoders: Semaphore::new(processors),

@@ -257,3 +257,42 @@ async fn slow_and_silent_senders_are_let_go() {
     assert_eq!(post(&server, "/v1/traces", &[PROTOBUF], body).await.status, 200);
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn impossible_times_are_kept_marked_and_counted() {
+    let memory = Arc::new(Memory::default());
+    let server = Server::start(Arc::clone(&memory), Limits::default()).await;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = i64::try_from(now.as_nanos()).unwrap();
+    let hour = 3_600_000_000_000;
+    let times = [
+        (now - hour, now),
+        (5, now),
+        (now + hour, now + 2 * hour),
+        (now - hour, now - 2 * hour),
+        (now - 30 * hour, now),
+    ];
+    let spans = times.map(|(start, end)| {
+        serde_json::json!({
+            "traceId": "5b8efff798038103d269b633813fc60c", "spanId": "eee19b7ec3c1b174",
+            "name": "op", "startTimeUnixNano": start.to_string(), "endTimeUnixNano": end.to_string(),
+        })
+    });
+    let body = serde_json::json!({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]});
+    let answer = post(&server, "/v1/traces", &[JSON], body.to_string().into()).await;
+    assert_eq!((answer.status, answer.json()), (200, serde_json::json!({})));
+    let batch = memory.batches.lock()[0].1.clone();
+    let batch = spanwise_model::SpanBatch::try_from(batch).unwrap();
+    let spans: Vec<_> = batch.spans().map(Result::unwrap).collect();
+    let marks: Vec<_> = spans
+        .iter()
+        .map(|span| span.clock_fault().map_or("right", |fault| fault.as_str()))
+        .collect();
+    assert_eq!(marks, ["right", "past", "future", "negative", "long"]);
+    assert_eq!(spans[3].duration_nano, 0);
+    assert_eq!(spans[4].duration_nano, 30 * hour);
+    let counters = server.ingest.status().counters;
+    for fault in ["past", "future", "negative", "long"] {
+        assert_eq!(counters[&format!("spans_clock_{fault}")], 1, "{fault}");
+    }
+}

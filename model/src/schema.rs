@@ -26,7 +26,7 @@ columns! {
     TRACE_STATE = "trace_state",
     /// Start.
     START_UNIX_NANO = "start_unix_nano",
-    /// Length; as sent, so it may be negative where a clock jumped.
+    /// Length; 0 where the end was before the start (see [`crate::ClockFault`]).
     DURATION_NANO = "duration_nano",
     /// `service.name`.
     SERVICE = "service",

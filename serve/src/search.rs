@@ -106,7 +106,12 @@ pub(crate) async fn search(
 /// unless that would be the same search.
 fn older_end(oldest_unix_nano: i64, time: TimeRange) -> i64 {
     let with_company = oldest_unix_nano.saturating_add(1);
-    if with_company < time.to_unix_nano { with_company } else { oldest_unix_nano }
+    if with_company < time.to_unix_nano {
+        with_company
+    } else {
+        // A row may start at the very last nanosecond of all.
+        oldest_unix_nano.min(time.to_unix_nano.saturating_sub(1))
+    }
 }
 
 /// A trace and the start of the row by which it was found.

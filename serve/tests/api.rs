@@ -11,8 +11,8 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use spanwise_assemble::{Window, WindowConfig};
 use spanwise_model::{
-    AttributeValue, Capture, Evidence, Kind, Span, SpanBatchBuilder, SpanId, Status, TraceId,
-    protocol,
+    AttributeValue, Capture, ClockFault, Evidence, Kind, Span, SpanBatchBuilder, SpanId, Status,
+    TraceId, protocol,
 };
 use spanwise_serve::{ApiState, StatusSource, router};
 use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore};
@@ -401,6 +401,55 @@ async fn sql_by_get_and_post() {
     assert_eq!(posted["columns"][1]["name"], "n");
     let got = api.get(&format!("sql?query={}", query.replace(' ', "+").replace('=', "%3D"))).await;
     assert_eq!(got["rows"], posted["rows"]);
+}
+
+#[tokio::test]
+async fn impossible_times_break_no_answer() {
+    let api = Api::shop().await;
+    let mark = |span: &mut Span, fault: ClockFault| {
+        span.attributes.push((ClockFault::ATTRIBUTE.into(), fault.as_str().into()));
+    };
+    let start = now();
+    let mut spans = Vec::new();
+    for (number, from, length, fault) in [
+        (1001, i64::MIN, i64::MAX, ClockFault::Past),
+        (1002, 0, start, ClockFault::Past),
+        (1003, i64::MAX, i64::MAX, ClockFault::Future),
+        (1004, start, i64::MAX, ClockFault::Future),
+    ] {
+        let mut span = span(number, Capture::App, "odd", "op", from, 1);
+        span.duration_nano = length;
+        span.trace_id = Some(TraceId([u8::try_from(number - 900).expect("small"); 16]));
+        mark(&mut span, fault);
+        spans.push(span);
+    }
+    // One that has a place in time makes its trace's.
+    let mut right = span(1005, Capture::App, "odd", "right", start - 50 * MS, 20);
+    right.trace_id = Some(TraceId([102; 16]));
+    spans.push(right);
+    api.add(&spans).await;
+    let trace = api.get(&format!("traces/{}", TraceId([102; 16]))).await;
+    assert_eq!(trace["spans"].as_array().expect("spans").len(), 2);
+    assert_eq!(trace["start_unix_nano"], (start - 50 * MS).to_string());
+    assert_eq!(trace["duration_nano"], (20 * MS).to_string());
+    assert!(trace["warnings"][0].as_str().expect("a warning").contains("before the year 2000"));
+    // Page by page through all of time, every trace comes, and it ends.
+    let mut end = i64::MAX.to_string();
+    let mut found = std::collections::BTreeSet::new();
+    for _ in 0..30 {
+        let path = format!("search?start={}&end={end}&limit=1", i64::MIN);
+        let page = api.get(&path).await;
+        for trace in page["traces"].as_array().expect("a list") {
+            found.insert(trace["trace_id"].as_str().expect("an id").to_owned());
+        }
+        match page["older_end_unix_nano"].as_str() {
+            Some(older) => end = older.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(found.len(), 3 + 4, "{found:?}");
+    api.get("graph").await;
+    api.get("services").await;
 }
 
 #[tokio::test]

@@ -38,6 +38,11 @@ export function formatDuration(value: number): string {
   return "–";
 }
 
+/** A duration after (`+`) or before (`−`) something. */
+export function formatOffset(value: number): string {
+  return value < 0 ? formatDuration(value) : `+${formatDuration(value)}`;
+}
+
 function pad(value: number): string {
   return String(value).padStart(2, "0");
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Span, Trace } from "../api/types";
-import { ancestors, index, otherSide, rows, uncertain } from "./tree";
+import { ancestors, index, isElsewhere, otherSide, rows, uncertain } from "./tree";
 
 const START = 1_763_706_600_000_000_000n;
 
@@ -65,6 +65,25 @@ function hop(): Trace {
     }),
   ]);
 }
+
+describe("clocks", () => {
+  it("does not draw a trace to the scale of a span from 1970", () => {
+    const mark = (value: string): Partial<Span> => ({
+      attributes: [{ key: "spanwise.clock", type: "string", value }],
+    });
+    const past = span("b", "a", {
+      ...mark("past"),
+      start_unix_nano: "0",
+      duration_nano: "9".repeat(18),
+    });
+    const future = span("c", "a", { ...mark("future"), duration_nano: "9".repeat(18) });
+    const long = span("d", "a", { ...mark("long"), duration_nano: "5000" });
+    const tree = index(trace([span("a", null), past, future, long]));
+    expect(tree.length).toBe(5000);
+    expect([past, future, long].map(isElsewhere)).toEqual([true, true, false]);
+    expect(tree.start.get("b")).toBeLessThan(0);
+  });
+});
 
 describe("rows", () => {
   it("follow the tree in order", () => {

@@ -47,10 +47,17 @@ export function index(trace: Trace): Tree {
     spans.set(span.span_id, span);
     const offset = nanoBetween(trace.start_unix_nano, span.start_unix_nano);
     start.set(span.span_id, offset);
-    length = Math.max(length, offset + nano(span.duration_nano));
+    // A span from 1970, or from the next century, is not what the others are drawn to.
+    if (!isElsewhere(span)) length = Math.max(length, offset + nano(span.duration_nano));
     depth = Math.max(depth, span.depth);
   }
   return { trace, spans, start, length: Math.max(length, 1), depth };
+}
+
+/** Whether the span's clock was so wrong that it does not tell when the trace took place. */
+export function isElsewhere(span: Span): boolean {
+  const mark = span.attributes?.find((one) => one.key === "spanwise.clock")?.value;
+  return mark === "past" || mark === "future";
 }
 
 /** The server's side to draw on the client's line: exactly one child that certainly is it. */

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import type { Span } from "../../api/types";
-import { formatDuration, nano } from "../../model/duration";
+import { formatDuration, formatOffset, nano } from "../../model/duration";
 import { captureWords, explain } from "../../model/evidence";
 import type { Explanation } from "../../model/evidence";
 import { formatBytes, formatCount, formatShare, plural } from "../../model/number";
@@ -70,7 +70,7 @@ export function Details(props: { tree: Tree; span: Span; onSelect: (id: string) 
               {formatShare(nano(span.self_nano) / Math.max(1, nano(span.duration_nano)))}
             </span>
           </Figure>
-          <Figure name="Starts at">+{formatDuration(tree.start.get(span.span_id)!)}</Figure>
+          <Figure name="Starts at">{formatOffset(tree.start.get(span.span_id)!)}</Figure>
           {span.status_code !== undefined && <Figure name="Status code">{span.status_code}</Figure>}
         </div>
       </section>

@@ -2,6 +2,7 @@ import { memo } from "react";
 import { formatDuration, nano } from "../../model/duration";
 import { certainty, explain, plainText } from "../../model/evidence";
 import { plural } from "../../model/number";
+import { isElsewhere } from "../../model/tree";
 import type { Row, Tree } from "../../model/tree";
 import { CaptureTag } from "../../parts/CaptureTag";
 import { serviceStyle } from "../../parts/Service";
@@ -164,11 +165,20 @@ function Bars(props: LineProps & { row: Row }) {
   const shown = { left: Math.max(0, left), right: Math.min(100, right) };
   // A short text fits behind the lane's end; a longer one needs some of the lane.
   const fits = shown.right < (server ? 86 : 100.01);
-  if (right < 0 || left > 100) {
+  // A bar from 1970 until now would cover the lane and mean nothing.
+  const elsewhere = isElsewhere(span);
+  if (right < 0 || left > 100 || elsewhere) {
+    const before = elsewhere ? left < 0 : right < 0;
+    const title = elsewhere ? "This span's clock cannot be right: see spanwise.clock" : undefined;
     return (
       <div className="bar-lane">
-        <span className="bar-text quiet" style={right < 0 ? { left: 0 } : { right: 0 }}>
-          {right < 0 ? "←" : "→"}
+        <span
+          className="bar-text quiet"
+          data-testid={elsewhere ? "elsewhere" : undefined}
+          style={before ? { left: 0 } : { right: 0 }}
+          title={title}
+        >
+          {before ? "←" : "→"}
         </span>
       </div>
     );

@@ -3,6 +3,7 @@ import type { PointerEvent } from "react";
 import { serviceHex } from "../../app/palette";
 import { token, useTheme } from "../../app/theme";
 import { nano } from "../../model/duration";
+import { isElsewhere } from "../../model/tree";
 import type { Tree } from "../../model/tree";
 import { setZoom, WHOLE } from "./state";
 import type { Shown } from "./state";
@@ -28,6 +29,7 @@ export function Minimap({ tree, zoom }: { tree: Tree; zoom: Shown["zoom"] }) {
       const error = token("--error");
       const colours = new Map<string, string>();
       spans.forEach((span, at) => {
+        if (isElsewhere(span)) return;
         let colour = colours.get(span.service);
         if (!colour) colours.set(span.service, (colour = serviceHex(span.service, theme)));
         context.fillStyle = span.status === "error" ? error : colour;
