@@ -1,8 +1,9 @@
-//! The HTTP API under `/api/v1`, and the UI.
+//! The HTTP API under `/api/v1`, `/metrics`, and the UI.
 
 mod cells;
 mod graph;
 mod json;
+mod metrics;
 mod parameters;
 mod problem;
 mod search;
@@ -40,6 +41,11 @@ pub fn router(state: ApiState) -> Router {
         .route("/graph", get(graph::graph))
         .route("/sql", get(sql::get).post(sql::post))
         .route("/status", get(status::status))
-        .with_state(state);
-    Router::new().nest("/api/v1", api).fallback(ui::serve).layer(CompressionLayer::new())
+        .with_state(state.clone());
+    let metrics = Router::new().route("/metrics", get(metrics::metrics)).with_state(state);
+    Router::new()
+        .nest("/api/v1", api)
+        .merge(metrics)
+        .fallback(ui::serve)
+        .layer(CompressionLayer::new())
 }

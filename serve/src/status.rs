@@ -13,6 +13,11 @@ pub trait StatusSource: Send + Sync {
 }
 
 pub(crate) async fn status(State(state): State<ApiState>) -> Json<Value> {
+    Json(document(&state))
+}
+
+/// The whole status.
+pub(crate) fn document(state: &ApiState) -> Value {
     let mut status = state.status.status();
     let store = state.store.status();
     let warnings: Vec<Value> = status["warnings"]
@@ -26,5 +31,5 @@ pub(crate) async fn status(State(state): State<ApiState>) -> Json<Value> {
         object.insert("store".to_owned(), json!(store));
         object.insert("warnings".to_owned(), json!(warnings));
     }
-    Json(status)
+    status
 }

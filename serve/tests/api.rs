@@ -404,6 +404,64 @@ async fn sql_by_get_and_post() {
 }
 
 #[tokio::test]
+async fn sql_in_every_format() {
+    let api = Api::shop().await;
+    let query = "SELECT service, count(*) AS n FROM spans GROUP BY service ORDER BY service";
+    let post = |path: &str, kind: &'static str, accept: &'static str, body: String| {
+        let request = Request::post(format!("/api/v1/sql{path}"))
+            .header(header::CONTENT_TYPE, kind)
+            .header(header::ACCEPT, accept)
+            .body(Body::from(body))
+            .expect("valid");
+        api.ask(request)
+    };
+    let (status, headers, body) = post("", "text/plain", "text/csv", query.to_owned()).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(headers[header::CONTENT_TYPE], "text/csv; charset=utf-8; header=present");
+    assert_eq!(String::from_utf8_lossy(&body), "service,n\r\ncart,6\r\nweb,6\r\n");
+    let (_, headers, body) =
+        post("?format=table", "application/json", "*/*", json!({"query": query}).to_string()).await;
+    assert_eq!(headers[header::CONTENT_TYPE], "text/plain; charset=utf-8");
+    assert_eq!(String::from_utf8_lossy(&body), "service  n\ncart     6\nweb      6\n(2 rows)\n");
+
+    let whole = json!({"query": "SELECT * FROM spans ORDER BY span_id", "format": "arrow"});
+    let (status, headers, body) = post("", "application/json", "*/*", whole.to_string()).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(headers[header::CONTENT_TYPE], "application/vnd.apache.arrow.stream");
+    let reader = arrow::ipc::reader::StreamReader::try_new(body.as_slice(), None).expect("Arrow");
+    assert_eq!(reader.schema().fields(), spanwise_model::schema::span_schema().fields());
+    let rows: usize = reader.map(|batch| batch.expect("a batch").num_rows()).sum();
+    assert_eq!(rows, 12);
+
+    let many = "SELECT a.span_id FROM spans a, spans b, spans c, spans d";
+    let (_, headers, body) =
+        post("", "application/json", "*/*", json!({"query": many}).to_string()).await;
+    let answer: Value = serde_json::from_slice(&body).expect("JSON");
+    assert_eq!(answer["rows"].as_array().expect("rows").len(), 10_000);
+    assert_eq!(
+        (&answer["truncated"], &headers["spanwise-truncated-rows"]),
+        (&json!(true), &"10000".parse().expect("a value"))
+    );
+    let (_, headers, body) = post("?format=csv", "text/plain", "*/*", many.to_owned()).await;
+    assert!(!headers.contains_key("spanwise-truncated-rows"));
+    assert_eq!(body.iter().filter(|byte| **byte == b'\n').count(), 12 * 12 * 12 * 12 + 1);
+
+    for (path, kind, body, said) in [
+        ("?format=xml", "text/plain", query, "json, csv, arrow or table"),
+        ("?fromat=csv", "text/plain", query, "no parameter `fromat`"),
+        ("", "application/json", "", "there is no statement"),
+        ("", "application/json", "{\"qurey\": \"\"}", "unknown field `qurey`"),
+        ("", "text/plain", " ", "there is no statement"),
+        ("", "text/plain", "DROP TABLE spans", "One SELECT"),
+    ] {
+        let (status, _, answer) = post(path, kind, "*/*", body.to_owned()).await;
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{path} {body}: {answer}");
+        assert!(answer.contains(said), "{path} {body}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn impossible_times_break_no_answer() {
     let api = Api::shop().await;
     let mark = |span: &mut Span, fault: ClockFault| {

@@ -252,7 +252,7 @@ pub(crate) struct DoctorFlags {
 }
 
 /// Flags of every command that asks a running server.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ServerUrl {
     /// The server to ask
     #[arg(long, value_name = "URL", env = "SPANWISE_URL", default_value = "http://127.0.0.1:7070")]
@@ -312,12 +312,29 @@ pub(crate) struct ServicesFlags {
     pub(crate) server: ServerUrl,
 }
 
+/// What `sql` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum SqlFormat {
+    /// Aligned columns
+    Table,
+    /// RFC 4180, with a header line
+    Csv,
+    /// The server's JSON
+    Json,
+    /// An Arrow IPC stream, for a file or a pipe
+    Arrow,
+}
+
 /// Flags of `sql`.
 #[derive(Debug, Args)]
 pub(crate) struct SqlFlags {
     /// The statement, for example
     /// 'SELECT service, count(*) FROM spans GROUP BY service'
     pub(crate) statement: String,
+    /// What to print: a table for people, or up to 100,000 rows as CSV or as an
+    /// Arrow IPC stream, or JSON
+    #[arg(long, value_name = "FORMAT", default_value = "table", conflicts_with = "json")]
+    pub(crate) format: SqlFormat,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
 }

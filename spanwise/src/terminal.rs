@@ -9,8 +9,18 @@ use crate::failure::Failure;
 /// Writes to standard output. A reader that has gone away (`| head`) is no
 /// failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// Whether standard output is a terminal, which bytes that are no text upset.
+pub(crate) fn shows_to_a_person() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// As [`print`], for what is no text.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::cannot(format_args!("cannot write the answer: {error}")))
         }

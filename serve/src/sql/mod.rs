@@ -1,63 +1,122 @@
 //! `GET` and `POST /api/v1/sql`: one read-only statement over `spans`.
 
+mod format;
+mod text;
+
 use std::time::{Duration, Instant};
 
+use arrow::array::RecordBatch;
+use axum::body::Bytes;
 use axum::extract::{Query as UrlQuery, State};
-use axum::response::Json;
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use spanwise_store::SqlLimits;
 
+use crate::ApiState;
+use crate::parameters::Parameters;
 use crate::problem::Problem;
-use crate::{ApiState, cells};
+use format::{Answer, Format};
 
-const LIMITS: SqlLimits =
-    SqlLimits { timeout: Duration::from_secs(10), rows: 10_000, memory_bytes: 512 << 20 };
+const TIMEOUT: Duration = Duration::from_secs(10);
+const MEMORY_BYTES: usize = 512 << 20;
+/// Larger than any statement that a store takes.
+const MAX_BODY_BYTES: usize = 256 << 10;
 
+/// A statement as it is posted in JSON.
 #[derive(Deserialize)]
-pub(crate) struct Statement {
+#[serde(deny_unknown_fields)]
+struct Posted {
     query: String,
+    format: Option<String>,
 }
 
 pub(crate) async fn get(
     State(state): State<ApiState>,
-    statement: Result<UrlQuery<Statement>, axum::extract::rejection::QueryRejection>,
-) -> Result<Json<Value>, Problem> {
-    let UrlQuery(statement) = statement.map_err(|_| missing())?;
-    run(&state, &statement.query).await
+    headers: HeaderMap,
+    UrlQuery(pairs): UrlQuery<Vec<(String, String)>>,
+) -> Result<Response, Problem> {
+    let parameters = Parameters::new(pairs);
+    parameters.only(&["query", "format"])?;
+    let statement = parameters.text("query").ok_or_else(missing)?;
+    let format = Format::wanted(parameters.text("format"), &headers)?;
+    run(&state, statement, format).await
 }
 
 pub(crate) async fn post(
     State(state): State<ApiState>,
-    statement: Result<Json<Statement>, axum::extract::rejection::JsonRejection>,
-) -> Result<Json<Value>, Problem> {
-    let Json(statement) = statement.map_err(|_| missing())?;
-    run(&state, &statement.query).await
+    headers: HeaderMap,
+    UrlQuery(pairs): UrlQuery<Vec<(String, String)>>,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let parameters = Parameters::new(pairs);
+    parameters.only(&["format"])?;
+    if body.len() > MAX_BODY_BYTES {
+        return Err(Problem::invalid(format!(
+            "the body has {} bytes; a statement has {MAX_BODY_BYTES} at most",
+            body.len()
+        )));
+    }
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let posted = match kind {
+        // What `curl --data` says of anything, so the body itself decides.
+        "application/json" | "application/x-www-form-urlencoded" | ""
+            if body.trim_ascii_start().starts_with(b"{") =>
+        {
+            serde_json::from_slice(&body)
+                .map_err(|error| Problem::invalid(format!("{error}; {EXAMPLE}")))?
+        }
+        "application/json" => return Err(missing()),
+        _ => {
+            let query = std::str::from_utf8(&body)
+                .map_err(|_| Problem::invalid(format!("the statement is not UTF-8; {EXAMPLE}")))?;
+            Posted { query: query.to_owned(), format: None }
+        }
+    };
+    if posted.query.trim().is_empty() {
+        return Err(missing());
+    }
+    let named = parameters.text("format").or(posted.format.as_deref());
+    let format = Format::wanted(named, &headers)?;
+    run(&state, &posted.query, format).await
 }
+
+const EXAMPLE: &str = "ask with ?query=SELECT…, or POST the statement as text/plain, or POST \
+                       {\"query\": \"SELECT …\"} as application/json";
 
 fn missing() -> Problem {
-    Problem::invalid(
-        "there is no statement; ask with ?query=SELECT… or POST {\"query\": \"SELECT …\"} as \
-         application/json",
-    )
+    Problem::invalid(format!("there is no statement; {EXAMPLE}"))
 }
 
-async fn run(state: &ApiState, statement: &str) -> Result<Json<Value>, Problem> {
+async fn run(state: &ApiState, statement: &str, format: Format) -> Result<Response, Problem> {
     let start = Instant::now();
-    let batches = state.store.sql(statement, LIMITS).await?;
-    let columns: Vec<Value> = batches
-        .first()
-        .map(|batch| {
-            let schema = batch.schema();
-            let fields = schema.fields().iter();
-            fields
-                .map(|field| json!({"name": field.name(), "type": field.data_type().to_string()}))
-                .collect()
+    let most = format.most_rows();
+    // One more than is shown tells whether there are more.
+    let limits = SqlLimits { timeout: TIMEOUT, rows: most + 1, memory_bytes: MEMORY_BYTES };
+    let batches = state.store.sql(statement, limits).await?;
+    let (batches, truncated) = first(batches, most);
+    let answer = Answer { batches, truncated, elapsed: start.elapsed() };
+    // Writing out 100,000 rows would hold up everyone else on the thread.
+    tokio::task::spawn_blocking(move || format.write(&answer))
+        .await
+        .map_err(|error| Problem::internal(format!("writing the answer failed: {error}")))?
+}
+
+/// The first rows, and whether there were others.
+fn first(batches: Vec<RecordBatch>, most: usize) -> (Vec<RecordBatch>, bool) {
+    let mut left = most;
+    let mut truncated = false;
+    let kept = batches
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, batch)| {
+            let rows = batch.num_rows().min(left);
+            truncated |= rows < batch.num_rows();
+            left -= rows;
+            // The first one tells the columns, also where it has no rows.
+            (rows > 0 || index == 0).then(|| batch.slice(0, rows))
         })
-        .unwrap_or_default();
-    Ok(Json(json!({
-        "columns": columns,
-        "rows": cells::rows(&batches),
-        "elapsed_seconds": start.elapsed().as_secs_f64(),
-    })))
+        .collect();
+    (kept, truncated)
 }

@@ -130,6 +130,8 @@ pub(super) struct Rows {
     pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<Vec<serde_json::Value>>,
     #[serde(default)]
+    pub(super) truncated: bool,
+    #[serde(default)]
     pub(super) elapsed_seconds: f64,
 }
 

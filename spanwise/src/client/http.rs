@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST};
-use hyper::{Method, Uri};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap};
+use hyper::{Method, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
@@ -69,12 +69,24 @@ fn encoded(text: &str) -> String {
 /// Where the URL is none, the server cannot be reached, or it refused: with
 /// what it said.
 pub(super) fn ask(url: &str, request: &Request) -> Result<Bytes, Failure> {
+    answer(url, request).map(|answer| answer.body)
+}
+
+/// What a server answered.
+pub(super) struct Answer {
+    status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// As [`ask`], with the answer's headers.
+pub(super) fn answer(url: &str, request: &Request) -> Result<Answer, Failure> {
     let server = Server::parse(url).map_err(Failure::Usage)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the input/output runtime")?;
-    let (status, body) = runtime.block_on(async {
+    let answer = runtime.block_on(async {
         let stream = connect(url, &server.authority).await?;
         tokio::time::timeout(ANSWER_TIMEOUT, exchange(stream, &server, request))
             .await
@@ -82,10 +94,11 @@ pub(super) fn ask(url: &str, request: &Request) -> Result<Bytes, Failure> {
             .and_then(|answer| answer)
             .with_context(|| format!("{url} did not answer"))
     })?;
+    let status = answer.status;
     if status.is_success() {
-        return Ok(body);
+        return Ok(answer);
     }
-    let problem: Option<Problem> = serde_json::from_slice(&body).ok();
+    let problem: Option<Problem> = serde_json::from_slice(&answer.body).ok();
     Err(Failure::cannot(match problem {
         Some(Problem { title, detail }) if !detail.is_empty() => {
             let title = if title.is_empty() { status.to_string() } else { title };
@@ -131,11 +144,7 @@ async fn connect(url: &str, authority: &str) -> anyhow::Result<TcpStream> {
     )
 }
 
-async fn exchange(
-    stream: TcpStream,
-    server: &Server,
-    request: &Request,
-) -> anyhow::Result<(hyper::StatusCode, Bytes)> {
+async fn exchange(stream: TcpStream, server: &Server, request: &Request) -> anyhow::Result<Answer> {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
@@ -149,14 +158,14 @@ async fn exchange(
     }
     let body = Full::new(Bytes::from(request.body.clone().unwrap_or_default()));
     let response = sender.send_request(builder.body(body)?).await?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), ANSWER_MAX_BYTES)
+    let (head, body) = response.into_parts();
+    let body = Limited::new(body, ANSWER_MAX_BYTES)
         .collect()
         .await
         .map_err(|error| anyhow::anyhow!("reading the answer: {error}"))?
         .to_bytes();
     connection.abort();
-    Ok((status, body))
+    Ok(Answer { status: head.status, headers: head.headers, body })
 }
 
 #[cfg(test)]

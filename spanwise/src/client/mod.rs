@@ -11,9 +11,14 @@ mod trace;
 use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
-use crate::flags::{SearchFlags, ServerUrl, ServicesFlags, SqlFlags, StatusFlags, TraceFlags};
-use crate::terminal::{Paint, print};
-use http::{Request, ask};
+use crate::flags::{
+    SearchFlags, ServerUrl, ServicesFlags, SqlFlags, SqlFormat, StatusFlags, TraceFlags,
+};
+use crate::terminal::{Paint, print, print_bytes, shows_to_a_person};
+use http::{Request, answer, ask};
+
+/// A header of answers that hold the first rows only.
+const TRUNCATED: &str = "spanwise-truncated-rows";
 
 /// Asks, and prints: the answer as it came where JSON is wanted, else what
 /// `render` makes of it.
@@ -91,8 +96,32 @@ pub(crate) fn services(flags: &ServicesFlags) -> Result<(), Failure> {
 
 /// `spanwise sql`
 pub(crate) fn sql(flags: &SqlFlags) -> Result<(), Failure> {
-    let body = serde_json::json!({ "query": flags.statement });
-    show(&flags.server, &Request::post("/api/v1/sql", body.to_string()), sql::render)
+    let name = match flags.format {
+        SqlFormat::Table | SqlFormat::Json => "json",
+        SqlFormat::Csv => "csv",
+        SqlFormat::Arrow => "arrow",
+    };
+    if flags.format == SqlFormat::Arrow && shows_to_a_person() {
+        return Err(Failure::Usage(
+            "an Arrow stream is not for a terminal; write it to a file with `> FILE`".to_owned(),
+        ));
+    }
+    let body = serde_json::json!({ "query": flags.statement, "format": name });
+    let request = Request::post("/api/v1/sql", body.to_string());
+    match flags.format {
+        SqlFormat::Table => show(&flags.server, &request, sql::render),
+        SqlFormat::Json => {
+            show(&ServerUrl { json: true, ..flags.server.clone() }, &request, sql::render)
+        }
+        // Not JSON, so there is nothing to be rendered.
+        SqlFormat::Csv | SqlFormat::Arrow => {
+            let answer = answer(&flags.server.url, &request)?;
+            if answer.headers.contains_key(TRUNCATED) {
+                eprintln!("spanwise: there are more rows than these; use LIMIT and OFFSET");
+            }
+            print_bytes(&answer.body)
+        }
+    }
 }
 
 /// `spanwise status`

@@ -23,7 +23,12 @@ pub(super) fn render(answer: &Rows, paint: Paint) -> String {
     let rows = answer.rows.len();
     let noun = if rows == 1 { "row" } else { "rows" };
     let count = paint.dim(&format!("{rows} {noun}, {:.3} s", answer.elapsed_seconds));
-    format!("{}{count}\n", table.render(paint))
+    let more = if answer.truncated {
+        "there are more rows; use LIMIT and OFFSET, or --format csv or arrow\n"
+    } else {
+        ""
+    };
+    format!("{}{count}\n{more}", table.render(paint))
 }
 
 fn cell(value: &Value) -> String {

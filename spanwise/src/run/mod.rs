@@ -6,6 +6,7 @@ mod assembly;
 mod listen;
 mod logging;
 mod port_owner;
+mod process;
 mod server;
 mod signals;
 mod sink;

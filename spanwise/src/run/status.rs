@@ -11,6 +11,7 @@ use spanwise_serve::StatusSource;
 use tokio::sync::watch;
 
 use super::assembly::AssemblyStatus;
+use super::process;
 use crate::config::{Config, Listen};
 
 /// What is known of the agent.
@@ -94,6 +95,7 @@ impl StatusSource for ServerStatus {
                 "data": self.data.display().to_string(),
                 "assembly": self.assembly.snapshot(),
             },
+            "process": process::figures(),
             "agent": agent,
             "ingest": ingest,
             "warnings": warnings,

@@ -2,6 +2,7 @@
 //! messages, and what it keeps through restarts and kills.
 
 mod clickhouse;
+mod metrics;
 mod serving;
 mod support;
 mod usage;

@@ -43,6 +43,14 @@ fn what_was_acknowledged_is_shown_and_survives_kill_9() {
         &["sql", "SELECT service, count(*) AS spans FROM spans GROUP BY service"],
     );
     assert!(rows.contains("shop         2\n"), "{rows}");
+    let statement = "SELECT operation, kind FROM spans ORDER BY operation";
+    let csv = server.ask(here.path(), &["sql", statement, "--format", "csv"]);
+    assert_eq!(csv, "operation,kind\r\nGET /cart,server\r\nprice,internal\r\n");
+    let url = format!("http://{}", server.http);
+    let arrow = run(here.path(), &["sql", statement, "--format", "arrow", "--url", &url]).stdout;
+    let reader = arrow::ipc::reader::StreamReader::try_new(arrow.as_slice(), None).expect("Arrow");
+    let rows: usize = reader.map(|batch| batch.expect("a batch").num_rows()).sum();
+    assert_eq!(rows, 2);
     let json = server.ask(here.path(), &["services", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json["services"][0]["name"], "shop");

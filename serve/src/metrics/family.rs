@@ -1,0 +1,63 @@
+//! Metrics by name.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Number, Value};
+
+/// What a metric's number does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It only grows; written with the suffix `_total`.
+    Counter,
+    Gauge,
+}
+
+/// All samples of one name.
+#[derive(Debug)]
+pub(super) struct Family {
+    pub(super) kind: Kind,
+    pub(super) help: String,
+    /// Values by their labels, which stand in a fixed order.
+    pub(super) samples: BTreeMap<Vec<(String, String)>, Number>,
+}
+
+/// Families by name, without `_total`.
+#[derive(Debug, Default)]
+pub(super) struct Families(pub(super) BTreeMap<String, Family>);
+
+impl Families {
+    /// Adds a sample; anything that is no number is left out.
+    pub(super) fn put(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        help: &str,
+        labels: &[(&str, &str)],
+        value: &Value,
+    ) {
+        let Value::Number(number) = value else { return };
+        let family = self.0.entry(name.to_owned()).or_insert_with(|| Family {
+            kind,
+            help: help.to_owned(),
+            samples: BTreeMap::new(),
+        });
+        let labels =
+            labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        // Agents choose names of their own: what they say is no other kind of
+        // metric because of it.
+        if family.kind == kind {
+            family.samples.insert(labels, number.clone());
+        }
+    }
+}
+
+/// Longest part of a name; names come from agents, too.
+const NAME_MAX: usize = 100;
+
+/// The text as a part of a metric's name.
+pub(super) fn metric_name(text: &str) -> String {
+    // Counters get the suffix when they are written.
+    let text = text.strip_suffix("_total").unwrap_or(text);
+    let allowed = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    text.chars().take(NAME_MAX).map(allowed).collect()
+}

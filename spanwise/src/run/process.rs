@@ -1,0 +1,46 @@
+//! What this process takes of the machine, from `/proc/self` (proc(5)).
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+/// Memory, CPU time, threads and open files; what cannot be read is left out.
+pub(crate) fn figures() -> Value {
+    let mut figures = json!({});
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    if let Some([user, system, threads, pages]) = fields(&stat) {
+        let ticks = rustix::param::clock_ticks_per_second().max(1) as f64;
+        figures["cpu_seconds"] = ((user + system) as f64 / ticks).into();
+        figures["threads"] = threads.into();
+        figures["resident_bytes"] = (pages * rustix::param::page_size() as u64).into();
+    }
+    if let Ok(files) = fs::read_dir("/proc/self/fd") {
+        // The directory itself is open while it is read.
+        figures["open_files"] = files.count().saturating_sub(1).into();
+    }
+    figures
+}
+
+/// `utime`, `stime`, `num_threads` and `rss` of a `stat` line.
+fn fields(stat: &str) -> Option<[u64; 4]> {
+    // The program's name comes in parentheses, and may hold any of them.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    // The third field of the line is the first after the name.
+    let field = |number: usize| fields.get(number - 3)?.parse().ok();
+    Some([field(14)?, field(15)?, field(20)?, field(24)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_memory_and_files() {
+        let figures = figures();
+        assert!(figures["resident_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 20));
+        assert!(figures["open_files"].as_u64().is_some_and(|files| files >= 3), "{figures}");
+        assert!(figures["threads"].as_u64().is_some_and(|threads| threads >= 1));
+        assert_eq!(fields("1 (a) b) R 0 0"), None);
+    }
+}
