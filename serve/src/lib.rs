@@ -1,6 +1,7 @@
 //! The HTTP API under `/api/v1`, `/metrics`, and the UI.
 
 mod cells;
+mod deletion;
 mod graph;
 mod json;
 mod metrics;
@@ -16,7 +17,7 @@ mod ui;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{delete, get};
 use spanwise_store::Store;
 use tower_http::compression::CompressionLayer;
 
@@ -35,9 +36,10 @@ pub struct ApiState {
 pub fn router(state: ApiState) -> Router {
     let api = Router::new()
         .route("/services", get(services::services))
+        .route("/services/{name}", delete(deletion::service))
         .route("/operations", get(services::operations))
         .route("/search", get(search::search))
-        .route("/traces/{id}", get(traces::trace))
+        .route("/traces/{id}", get(traces::trace).delete(deletion::trace))
         .route("/graph", get(graph::graph))
         .route("/sql", get(sql::get).post(sql::post))
         .route("/status", get(status::status))

@@ -51,6 +51,15 @@ pub trait Store: Send + Sync {
     /// hold only such rows.
     async fn drop_before(&self, unix_nano: i64) -> Result<(), StoreError>;
 
+    /// Forgets the rows that the selection names and that were appended before
+    /// this was called. When it returns, no answer holds them any more, also
+    /// after `kill -9`; their bytes leave the disk soon after. Rows that are
+    /// appended later are not touched.
+    ///
+    /// # Errors
+    /// Where the deletion cannot be made durable: then nothing is deleted.
+    async fn delete(&self, selection: &Selection) -> Result<Deleted, StoreError>;
+
     /// Writes what is in memory to its final form where it can, and closes
     /// files; the store takes no more rows.
     async fn close(&self) -> Result<(), StoreError>;
@@ -161,6 +170,22 @@ pub struct Query {
     pub columns: Vec<&'static str>,
     /// The most rows to return.
     pub limit: usize,
+}
+
+/// What is to be forgotten on request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// All rows of one trace: whose `assembled_trace_id` or `trace_id` is this.
+    Trace(TraceId),
+    /// All rows whose `service` is this.
+    Service(String),
+}
+
+/// What was forgotten on request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deleted {
+    /// Rows that were there and are gone.
+    pub rows: u64,
 }
 
 /// Bounds for a statement that a person typed.

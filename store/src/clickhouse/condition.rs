@@ -7,7 +7,7 @@ use spanwise_model::schema::column;
 
 use super::literal;
 use super::schema::{ATTRIBUTE_PAIRS, INSERT_ID, MINUTE_NANO, minute};
-use crate::contract::{Key, Predicate, TimeRange};
+use crate::contract::{Key, Predicate, Selection, TimeRange};
 
 /// The start lies in the range; the last instant of time counts as in a range
 /// that ends with it.
@@ -122,6 +122,17 @@ fn hops(keys: &[Key]) -> Option<String> {
         let (request, response) = (column::REQUEST_TCP_SEQ, column::RESPONSE_TCP_SEQ);
         format!("({request} IN ({requests}) AND ({request}, {response}) IN ({pairs}))")
     })
+}
+
+/// The row is one that is to be forgotten.
+pub(super) fn selected(selection: &Selection) -> String {
+    match selection {
+        Selection::Trace(id) => {
+            let id = literal::bytes(&id.0);
+            format!("({} = {id} OR {} = {id})", column::ASSEMBLED_TRACE_ID, column::TRACE_ID)
+        }
+        Selection::Service(name) => format!("{} = {}", column::SERVICE, literal::text(name)),
+    }
 }
 
 /// `WHERE …`, or nothing where there are no conditions.

@@ -31,8 +31,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{SchemaRef, UInt64Type};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use spanwise_model::Assembled;
@@ -44,11 +44,12 @@ pub use address::Address;
 pub use config::ClickHouseConfig;
 
 use crate::contract::{
-    Appended, Key, Origin, Query, SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,
+    Appended, Deleted, Key, Origin, Query, Selection, SqlLimits, Store, StoreError, StoreStatus,
+    TimeRange, Unsettled,
 };
 use crate::embedded::{EmbeddedConfig, EmbeddedStore, engine};
 use client::Client;
-use condition::{fulfils, has_any, in_range, not_of, where_all};
+use condition::{fulfils, has_any, in_range, not_of, selected, where_all};
 use conform::to_schema;
 use failure::{Kind, Trouble};
 use figures::Figures;
@@ -274,6 +275,16 @@ impl Store for ClickHouseStore {
         self.delete_where(&format!("{} < {unix_nano}", column::START_UNIX_NANO)).await
     }
 
+    async fn delete(&self, selection: &Selection) -> Result<Deleted, StoreError> {
+        // Nothing moves from the spool to ClickHouse meanwhile.
+        let _sending = self.sending.lock().await;
+        let condition = selected(selection);
+        let there = self.count_where(&condition).await?;
+        self.delete_where(&condition).await?;
+        let here = self.spool.delete(selection).await?;
+        Ok(Deleted { rows: there + here.rows })
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
         self.closing.store(true, Ordering::Release);
         let task = self.outbox.lock().take();
@@ -317,6 +328,23 @@ impl Store for ClickHouseStore {
 }
 
 impl ClickHouseStore {
+    /// How many rows there fulfil a condition, but for those that the spool
+    /// still holds.
+    async fn count_where(&self, condition: &str) -> Result<u64, StoreError> {
+        let conditions = [vec![condition.to_owned()], not_of(&self.held())].concat();
+        let statement =
+            format!("SELECT toUInt64(count()) FROM {}{}", schema::SPANS, where_all(&conditions));
+        match self.client.read(&statement, &[], MAX_ANSWER_BYTES, READ_TIMEOUT).await {
+            Err(trouble) if trouble.is_missing_table() => Ok(0),
+            Err(trouble) => Err(trouble.of_question()),
+            Ok(answer) => {
+                let first = answer.batches.first().and_then(|batch| batch.columns().first());
+                let counts = first.and_then(|column| column.as_primitive_opt::<UInt64Type>());
+                Ok(counts.and_then(|counts| counts.iter().next().flatten()).unwrap_or(0))
+            }
+        }
+    }
+
     /// Deletes rows there; they are gone from every answer when this returns.
     async fn delete_where(&self, condition: &str) -> Result<(), StoreError> {
         let address = self.client.address();

@@ -10,17 +10,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use arrow::buffer::BooleanBuffer;
+use parking_lot::RwLock;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, RowSelection, RowSelector,
+};
 use parquet::file::metadata::PageIndexPolicy;
 use parquet::file::statistics::Statistics;
 use spanwise_model::schema::{column, span_schema};
 
 use super::fault;
+use super::handle::Handle;
 use super::origins::TakenRanges;
 use crate::contract::StoreError;
 
 /// Key of the file metadata under which the taken batches are noted.
 pub(super) const ORIGINS: &str = "spanwise.origins";
+/// Key of the number of the last deletion that the file was written without.
+pub(super) const DELETIONS: &str = "spanwise.deletions";
 
 /// A file, with everything that is needed to decide whether to read it.
 #[derive(Debug)]
@@ -28,6 +35,8 @@ pub(super) struct SpanFile {
     /// Tells files of this run apart.
     pub(super) id: u64,
     pub(super) path: PathBuf,
+    /// Held open, so that it can be read after another took its name.
+    pub(super) file: Handle,
     /// First and last generation that it holds.
     pub(super) generations: (u64, u64),
     pub(super) rows: u64,
@@ -37,8 +46,35 @@ pub(super) struct SpanFile {
     /// The same for each row group.
     pub(super) group_starts: Vec<(i64, i64)>,
     pub(super) origins: TakenRanges,
+    /// The last deletion that it was written without.
+    pub(super) deletions: u64,
     pub(super) metadata: ArrowReaderMetadata,
+    /// Rows that were deleted since.
+    gone: RwLock<Option<Arc<Gone>>>,
     doomed: AtomicBool,
+}
+
+/// Rows of a file that are deleted.
+#[derive(Debug)]
+pub(super) struct Gone {
+    /// One bit a row; set where it is deleted.
+    pub(super) rows: BooleanBuffer,
+    pub(super) count: u64,
+}
+
+impl Gone {
+    /// Which of `rows` rows from `first` on are left.
+    pub(super) fn kept(&self, first: usize, rows: usize) -> RowSelection {
+        let mut selectors = Vec::new();
+        let mut at = 0;
+        for (from, to) in self.rows.slice(first, rows).set_slices() {
+            selectors.extend((from > at).then(|| RowSelector::select(from - at)));
+            selectors.push(RowSelector::skip(to - from));
+            at = to;
+        }
+        selectors.extend((rows > at).then(|| RowSelector::select(rows - at)));
+        RowSelection::from(selectors)
+    }
 }
 
 /// Why a file is not served.
@@ -73,21 +109,25 @@ impl SpanFile {
         let least = group_starts.iter().map(|group| group.0).min().unwrap_or(i64::MAX);
         let most = group_starts.iter().map(|group| group.1).max().unwrap_or(i64::MIN);
         let about = metadata.metadata().file_metadata();
-        let origins = about
-            .key_value_metadata()
-            .and_then(|pairs| pairs.iter().find(|pair| pair.key == ORIGINS)?.value.as_deref())
-            .and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or_default();
+        let note = |key: &str| {
+            let pairs = about.key_value_metadata()?;
+            pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+        };
+        let origins = note(ORIGINS).and_then(|text| serde_json::from_str(text).ok());
+        let deletions = note(DELETIONS).and_then(|text| text.parse().ok());
         Ok(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             path: path.to_owned(),
+            file: Handle::new(file, bytes),
             generations,
             rows: u64::try_from(about.num_rows()).unwrap_or(0),
             bytes,
             starts: (least, most),
             group_starts,
-            origins,
+            origins: origins.unwrap_or_default(),
+            deletions: deletions.unwrap_or(0),
             metadata,
+            gone: RwLock::new(None),
             doomed: AtomicBool::new(false),
         })
     }
@@ -95,6 +135,38 @@ impl SpanFile {
     /// Whether the rows of this generation are in it.
     pub(super) const fn holds(&self, generation: u64) -> bool {
         self.generations.0 <= generation && generation <= self.generations.1
+    }
+
+    /// Its deleted rows; `None` where there are none.
+    pub(super) fn gone(&self) -> Option<Arc<Gone>> {
+        self.gone.read().clone()
+    }
+
+    /// Takes rows out of all answers that begin from now on; how many were
+    /// there before.
+    pub(super) fn remove_rows(&self, rows: BooleanBuffer) -> u64 {
+        let mut gone = self.gone.write();
+        let before = gone.as_ref().map_or(0, |gone| gone.count);
+        let rows = gone.as_ref().map_or_else(|| rows.clone(), |gone| &gone.rows | &rows);
+        let count = rows.count_set_bits() as u64;
+        *gone = (count > 0).then(|| Arc::new(Gone { rows, count }));
+        count - before
+    }
+
+    /// Whether it holds deleted rows.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.gone.read().is_some()
+    }
+
+    /// The number of the first row of each row group, and of the end.
+    pub(super) fn group_rows(&self) -> Vec<usize> {
+        let mut next = 0;
+        let groups = self.metadata.metadata().row_groups().iter();
+        let ends = groups.map(|group| {
+            next += usize::try_from(group.num_rows()).unwrap_or(0);
+            next
+        });
+        std::iter::once(0).chain(ends).collect()
     }
 
     /// Memory that its rows take when they are read, about.

@@ -1,6 +1,6 @@
 //! The columns by which rows are found at once, read from a batch.
 
-use ahash::{AHashSet, RandomState};
+use ahash::AHashSet;
 use arrow::array::{
     Array, AsArray, BooleanArray, FixedSizeBinaryArray, Int64Array, RecordBatch, StringArray,
     UInt32Array, UInt64Array,
@@ -10,36 +10,67 @@ use spanwise_model::schema::column;
 
 use crate::contract::{Key, TimeRange};
 
-/// A key column, as a small number to hash with the value.
+/// A kind of key, as a number to hash with the value. The two trace ids share
+/// one: they are nearly always equal, and then one entry does.
 #[derive(Clone, Copy)]
 enum Kind {
-    AssembledTrace,
-    Trace,
+    Trace = 1,
     Span,
     Fragment,
     Hop,
     RequestId,
 }
 
-fn hash(hasher: &RandomState, kind: Kind, value: &[u8]) -> u64 {
-    hasher.hash_one((kind as u8, value))
+// The constants are those of wyhash.
+const SECRET: [u64; 4] =
+    [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3];
+
+const fn fold(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
+    product as u64 ^ (product >> 64) as u64
+}
+
+fn hash_bytes(seed: u64, bytes: &[u8]) -> u64 {
+    let mut state = seed ^ fold(seed ^ SECRET[0], bytes.len() as u64 ^ SECRET[1]);
+    let (pairs, rest) = bytes.as_chunks::<16>();
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    };
+    for pair in pairs {
+        state = fold(word(&pair[..8]) ^ SECRET[1], word(&pair[8..]) ^ state);
+    }
+    let (low, high) = rest.split_at(rest.len().min(8));
+    fold(fold(word(low) ^ SECRET[2], word(high) ^ state) ^ SECRET[3], state ^ SECRET[0])
+}
+
+fn hash(kind: Kind, value: &[u8]) -> u64 {
+    hash_bytes(kind as u64, value)
+}
+
+/// The hash of either trace id.
+pub(super) fn hash_trace(id: &[u8]) -> u64 {
+    hash(Kind::Trace, id)
+}
+
+#[cfg(test)]
+pub(super) fn hash_text(text: &str) -> u64 {
+    hash(Kind::RequestId, text.as_bytes())
 }
 
 fn hop_bytes(request: u32, response: u32) -> [u8; 8] {
     (u64::from(request) << 32 | u64::from(response)).to_be_bytes()
 }
 
-/// The hash under which an index has a key.
-pub(super) fn hash_key(hasher: &RandomState, key: &Key) -> u64 {
+/// The hash under which a key is looked for.
+pub(super) fn hash_key(key: &Key) -> u64 {
     match key {
-        Key::AssembledTrace(id) => hash(hasher, Kind::AssembledTrace, &id.0),
-        Key::Trace(id) => hash(hasher, Kind::Trace, &id.0),
-        Key::Span(id) => hash(hasher, Kind::Span, &id.0),
-        Key::Fragment(id) => hash(hasher, Kind::Fragment, &id.to_be_bytes()),
-        Key::TcpSequences(request, response) => {
-            hash(hasher, Kind::Hop, &hop_bytes(*request, *response))
-        }
-        Key::XRequestId(id) => hash(hasher, Kind::RequestId, id.as_bytes()),
+        Key::AssembledTrace(id) | Key::Trace(id) => hash(Kind::Trace, &id.0),
+        Key::Span(id) => hash(Kind::Span, &id.0),
+        Key::Fragment(id) => hash(Kind::Fragment, &id.to_be_bytes()),
+        Key::TcpSequences(request, response) => hash(Kind::Hop, &hop_bytes(*request, *response)),
+        Key::XRequestId(id) => hash(Kind::RequestId, id.as_bytes()),
     }
 }
 
@@ -83,30 +114,45 @@ fn bytes_at(array: Option<&FixedSizeBinaryArray>, row: usize) -> Option<&[u8]> {
     array.filter(|array| array.is_valid(row)).map(|array| array.value(row))
 }
 
-/// Tells of every key of every row by its hash.
-pub(super) fn each_key(hasher: &RandomState, batch: &RecordBatch, mut tell: impl FnMut(u64, u32)) {
+/// Tells of every key of every row by its hash. A key that the row before has
+/// too may be left out.
+pub(super) fn each_key(batch: &RecordBatch, mut tell: impl FnMut(usize, u64)) {
     let columns = Columns::of(batch);
+    let mut before: [Option<&[u8]>; 2] = [None; 2];
     for row in 0..batch.num_rows() {
-        let mut key = |kind, value: &[u8]| tell(hash(hasher, kind, value), row as u32);
-        if let Some(id) = bytes_at(columns.assembled, row) {
-            key(Kind::AssembledTrace, id);
-        }
-        if let Some(id) = bytes_at(columns.traces, row) {
-            key(Kind::Trace, id);
+        for (ids, before) in [columns.assembled, columns.traces].into_iter().zip(&mut before) {
+            let id = bytes_at(ids, row);
+            if let Some(id) = id.filter(|_| id != *before) {
+                tell(row, hash_trace(id));
+            }
+            *before = id;
         }
         if let Some(id) = bytes_at(columns.spans, row) {
-            key(Kind::Span, id);
+            tell(row, hash(Kind::Span, id));
         }
         if let Some(fragments) = columns.fragments.filter(|array| array.is_valid(row)) {
-            key(Kind::Fragment, &fragments.value(row).to_be_bytes());
+            tell(row, hash(Kind::Fragment, &fragments.value(row).to_be_bytes()));
         }
         if let Some((request, response)) = columns.hop(row) {
-            key(Kind::Hop, &hop_bytes(request, response));
+            tell(row, hash(Kind::Hop, &hop_bytes(request, response)));
         }
         if let Some(ids) = columns.request_ids.filter(|array| array.is_valid(row)) {
-            key(Kind::RequestId, ids.value(row).as_bytes());
+            tell(row, hash(Kind::RequestId, ids.value(row).as_bytes()));
         }
     }
+}
+
+/// How many keys a batch's rows have, at most.
+pub(super) fn key_count(batch: &RecordBatch) -> usize {
+    let columns = Columns::of(batch);
+    let some =
+        |array: Option<&dyn Array>| array.map_or(0, |array| array.len() - array.null_count());
+    some(columns.assembled.map(|array| array as _))
+        + some(columns.traces.map(|array| array as _))
+        + some(columns.spans.map(|array| array as _))
+        + some(columns.fragments.map(|array| array as _))
+        + some(columns.requests.map(|array| array as _))
+        + some(columns.request_ids.map(|array| array as _))
 }
 
 /// Several keys, to be looked for together.

@@ -9,6 +9,7 @@ use arrow::array::RecordBatch;
 
 use super::files::{SpanFile, broken_warning, set_aside};
 use super::origins::{TakenRanges, unite};
+use super::writer::Notes;
 use super::{EmbeddedStore, fault, reader, wal, writer};
 use crate::contract::StoreError;
 
@@ -25,6 +26,7 @@ const MERGE_UNPACKED_BYTES: u64 = 64 << 20;
 #[derive(Default)]
 pub(super) struct Pauses {
     write: Option<Instant>,
+    rewrite: Option<Instant>,
     merge: Option<Instant>,
 }
 
@@ -74,7 +76,14 @@ impl EmbeddedStore {
         if !self.config.spool && is_over(&mut pauses.merge) && !self.merge().await {
             pauses.merge = pause();
         }
+        // Deleted rows of a spool go with their file, which is not for long.
+        if !self.config.spool
+            && is_over(&mut pauses.rewrite)
+            && !self.rewrite_without_deleted().await {
+            pauses.rewrite = pause();
+        }
         self.retire();
+        self.prune_deletions();
     }
 
     /// Makes files of all generations whose rows have been assembled; the
@@ -98,12 +107,17 @@ impl EmbeddedStore {
 
     /// Makes a file of a generation; whether that went well.
     async fn write_generation(&self, generation: u64) -> bool {
-        let contents = self.state.lock().recent.contents(generation);
+        let _gate = self.moving.lock().await;
+        let (contents, deletions) = {
+            let mut state = self.state.lock();
+            (state.recent.contents(generation), state.deletions.last_number())
+        };
         let directory = self.spans.clone();
         let written = blocking("writing a file", move || {
             let (views, origins) = contents.map_err(fault::engine("cannot read rows in memory"))?;
             let rows: Vec<RecordBatch> = views.iter().map(|view| view.rows.clone()).collect();
-            writer::write(&directory, (generation, generation), &rows, &origins)
+            let notes = Notes { origins, deletions };
+            writer::write(&directory, (generation, generation), &rows, &notes)
         })
         .await;
         let mut state = self.state.lock();
@@ -137,12 +151,29 @@ impl EmbeddedStore {
 
     /// Makes one file of a run of small neighbours; false where that failed.
     async fn merge(&self) -> bool {
+        let _gate = self.moving.lock().await;
         let run = small_neighbours(&self.state.lock().files);
+        let count = run.len() as u64;
+        self.make_one(run, "files_merged", count).await
+    }
+
+    /// Writes one file that has deleted rows anew without them; false where
+    /// that failed.
+    async fn rewrite_without_deleted(&self) -> bool {
+        let _gate = self.moving.lock().await;
+        let file = self.state.lock().files.iter().find(|file| file.is_outdated()).cloned();
+        self.make_one(file.into_iter().collect(), "files_rewritten_without_deleted", 1).await
+    }
+
+    /// Makes one file of a run of neighbours, and counts that; false where that
+    /// failed.
+    async fn make_one(&self, run: Vec<Arc<SpanFile>>, name: &'static str, by: u64) -> bool {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return true };
         let generations = (first.generations.0, last.generations.1);
+        let deletions = self.state.lock().deletions.last_number();
         let directory = self.spans.clone();
         let parts = run.clone();
-        let merged = blocking("merging files", move || {
+        let made = blocking("merging files", move || {
             let mut rows = Vec::new();
             let mut origins = TakenRanges::new();
             for part in &parts {
@@ -150,32 +181,37 @@ impl EmbeddedStore {
                 rows.extend(reader::read_all(part).map_err(fault::engine(context))?);
                 unite(&mut origins, &part.origins);
             }
-            writer::write(&directory, generations, &rows, &origins)
+            writer::write(&directory, generations, &rows, &Notes { origins, deletions })
         })
         .await;
-        match merged {
-            Ok(Some(file)) => {
+        match made {
+            Ok(file) => {
                 let mut state = self.state.lock();
                 // A part may have been let go meanwhile; then its rows go too.
                 let all_there =
                     run.iter().all(|part| state.files.iter().any(|other| Arc::ptr_eq(other, part)));
                 if !all_there {
-                    file.doom();
+                    file.iter().for_each(SpanFile::doom);
                     return true;
                 }
                 for part in &run {
                     state.forget(part);
-                    part.doom();
+                    // A file of the same name is where the part was.
+                    if file.as_ref().is_none_or(|file| file.path != part.path) {
+                        part.doom();
+                    }
                 }
-                let place =
-                    state.files.partition_point(|other| other.generations.0 < file.generations.0);
-                state.files.insert(place, Arc::new(file));
-                state.count("files_merged", run.len() as u64);
+                if let Some(file) = file {
+                    let place = state
+                        .files
+                        .partition_point(|other| other.generations.0 < file.generations.0);
+                    state.files.insert(place, Arc::new(file));
+                }
+                state.count(name, by);
                 true
             }
-            Ok(None) => true,
             Err(error) => {
-                tracing::warn!("small files stay as they are: {error}");
+                tracing::warn!("files stay as they are: {error}");
                 self.set_broken_aside(&run).await;
                 false
             }

@@ -9,14 +9,20 @@
 //! ```text
 //! DIRECTORY/lock                 held by the process that has the store open
 //! DIRECTORY/wal/GENERATION.log   batches that are not in files
+//! DIRECTORY/deletions            what was deleted on request and is still in a file or the log
 //! DIRECTORY/spans/FIRST-LAST.parquet   generations FIRST to LAST
 //! DIRECTORY/spool.json           what another store has taken; see [`EmbeddedConfig::spool`]
 //! ```
 
 mod attribute;
+mod chunk;
 mod config;
+mod delete;
+mod deletions;
 mod fault;
 mod files;
+mod filter;
+mod handle;
 mod keys;
 mod maintenance;
 mod origins;
@@ -51,13 +57,15 @@ pub(crate) use fault::engine;
 pub(crate) use spool::SpoolFile;
 
 use crate::contract::{
-    Appended, Key, Origin, Query, SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,
+    Appended, Deleted, Key, Origin, Query, Selection, SqlLimits, Store, StoreError, StoreStatus,
+    TimeRange, Unsettled,
 };
+use chunk::{batch_bytes, compact};
+use deletions::Deletions;
 use files::SpanFile;
 use keys::KeySet;
 use maintenance::blocking;
 use reader::Blooms;
-use recent::{batch_bytes, compact};
 use record::Record;
 use replay::Next;
 use spool::Note;
@@ -82,6 +90,8 @@ pub struct EmbeddedStore {
     next_batch: AtomicU64,
     closing: AtomicBool,
     maintenance: Mutex<Option<JoinHandle<()>>>,
+    /// Held by whoever moves rows to a file, and by whoever deletes rows.
+    moving: tokio::sync::Mutex<()>,
     /// Holds the directory for this process.
     lock: Mutex<Option<File>>,
 }
@@ -114,8 +124,9 @@ impl EmbeddedStore {
             fault::io(format!("cannot read the directory {}", config.directory.display())),
         )?;
         let lock = lock(&config.directory)?;
-        let mut state = State::new();
         let found = files::open(&spans)?;
+        let mut state = State::new(Deletions::open(&config.directory)?);
+        state.has_unreadable_files = !found.unreadable.is_empty();
         for (path, reason) in &found.broken {
             state.count("files_broken_set_aside", 1);
             state.warn(files::broken_warning(path, reason));
@@ -143,11 +154,17 @@ impl EmbeddedStore {
                 continue;
             }
             state.origins.restore(&file.origins);
-            state.files.push(file);
+            state.deletions.continue_after(file.deletions);
+            state.take_file(file);
         }
-        let generation = found.next_generation.max(note.next_generation());
+        // A deletion must never concern what is written after it.
+        let after_deletions = state.deletions.through_generation() + 1;
+        let generation = found.next_generation.max(note.next_generation()).max(after_deletions);
         let next = Next { generation, batch: 1 };
         let next = replay::replay(&log, next, &note, &mut state)?;
+        for deletion in state.deletions.list().to_vec() {
+            state.recent.delete(&deletion).map_err(fault::engine("cannot read the log's rows"))?;
+        }
         let state = Arc::new(Mutex::new(state));
         let taker = Box::new(StateTaker(Arc::clone(&state)));
         let wal = Wal::start(log.clone(), next.generation, config.min_free_bytes, taker)
@@ -164,6 +181,7 @@ impl EmbeddedStore {
             next_batch: AtomicU64::new(next.batch),
             closing: AtomicBool::new(false),
             maintenance: Mutex::new(None),
+            moving: tokio::sync::Mutex::new(()),
             lock: Mutex::new(Some(lock)),
         })
     }
@@ -384,6 +402,13 @@ impl Store for EmbeddedStore {
     async fn drop_before(&self, unix_nano: i64) -> Result<(), StoreError> {
         self.drop_files_before(unix_nano);
         Ok(())
+    }
+
+    async fn delete(&self, selection: &Selection) -> Result<Deleted, StoreError> {
+        if self.closing.load(Ordering::Acquire) {
+            return Err(wal::closed());
+        }
+        self.forget(selection).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {

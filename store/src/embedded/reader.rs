@@ -2,22 +2,26 @@
 //! any, the key columns say which rows, and only those are read whole.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
 use std::sync::Arc;
 
 use ahash::AHashSet;
-use arrow::array::RecordBatch;
+use arrow::array::{BooleanBufferBuilder, RecordBatch};
+use arrow::buffer::BooleanBuffer;
 use parking_lot::Mutex;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowPredicateFn, ParquetRecordBatchReaderBuilder, RowFilter};
+use parquet::arrow::arrow_reader::{
+    ArrowPredicateFn, ParquetRecordBatchReaderBuilder, RowFilter, RowSelection,
+};
 use parquet::bloom_filter::Sbbf;
 use parquet::data_type::AsBytes;
 use parquet::errors::ParquetError;
 use spanwise_model::schema::column;
 
+use super::deletions::{DECISIVE, each_selected};
 use super::files::SpanFile;
+use super::handle::Handle;
 use super::keys::{KeySet, overlaps};
-use crate::contract::TimeRange;
+use crate::contract::{Selection, TimeRange};
 
 const BATCH_ROWS: usize = 8192;
 /// Memory for bloom filters that were read before.
@@ -42,7 +46,6 @@ impl Blooms {
     fn get(
         &self,
         file: &SpanFile,
-        opened: &File,
         group: usize,
         leaf: usize,
     ) -> Result<Option<Arc<Sbbf>>, ParquetError> {
@@ -51,7 +54,9 @@ impl Blooms {
             return Ok(Some(Arc::clone(filter)));
         }
         let chunk = file.metadata.metadata().row_group(group).column(leaf);
-        let Some(filter) = Sbbf::read_from_column_chunk(chunk, opened)? else { return Ok(None) };
+        let Some(filter) = Sbbf::read_from_column_chunk(chunk, &file.file)? else {
+            return Ok(None);
+        };
         let filter = Arc::new(filter);
         let mut cache = self.0.lock();
         cache.bytes += bloom_bytes(&filter);
@@ -81,10 +86,9 @@ pub(super) fn find_by_keys(
     time: TimeRange,
     blooms: &Blooms,
 ) -> Result<Vec<RecordBatch>, ParquetError> {
-    let opened = File::open(&file.path)?;
     let mut groups = Vec::new();
     for (group, starts) in file.group_starts.iter().enumerate() {
-        if overlaps(*starts, time) && may_have(file, &opened, group, keys, blooms)? {
+        if overlaps(*starts, time) && may_have(file, group, keys, blooms)? {
             groups.push(group);
         }
     }
@@ -97,18 +101,14 @@ pub(super) fn find_by_keys(
     // The filter must own what it asks, and lives no longer than this call.
     let wanted = Arc::new(keys.clone());
     let predicate = ArrowPredicateFn::new(decisive, move |batch| Ok(wanted.mask(&batch, time)));
-    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(opened, file.metadata.clone())
-        .with_row_groups(groups)
-        .with_batch_size(BATCH_ROWS)
-        .with_row_filter(RowFilter::new(vec![Box::new(predicate)]))
-        .build()?;
-    let found = reader.collect::<Result<Vec<_>, _>>()?;
+    let reader =
+        rows_of_groups(file, groups).with_row_filter(RowFilter::new(vec![Box::new(predicate)]));
+    let found = reader.build()?.collect::<Result<Vec<_>, _>>()?;
     Ok(found.into_iter().filter(|batch| batch.num_rows() > 0).collect())
 }
 
 fn may_have(
     file: &SpanFile,
-    opened: &File,
     group: usize,
     keys: &KeySet,
     blooms: &Blooms,
@@ -117,7 +117,7 @@ fn may_have(
         let schema = file.metadata.parquet_schema();
         let leaf = schema.columns().iter().position(|leaf| leaf.path().string() == name);
         let Some(leaf) = leaf else { return Ok(true) };
-        let filter = blooms.get(file, opened, group, leaf)?;
+        let filter = blooms.get(file, group, leaf)?;
         Ok(filter.is_none_or(|filter| check(&filter)))
     };
     Ok((!keys.assembled.is_empty()
@@ -146,11 +146,50 @@ where
     ids.iter().any(|id| filter.check(id.as_slice()))
 }
 
-/// All rows of a file.
+/// Reads the rows of these row groups that are not deleted.
+fn rows_of_groups(file: &SpanFile, groups: Vec<usize>) -> ParquetRecordBatchReaderBuilder<Handle> {
+    let metadata = file.metadata.clone();
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file.file.clone(), metadata)
+        .with_batch_size(BATCH_ROWS);
+    let Some(gone) = file.gone() else { return reader.with_row_groups(groups) };
+    let rows = file.group_rows();
+    let kept = groups
+        .iter()
+        .flat_map(|group| Vec::from(gone.kept(rows[*group], rows[group + 1] - rows[*group])));
+    let kept = RowSelection::from(kept.collect::<Vec<_>>());
+    reader.with_row_groups(groups).with_row_selection(kept)
+}
+
+/// Those of one row group.
+pub(super) fn read_group(file: &SpanFile, group: usize) -> Result<Vec<RecordBatch>, ParquetError> {
+    Ok(rows_of_groups(file, vec![group]).build()?.collect::<Result<Vec<_>, _>>()?)
+}
+
+/// All rows of a file that are not deleted.
 pub(super) fn read_all(file: &SpanFile) -> Result<Vec<RecordBatch>, ParquetError> {
-    let opened = File::open(&file.path)?;
-    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(opened, file.metadata.clone())
+    let groups = (0..file.group_starts.len()).collect();
+    Ok(rows_of_groups(file, groups).build()?.collect::<Result<Vec<_>, _>>()?)
+}
+
+/// Which rows of the file some deletions select, whether or not they are
+/// deleted already.
+pub(super) fn selected(
+    file: &SpanFile,
+    selections: &[Selection],
+) -> Result<BooleanBuffer, ParquetError> {
+    let mut rows = BooleanBufferBuilder::new(0);
+    rows.append_n(usize::try_from(file.rows).unwrap_or(0), false);
+    let decisive = ProjectionMask::columns(file.metadata.parquet_schema(), DECISIVE);
+    let metadata = file.metadata.clone();
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file.file.clone(), metadata)
         .with_batch_size(BATCH_ROWS)
+        .with_projection(decisive)
         .build()?;
-    Ok(reader.collect::<Result<Vec<_>, _>>()?)
+    let mut first = 0;
+    for batch in reader {
+        let batch = batch?;
+        each_selected(&batch, selections, |row| rows.set_bit(first + row, true));
+        first += batch.num_rows();
+    }
+    Ok(rows.finish())
 }

@@ -1,126 +1,35 @@
-//! Rows that are not yet in files: batches in memory, with the assembled
-//! columns beside them and an index by key.
+//! Rows that are not yet in files: the batches of each generation of the log.
+//!
+//! There is no index over all of them: each batch has a filter of its keys, a
+//! few thousand of which are asked in a fraction of a millisecond, while an
+//! entry a key would cost every row more than all its other handling.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ahash::{AHashMap, RandomState};
-use arrow::array::{
-    Array, ArrayAccessor, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeBinaryBuilder,
-    Float32Builder, RecordBatch, StringArray, StringDictionaryBuilder, UInt32Array,
-};
-use arrow::compute::{filter_record_batch, take_record_batch};
-use arrow::datatypes::{Float32Type, Int32Type};
+use ahash::AHashMap;
+use arrow::array::RecordBatch;
+use arrow::compute::filter_record_batch;
 use arrow::error::ArrowError;
 use spanwise_model::Assembled;
-use spanwise_model::schema::column;
 
-use super::keys::{KeySet, each_key, hash_key, overlaps, starts};
+use super::chunk::{Chunk, View, batch_bytes};
+use super::deletions::{Deletion, each_selected, named_rows, ranges};
+use super::keys::{KeySet, hash_key, overlaps};
 use super::origins::{TakenRanges, ranges_of};
 use super::record::Record;
-use crate::contract::{Key, Origin, TimeRange, Unsettled};
-
-/// Batches of fewer rows are copied to memory of their own.
-const LARGE_BATCH_ROWS: usize = 1024;
-
-/// Keys that a row may have: one of each kind.
-const KEYS_PER_ROW: u64 = 6;
-/// Memory of one key in the index, with the room that its tables keep to grow.
-const INDEX_ENTRY_BYTES: u64 = 64;
-
-/// A batch as a reader sees it.
-#[derive(Debug)]
-pub(super) struct View {
-    pub(super) rows: RecordBatch,
-    /// Least and greatest start; the wrong way round where there are no rows.
-    pub(super) starts: (i64, i64),
-}
-
-/// A batch in memory.
-struct Chunk {
-    number: u64,
-    origin: Option<Origin>,
-    /// As it came.
-    raw: RecordBatch,
-    starts: (i64, i64),
-    assembled: Vec<Option<Assembled>>,
-    assembled_rows: usize,
-    /// With the assembled columns; made anew after they change.
-    view: Option<Arc<View>>,
-}
-
-impl Chunk {
-    fn new(record: Record) -> Self {
-        let rows = record.rows.num_rows();
-        let starts = starts(&record.rows).map_or(&[] as &[i64], |starts| starts.values());
-        let least = starts.iter().copied().min().unwrap_or(i64::MAX);
-        let most = starts.iter().copied().max().unwrap_or(i64::MIN);
-        Self {
-            number: record.batch,
-            origin: record.origin,
-            starts: (least, most),
-            assembled: vec![None; rows],
-            assembled_rows: 0,
-            view: None,
-            raw: record.rows,
-        }
-    }
-
-    fn is_settled(&self) -> bool {
-        self.assembled_rows == self.assembled.len()
-    }
-
-    fn view(&mut self) -> Result<Arc<View>, ArrowError> {
-        if let Some(view) = &self.view {
-            return Ok(Arc::clone(view));
-        }
-        let rows = with_assembled(&self.raw, &self.assembled)?;
-        let view = Arc::new(View { rows, starts: self.starts });
-        self.view = Some(Arc::clone(&view));
-        Ok(view)
-    }
-}
-
-/// Rows by the hash of a key: a list through `entries` for each hash.
-#[derive(Default)]
-struct Index {
-    heads: AHashMap<u64, u32>,
-    entries: Vec<Entry>,
-}
-
-struct Entry {
-    chunk: u32,
-    row: u32,
-    next: u32,
-}
-
-const END: u32 = u32::MAX;
-
-impl Index {
-    fn add(&mut self, hash: u64, chunk: u32, row: u32) {
-        // Four thousand million keys would need far more memory than is given.
-        let Ok(at) = u32::try_from(self.entries.len()) else { return };
-        let next = self.heads.insert(hash, at).unwrap_or(END);
-        self.entries.push(Entry { chunk, row, next });
-    }
-
-    fn get(&self, hash: u64) -> impl Iterator<Item = (u32, u32)> {
-        let mut at = self.heads.get(&hash).copied().unwrap_or(END);
-        std::iter::from_fn(move || {
-            let entry = self.entries.get(at as usize)?;
-            at = entry.next;
-            Some((entry.chunk, entry.row))
-        })
-    }
-}
+use crate::contract::{Key, Selection, TimeRange, Unsettled};
 
 /// The rows of one segment of the log.
 pub(super) struct Generation {
     chunks: Vec<Chunk>,
-    index: Index,
+    /// Batches some of whose rows have not been assembled.
+    unsettled: usize,
     rows: u64,
-    chunk_bytes: u64,
+    bytes: u64,
+    /// Deletions that concern it.
+    deletions: Vec<Arc<Deletion>>,
     /// Bytes in the log.
     pub(super) log_bytes: u64,
     pub(super) opened: Instant,
@@ -131,9 +40,10 @@ impl Generation {
     fn new() -> Self {
         Self {
             chunks: Vec::new(),
-            index: Index::default(),
+            unsettled: 0,
             rows: 0,
-            chunk_bytes: 0,
+            bytes: 0,
+            deletions: Vec::new(),
             log_bytes: 0,
             opened: Instant::now(),
             closed: None,
@@ -141,15 +51,27 @@ impl Generation {
     }
 
     /// Whether every row has been assembled.
-    pub(super) fn is_settled(&self) -> bool {
-        self.chunks.iter().all(Chunk::is_settled)
+    pub(super) const fn is_settled(&self) -> bool {
+        self.unsettled == 0
     }
 
     /// Memory that it takes.
-    pub(super) fn bytes(&self) -> u64 {
-        let expected = self.rows.saturating_mul(KEYS_PER_ROW);
-        let further = (self.index.entries.len() as u64).saturating_sub(expected);
-        self.chunk_bytes + further * INDEX_ENTRY_BYTES
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn annotate(&mut self, position: usize, result: &Assembled) {
+        let Some(chunk) = self.chunks.get_mut(position) else { return };
+        let was_settled = chunk.is_settled();
+        chunk.annotate(result);
+        self.unsettled -= usize::from(!was_settled && chunk.is_settled());
+        // A row of a trace that was deleted before it was known to be of it.
+        let of_deleted = |deletion: &Arc<Deletion>| {
+            deletion.selection() == Some(Selection::Trace(result.trace_id))
+        };
+        if self.deletions.iter().any(of_deleted) {
+            chunk.remove(result.row.row as usize);
+        }
     }
 }
 
@@ -157,26 +79,24 @@ impl Generation {
 pub(super) struct Recent {
     generations: BTreeMap<u64, Generation>,
     /// Which generation and position a batch has.
-    places: HashMap<u64, (u64, usize)>,
-    hasher: RandomState,
+    places: AHashMap<u64, (u64, usize)>,
 }
 
 impl Recent {
     pub(super) fn new() -> Self {
-        Self { generations: BTreeMap::new(), places: HashMap::new(), hasher: RandomState::new() }
+        Self { generations: BTreeMap::new(), places: AHashMap::new() }
     }
 
     /// Adds a durable record.
     pub(super) fn add(&mut self, record: Record, log_bytes: u64, generation: u64) {
         let target = self.generations.entry(generation).or_insert_with(Generation::new);
-        let position = target.chunks.len();
-        self.places.insert(record.batch, (generation, position));
-        let index = &mut target.index;
-        each_key(&self.hasher, &record.rows, |hash, row| index.add(hash, position as u32, row));
+        self.places.insert(record.batch, (generation, target.chunks.len()));
         target.rows += record.rows.num_rows() as u64;
-        target.chunk_bytes += batch_bytes(&record.rows);
+        target.bytes += batch_bytes(&record.rows);
         target.log_bytes += log_bytes;
-        target.chunks.push(Chunk::new(record));
+        let chunk = Chunk::new(record);
+        target.unsettled += usize::from(!chunk.is_settled());
+        target.chunks.push(chunk);
     }
 
     pub(super) fn annotate(&mut self, rows: &[Assembled]) {
@@ -184,17 +104,47 @@ impl Recent {
             let Some(&(generation, position)) = self.places.get(&result.row.batch) else {
                 continue;
             };
-            let Some(generation) = self.generations.get_mut(&generation) else { continue };
-            let chunk = &mut generation.chunks[position];
-            let Some(slot) = chunk.assembled.get_mut(result.row.row as usize) else { continue };
-            chunk.assembled_rows += usize::from(slot.is_none());
-            if slot.is_none_or(|before| before.trace_id != result.trace_id) {
-                let hash = hash_key(&self.hasher, &Key::AssembledTrace(result.trace_id));
-                generation.index.add(hash, position as u32, result.row.row);
+            if let Some(generation) = self.generations.get_mut(&generation) {
+                generation.annotate(position, result);
             }
-            *slot = Some(*result);
-            chunk.view = None;
         }
+    }
+
+    /// Rows of a trace, in generations up to this one, in the form that a
+    /// deletion keeps.
+    pub(super) fn rows_of_trace(
+        &self,
+        trace: &Selection,
+        through_generation: u64,
+    ) -> Result<Vec<(u64, u32, u32)>, ArrowError> {
+        let mut rows = Vec::new();
+        let concerned = self.generations.range(..=through_generation).map(|(_, g)| g);
+        for chunk in concerned.flat_map(|generation| &generation.chunks) {
+            each_selected(&chunk.whole()?, std::slice::from_ref(trace), |row| {
+                rows.push((chunk.number, row as u32));
+            });
+        }
+        Ok(ranges(&rows))
+    }
+
+    /// Takes the rows that a deletion names or selects out of all answers; how
+    /// many were there. Rows that turn out to be of its trace later go then.
+    pub(super) fn delete(&mut self, deletion: &Arc<Deletion>) -> Result<u64, ArrowError> {
+        let named = named_rows(deletion);
+        let selection: Vec<Selection> = deletion.selection().into_iter().collect();
+        let mut deleted = 0;
+        for (_, generation) in self.generations.range_mut(..=deletion.through_generation) {
+            for chunk in &mut generation.chunks {
+                let mut rows: Vec<usize> = Vec::new();
+                each_selected(&chunk.whole()?, &selection, |row| rows.push(row));
+                for &(first, count) in named.get(&chunk.number).into_iter().flatten() {
+                    rows.extend((first..first.saturating_add(count)).map(|row| row as usize));
+                }
+                deleted += rows.into_iter().filter(|row| chunk.remove(*row)).count() as u64;
+            }
+            generation.deletions.push(Arc::clone(deletion));
+        }
+        Ok(deleted)
     }
 
     /// Marks every generation before `open` as closed.
@@ -261,23 +211,14 @@ impl Recent {
         set: &KeySet,
         time: TimeRange,
     ) -> Result<Vec<RecordBatch>, ArrowError> {
-        let hashes: Vec<u64> = keys.iter().map(|key| hash_key(&self.hasher, key)).collect();
+        let hashes: Vec<u64> = keys.iter().map(hash_key).collect();
         let mut found = Vec::new();
-        for generation in self.generations.values_mut() {
-            let mut rows: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-            for (chunk, row) in hashes.iter().flat_map(|&hash| generation.index.get(hash)) {
-                rows.entry(chunk).or_default().push(row);
-            }
-            for (position, mut rows) in rows {
-                rows.sort_unstable();
-                rows.dedup();
-                let view = generation.chunks[position as usize].view()?;
-                let taken = take_record_batch(&view.rows, &UInt32Array::from(rows))?;
-                // Hashes collide, and a former trace id is still in the index.
-                let taken = filter_record_batch(&taken, &set.mask(&taken, time))?;
-                if taken.num_rows() > 0 {
-                    found.push(taken);
-                }
+        let chunks = self.generations.values_mut().flat_map(|generation| &mut generation.chunks);
+        for chunk in chunks.filter(|chunk| overlaps(chunk.starts, time)) {
+            if chunk.may_have(&hashes) {
+                let view = chunk.view()?;
+                let rows = filter_record_batch(&view.rows, &set.mask(&view.rows, time))?;
+                found.extend((rows.num_rows() > 0).then_some(rows));
             }
         }
         Ok(found)
@@ -299,94 +240,4 @@ impl Recent {
         let chunks = self.generations.values().flat_map(|generation| &generation.chunks);
         chunks.map(|chunk| chunk.starts.0).min().filter(|start| *start < i64::MAX)
     }
-}
-
-fn with_assembled(
-    raw: &RecordBatch,
-    assembled: &[Option<Assembled>],
-) -> Result<RecordBatch, ArrowError> {
-    if assembled.iter().all(Option::is_none) {
-        return Ok(raw.clone());
-    }
-    let mut trace = FixedSizeBinaryBuilder::with_capacity(assembled.len(), 16);
-    let mut parent = FixedSizeBinaryBuilder::with_capacity(assembled.len(), 8);
-    let mut evidence = StringDictionaryBuilder::<Int32Type>::new();
-    let mut confidence = Float32Builder::with_capacity(assembled.len());
-    let raw_trace = raw.column_by_name(column::ASSEMBLED_TRACE_ID);
-    let raw_trace = raw_trace.and_then(|array| array.as_fixed_size_binary_opt());
-    let raw_parent = raw.column_by_name(column::ASSEMBLED_PARENT);
-    let raw_parent = raw_parent.and_then(|array| array.as_fixed_size_binary_opt());
-    let raw_evidence = raw.column_by_name(column::EVIDENCE);
-    let raw_evidence = raw_evidence
-        .and_then(|array| array.as_dictionary_opt::<Int32Type>())
-        .and_then(|array| array.downcast_dict::<StringArray>());
-    let raw_confidence = raw.column_by_name(column::CONFIDENCE);
-    let raw_confidence = raw_confidence.and_then(|array| array.as_primitive_opt::<Float32Type>());
-    for (row, result) in assembled.iter().enumerate() {
-        if let Some(result) = result {
-            trace.append_value(result.trace_id.0)?;
-            match result.parent {
-                Some(id) => parent.append_value(id.0)?,
-                None => parent.append_null(),
-            }
-            evidence.append_option(result.evidence.map(|evidence| evidence.as_str()));
-            confidence.append_option(result.confidence);
-        } else {
-            // What the sender said holds until assembly has spoken.
-            append_id(&mut trace, raw_trace, row)?;
-            append_id(&mut parent, raw_parent, row)?;
-            let words = raw_evidence.filter(|array| array.is_valid(row));
-            evidence.append_option(words.map(|array| array.value(row)));
-            let numbers = raw_confidence.filter(|array| array.is_valid(row));
-            confidence.append_option(numbers.map(|array| array.value(row)));
-        }
-    }
-    let mut columns = raw.columns().to_vec();
-    let mut replace = |name: &str, array: ArrayRef| -> Result<(), ArrowError> {
-        columns[raw.schema_ref().index_of(name)?] = array;
-        Ok(())
-    };
-    replace(column::ASSEMBLED_TRACE_ID, Arc::new(trace.finish()))?;
-    replace(column::ASSEMBLED_PARENT, Arc::new(parent.finish()))?;
-    replace(column::EVIDENCE, Arc::new(evidence.finish()))?;
-    replace(column::CONFIDENCE, Arc::new(confidence.finish()))?;
-    RecordBatch::try_new(raw.schema(), columns)
-}
-
-fn append_id(
-    builder: &mut FixedSizeBinaryBuilder,
-    raw: Option<&FixedSizeBinaryArray>,
-    row: usize,
-) -> Result<(), ArrowError> {
-    match raw.filter(|array| array.is_valid(row)) {
-        Some(array) => builder.append_value(array.value(row)),
-        None => {
-            builder.append_null();
-            Ok(())
-        }
-    }
-}
-
-/// Memory that a batch takes, with the assembled columns to come and its part
-/// of the index. Columns that were read from one buffer share it, so only their
-/// own part of it counts.
-pub(super) fn batch_bytes(batch: &RecordBatch) -> u64 {
-    let columns = batch.columns().iter();
-    let bytes: usize =
-        columns.map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum();
-    let assembled = batch.num_rows() * (size_of::<Option<Assembled>>() + 32);
-    // A batch of one row still has all its columns' arrays.
-    let arrays = batch.num_columns() * 256;
-    (bytes + assembled + arrays) as u64 + batch.num_rows() as u64 * KEYS_PER_ROW * INDEX_ENTRY_BYTES
-}
-
-/// A small batch on memory of its own size. What it came on is shared with much
-/// else, or was made for many more rows, and would be kept for a few of them.
-pub(super) fn compact(batch: RecordBatch) -> RecordBatch {
-    let rows = batch.num_rows();
-    if rows >= LARGE_BATCH_ROWS {
-        return batch;
-    }
-    let all = UInt32Array::from_iter_values(0..rows as u32);
-    take_record_batch(&batch, &all).unwrap_or(batch)
 }

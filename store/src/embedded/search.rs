@@ -6,7 +6,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::fs::File;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -148,18 +147,23 @@ impl<'a> Search<'a> {
         let open = |columns: &[&'static str]| -> Result<_, ArrowError> {
             let mask =
                 ProjectionMask::columns(file.metadata.parquet_schema(), columns.iter().copied());
-            let opened = File::open(&file.path)?;
             let metadata = file.metadata.clone();
-            Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(opened, metadata)
+            Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file.file.clone(), metadata)
                 .with_row_groups(vec![group])
                 .with_batch_size(BATCH_ROWS)
                 .with_projection(mask))
         };
+        let gone = file.gone();
+        let group_first = file.group_rows()[group];
         let mut admitted: Vec<usize> = Vec::new();
         let mut first = 0;
         for batch in open(&self.decisive)?.build()? {
             let batch = batch?;
-            let mask = mask(&batch, &self.query.predicate, self.query.time)?;
+            let mut mask = mask(&batch, &self.query.predicate, self.query.time)?;
+            if let Some(gone) = &gone {
+                let gone = gone.rows.slice(group_first + first, batch.num_rows());
+                mask = and(&mask, &BooleanArray::from(!&gone))?;
+            }
             if let Some(starts) = starts(&batch) {
                 let rows = self.admit(&mask, starts);
                 admitted.extend(rows.into_iter().map(|row| first + row as usize));

@@ -14,14 +14,13 @@ use std::time::UNIX_EPOCH;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::{Deserialize, Serialize};
 use spanwise_model::schema::span_schema;
 
 use super::files::SpanFile;
 use super::maintenance::blocking;
 use super::origins::{self, TakenRanges};
-use super::{EmbeddedStore, fault};
+use super::{EmbeddedStore, fault, reader};
 use crate::contract::StoreError;
 
 /// What outlives the files that were let go.
@@ -174,16 +173,9 @@ impl EmbeddedStore {
     ) -> Result<RecordBatch, StoreError> {
         let file = Arc::clone(&file.0);
         blocking("reading a file", move || {
-            let read = || -> Result<RecordBatch, parquet::errors::ParquetError> {
-                let opened = File::open(&file.path)?;
-                let metadata = file.metadata.clone();
-                let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(opened, metadata)
-                    .with_row_groups(vec![part])
-                    .build()?;
-                let batches = reader.collect::<Result<Vec<_>, _>>()?;
-                Ok(concat_batches(&span_schema(), &batches)?)
-            };
-            read().map_err(fault::engine(format!("cannot read {}", file.path.display())))
+            let read = reader::read_group(&file, part)
+                .and_then(|rows| Ok(concat_batches(&span_schema(), &rows)?));
+            read.map_err(fault::engine(format!("cannot read {}", file.path.display())))
         })
         .await
     }

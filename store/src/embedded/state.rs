@@ -6,10 +6,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::files::SpanFile;
+use super::chunk::View;
+use super::deletions::Deletions;
+use super::files::{SpanFile, broken_warning, set_aside};
 use super::origins::Origins;
-use super::recent::{Recent, View};
-use super::{fault, keys};
+use super::recent::Recent;
+use super::{delete, fault, keys};
 use crate::contract::{Origin, StoreError, StoreStatus, TimeRange};
 
 /// Warnings kept for the operator; older ones are in the process's own log.
@@ -20,6 +22,9 @@ pub(super) struct State {
     /// Oldest generation first.
     pub(super) files: Vec<Arc<SpanFile>>,
     pub(super) origins: Origins,
+    pub(super) deletions: Deletions,
+    /// Whether there are files that only another version can read.
+    pub(super) has_unreadable_files: bool,
     /// Batches on their way through the log.
     pub(super) pending: HashSet<Origin>,
     /// Memory of all batches on that way.
@@ -43,11 +48,13 @@ pub(super) struct Snapshot {
 }
 
 impl State {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(deletions: Deletions) -> Self {
         Self {
             recent: Recent::new(),
             files: Vec::new(),
             origins: Origins::default(),
+            deletions,
+            has_unreadable_files: false,
             pending: HashSet::new(),
             pending_bytes: 0,
             refusal: None,
@@ -91,6 +98,19 @@ impl State {
         let recent =
             self.recent.snapshot(time).map_err(fault::engine("cannot read rows in memory"))?;
         Ok(Snapshot { recent, files: self.files_in(time) })
+    }
+
+    /// Adds a file that was there at the start, without what was deleted since
+    /// it was written.
+    pub(super) fn take_file(&mut self, file: Arc<SpanFile>) {
+        match delete::apply(&file, &self.deletions.after(file.deletions)) {
+            Ok(_) => self.files.push(file),
+            Err(error) => {
+                set_aside(&file.path);
+                self.count("files_broken_set_aside", 1);
+                self.warn(broken_warning(&file.path, &error.to_string()));
+            }
+        }
     }
 
     /// Takes a file out of the list; whether it was there.

@@ -12,6 +12,7 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::{
     FileGroup, FileScanConfigBuilder, ParquetFileReaderFactory, ParquetSource,
+    parquet::ParquetRowSelection,
 };
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -56,7 +57,15 @@ impl SpanTable {
             .with_enable_page_index(true);
         // The path of a file is its place in the list.
         let files = self.files.iter().enumerate();
-        let files = files.map(|(n, file)| PartitionedFile::new(n.to_string(), file.bytes));
+        let files = files.map(|(n, file)| {
+            let whole = PartitionedFile::new(n.to_string(), file.bytes);
+            match file.gone() {
+                None => whole,
+                Some(gone) => {
+                    whole.with_extension(ParquetRowSelection::new(gone.kept(0, gone.rows.len())))
+                }
+            }
+        });
         let config =
             FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
                 .with_file_groups(vec![FileGroup::new(files.collect())])
@@ -122,13 +131,11 @@ impl ParquetFileReaderFactory for Readers {
         let file = found.ok_or_else(|| {
             DataFusionError::Internal("a scan asks for a file that is not its own".to_owned())
         })?;
-        let opened = std::fs::File::open(&file.path)?;
-        Ok(Box::new(Reader { opened, file }))
+        Ok(Box::new(Reader { file }))
     }
 }
 
 struct Reader {
-    opened: std::fs::File,
     /// Held so that the file is not removed meanwhile.
     file: Arc<SpanFile>,
 }
@@ -140,7 +147,7 @@ impl AsyncFileReader for Reader {
     ) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
         // Statements run on a thread of their own, which may wait for a disk.
         let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
-        let bytes = self.opened.get_bytes(range.start, length);
+        let bytes = self.file.file.get_bytes(range.start, length);
         futures::future::ready(bytes).boxed()
     }
 

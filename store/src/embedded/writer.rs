@@ -18,7 +18,7 @@ use parquet::schema::types::ColumnPath;
 use spanwise_model::schema::{column, span_schema};
 
 use super::fault;
-use super::files::{ORIGINS, SpanFile, file_name};
+use super::files::{DELETIONS, ORIGINS, SpanFile, file_name};
 use super::keys::starts;
 use super::origins::TakenRanges;
 use crate::contract::StoreError;
@@ -26,6 +26,15 @@ use crate::contract::StoreError;
 const ROW_GROUP_ROWS: usize = 64 * 1024;
 /// Level 3 packs a tenth better than level 1 at twice its time.
 const ZSTD_LEVEL: i32 = 3;
+
+/// What a file says of itself besides its rows.
+#[derive(Debug)]
+pub(super) struct Notes {
+    /// Batches that it holds.
+    pub(super) origins: TakenRanges,
+    /// The last deletion that it is written without.
+    pub(super) deletions: u64,
+}
 
 /// Writes the file of these generations; it is there whole or not at all.
 /// `None` where there are no rows.
@@ -36,7 +45,7 @@ pub(super) fn write(
     directory: &Path,
     generations: (u64, u64),
     batches: &[RecordBatch],
-    origins: &TakenRanges,
+    notes: &Notes,
 ) -> Result<Option<SpanFile>, StoreError> {
     let path = directory.join(file_name(generations));
     let context = || format!("cannot write {}", path.display());
@@ -47,7 +56,7 @@ pub(super) fn write(
         return Ok(None);
     }
     let temporary = path.with_extension("parquet.tmp");
-    let written = write_rows(&temporary, &rows, origins)
+    let written = write_rows(&temporary, &rows, notes)
         .and_then(|()| Ok(fs::rename(&temporary, &path)?))
         .and_then(|()| Ok(File::open(directory)?.sync_all()?));
     if let Err(error) = written {
@@ -62,10 +71,12 @@ pub(super) fn write(
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-fn write_rows(path: &Path, rows: &RecordBatch, origins: &TakenRanges) -> Result<(), Failure> {
-    let origins = KeyValue::new(ORIGINS.to_owned(), serde_json::to_string(origins)?);
+fn write_rows(path: &Path, rows: &RecordBatch, notes: &Notes) -> Result<(), Failure> {
+    let origins = KeyValue::new(ORIGINS.to_owned(), serde_json::to_string(&notes.origins)?);
+    let deletions = KeyValue::new(DELETIONS.to_owned(), notes.deletions.to_string());
     let file = File::create(path)?;
-    let mut writer = ArrowWriter::try_new(file, span_schema(), Some(properties(vec![origins])))?;
+    let mut writer =
+        ArrowWriter::try_new(file, span_schema(), Some(properties(vec![origins, deletions])))?;
     writer.write(rows)?;
     Ok(writer.into_inner()?.sync_all()?)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use spanwise_store::embedded::EmbeddedConfig;
-use spanwise_store::{Key, Store, TimeRange};
+use spanwise_store::{Key, Selection, Store, TimeRange};
 
 use super::support::{
     abandon, append, assemble, counter, everything, files, in_files, in_memory, numbers, open,
@@ -110,6 +110,34 @@ async fn a_segment_whose_rows_are_in_a_file_is_done_with() {
     let store = open(in_memory(directory.path())).await;
     assert_eq!(numbers(&everything(&*store).await), [0, 1, 2, 3]);
     assert!(!segment.exists());
+}
+
+#[tokio::test]
+async fn deleted_rows_leave_the_disk_and_then_their_deletion_is_forgotten() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(in_files(directory.path())).await;
+    for n in 0..3 {
+        append(&*store, n * 100..n * 100 + 100).await;
+        until_in_files(&*store).await;
+    }
+    let before = store.status();
+    store.delete(&Selection::Service("cart".into())).await.expect("deleted");
+    let name = "files_rewritten_without_deleted";
+    until("files without the rows", || counter(&*store, name) == 3).await;
+    let after = store.status();
+    assert_eq!((after.files, after.file_rows), (3, 200));
+    assert!(after.file_bytes < before.file_bytes);
+    until("the end of the deletion", || !directory.path().join("deletions").exists()).await;
+    // A file that loses all its rows goes.
+    for service in ["payment", "stock"] {
+        store.delete(&Selection::Service(service.into())).await.expect("deleted");
+    }
+    until("no file", || store.status().files == 0).await;
+    until("no file", || files(&directory.path().join("spans"), "").is_empty()).await;
+    append(&*store, 300..310).await;
+    abandon(store).await;
+    let store = open(in_files(directory.path())).await;
+    assert_eq!(numbers(&everything(&*store).await), (300..310).collect::<Vec<_>>());
 }
 
 #[tokio::test]

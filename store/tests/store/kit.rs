@@ -9,7 +9,8 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use spanwise_model::schema::{column, span_schema};
 use spanwise_model::{Evidence, Status};
 use spanwise_store::{
-    Appended, AttributeMatch, Key, Predicate, Query, SqlLimits, Store, StoreError, TimeRange,
+    Appended, AttributeMatch, Deleted, Key, Predicate, Query, Selection, SqlLimits, Store,
+    StoreError, TimeRange,
 };
 
 use super::clickhouse;
@@ -117,6 +118,8 @@ contract!(
     assembly_is_seen_at_once_and_stays,
     a_restart_keeps_everything,
     old_rows_are_dropped,
+    what_is_deleted_is_gone_and_stays_gone,
+    what_comes_after_a_deletion_stays,
     a_foreign_schema_is_refused,
 );
 // Statements do not see what waits for ClickHouse.
@@ -378,6 +381,78 @@ async fn old_rows_are_dropped(place: Place) {
     abandon(store).await;
     let store = home.open().await;
     assert_eq!(numbers(&everything(&*store).await), left, "after a restart");
+}
+
+/// Every way to ask.
+async fn check_only(place: Place, store: &dyn Store, wanted: &[u64]) {
+    assert_eq!(numbers(&everything(store).await), wanted);
+    let every_key: Vec<Key> = (0..100).map(|n| Key::Span(span_id(n))).collect();
+    assert_eq!(by_keys(store, &every_key).await, wanted);
+    if place == Place::Spool {
+        // Statements do not see what waits for ClickHouse.
+        return;
+    }
+    let limits = SqlLimits {
+        timeout: std::time::Duration::from_secs(30),
+        rows: 1000,
+        memory_bytes: 64 << 20,
+    };
+    let statement = "SELECT service, count(*) AS n FROM spans GROUP BY service";
+    let answer = store.sql(statement, limits).await.expect("answered");
+    let left: i64 = answer
+        .iter()
+        .map(|batch| cast(batch.column(1), &DataType::Int64).expect("a number"))
+        .flat_map(|counts| counts.as_primitive::<Int64Type>().values().to_vec())
+        .sum();
+    assert_eq!(left as usize, wanted.len());
+}
+
+async fn what_is_deleted_is_gone_and_stays_gone(place: Place) {
+    let home = Home::new(place);
+    let store = home.open().await;
+    append(&*store, 0..40).await;
+    settle(place, &*store).await;
+    append(&*store, 40..80).await;
+    settle(place, &*store).await;
+    let deleted = store.delete(&Selection::Service("cart".into())).await.expect("deleted");
+    let mut left: Vec<u64> = (0..80).filter(|n| n % 3 != 0).collect();
+    assert_eq!(deleted, Deleted { rows: 80 - left.len() as u64 });
+    check_only(place, &*store, &left).await;
+    // A trace by the id in its headers.
+    let before = left.len();
+    left.retain(|n| !(n % 2 == 1 && n / 4 == 11));
+    let trace = Selection::Trace(trace_id(11));
+    let deleted = store.delete(&trace).await.expect("deleted");
+    assert_eq!(deleted.rows, (before - left.len()) as u64);
+    assert_eq!(store.delete(&trace).await.expect("deleted"), Deleted { rows: 0 });
+    let nobody = Selection::Service("nobody".into());
+    assert_eq!(store.delete(&nobody).await.expect("deleted"), Deleted { rows: 0 });
+    check_only(place, &*store, &left).await;
+    abandon(store).await;
+    for _ in 0..2 {
+        let store = home.open().await;
+        settle(place, &*store).await;
+        check_only(place, &*store, &left).await;
+        abandon(store).await;
+    }
+}
+
+async fn what_comes_after_a_deletion_stays(place: Place) {
+    let home = Home::new(place);
+    let store = home.open_in(place.recent()).await;
+    let first = append(&*store, 0..10).await;
+    assemble(&*store, first, &(0..10).collect::<Vec<_>>(), trace_id(1000)).await;
+    // The trace that assembly found, while it is in memory, whole.
+    let deleted = store.delete(&Selection::Trace(trace_id(1000))).await.expect("deleted");
+    assert_eq!(deleted, Deleted { rows: 10 });
+    let second = append(&*store, 10..20).await;
+    assemble(&*store, second, &(10..20).collect::<Vec<_>>(), trace_id(1000)).await;
+    let wanted: Vec<u64> = (10..20).collect();
+    check_only(place.recent(), &*store, &wanted).await;
+    abandon(store).await;
+    let store = home.open().await;
+    settle(place, &*store).await;
+    check_only(place, &*store, &wanted).await;
 }
 
 async fn a_foreign_schema_is_refused(place: Place) {

@@ -1,0 +1,37 @@
+//! `DELETE /api/v1/traces/{id}` and `DELETE /api/v1/services/{name}`: forget one
+//! trace, or everything of one service, on request.
+
+use axum::extract::{Path, State};
+use axum::response::Json;
+use serde_json::{Value, json};
+use spanwise_model::TraceId;
+use spanwise_store::Selection;
+
+use crate::ApiState;
+use crate::problem::Problem;
+
+pub(crate) async fn trace(
+    State(state): State<ApiState>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let id: TraceId = id.parse().map_err(|_| {
+        Problem::invalid(format!(
+            "`{}` is no trace id; write its 32 hexadecimal digits",
+            id.chars().take(64).collect::<String>()
+        ))
+    })?;
+    forget(&state, &Selection::Trace(id)).await
+}
+
+pub(crate) async fn service(
+    State(state): State<ApiState>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    forget(&state, &Selection::Service(name)).await
+}
+
+async fn forget(state: &ApiState, selection: &Selection) -> Result<Json<Value>, Problem> {
+    let deleted = state.store.delete(selection).await?;
+    tracing::info!(?selection, rows = deleted.rows, "deleted on request");
+    Ok(Json(json!({ "deleted_spans": deleted.rows })))
+}
