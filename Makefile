@@ -5,7 +5,7 @@ BINARY := target/release/spanwise
 CARGO := cargo
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build unit e2e browser \
+.PHONY: help demo test dev lint bench setup web build unit e2e browser test-kill \
         bench-capture bench-assemble bench-soak clean
 
 help: ## This list
@@ -59,6 +59,9 @@ e2e: build ## The shop under the tracer against its own ground truth; bad input
 	python3 demo/shop.py install
 	python3 tests/e2e/e2e.py --spanwise $(BINARY)
 	python3 tests/e2e/badinput.py --spanwise $(BINARY)
+
+test-kill: setup ## The store killed with -9 a hundred times under load
+	SPANWISE_TEST_KILLS=100 $(CARGO) test -p spanwise-store --locked --test store kill::whatever -- --nocapture
 
 browser: build ## The UI in headless Chromium against the running shop
 	python3 demo/shop.py install

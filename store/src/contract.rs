@@ -48,7 +48,8 @@ pub trait Store: Send + Sync {
     -> Result<Vec<RecordBatch>, StoreError>;
 
     /// Forgets every row that started before this time, as far as whole files
-    /// hold only such rows.
+    /// hold only such rows. A start in the future counts as the time at which
+    /// the row came.
     async fn drop_before(&self, unix_nano: i64) -> Result<(), StoreError>;
 
     /// Forgets the rows that the selection names and that were appended before

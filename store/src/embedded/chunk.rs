@@ -16,7 +16,7 @@ use spanwise_model::schema::{column, span_schema};
 use spanwise_model::{Assembled, Evidence, SpanId};
 
 use super::filter::Filter;
-use super::keys::{each_key, hash_trace, key_count, starts};
+use super::keys::{each_key, each_trace, hash_trace, key_count, starts};
 use super::record::Record;
 use crate::contract::Origin;
 
@@ -61,6 +61,7 @@ impl Chunk {
         let most = starts.iter().copied().max().unwrap_or(i64::MIN);
         // With room for the traces that assembly will name.
         let mut filter = Filter::new(key_count(&record.rows) + rows, FILTER_BITS);
+        each_trace(&record.rows, true, |_, hash| filter.add(hash));
         each_key(&record.rows, |_, hash| filter.add(hash));
         Self {
             number: record.batch,

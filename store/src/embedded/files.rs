@@ -6,34 +6,37 @@
 //! generations are all in a larger one is too.
 
 use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::buffer::BooleanBuffer;
 use parking_lot::RwLock;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, RowSelection, RowSelector,
-};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::file::metadata::PageIndexPolicy;
 use parquet::file::statistics::Statistics;
 use spanwise_model::schema::{column, span_schema};
 
 use super::fault;
 use super::handle::Handle;
+use super::index::Index;
 use super::origins::TakenRanges;
 use crate::contract::StoreError;
 
 /// Key of the file metadata under which the taken batches are noted.
 pub(super) const ORIGINS: &str = "spanwise.origins";
+/// Key of when the newest rows became a file.
+pub(super) const WRITTEN: &str = "spanwise.written_unix_nano";
+/// Key of where the index is.
+pub(super) const INDEX: &str = "spanwise.index";
 /// Key of the number of the last deletion that the file was written without.
 pub(super) const DELETIONS: &str = "spanwise.deletions";
 
 /// A file, with everything that is needed to decide whether to read it.
 #[derive(Debug)]
 pub(super) struct SpanFile {
-    /// Tells files of this run apart.
-    pub(super) id: u64,
     pub(super) path: PathBuf,
     /// Held open, so that it can be read after another took its name.
     pub(super) file: Handle,
@@ -43,8 +46,9 @@ pub(super) struct SpanFile {
     pub(super) bytes: u64,
     /// Least and greatest start.
     pub(super) starts: (i64, i64),
-    /// The same for each row group.
-    pub(super) group_starts: Vec<(i64, i64)>,
+    /// When its newest rows became a file.
+    pub(super) written_unix_nano: i64,
+    pub(super) index: Index,
     pub(super) origins: TakenRanges,
     /// The last deletion that it was written without.
     pub(super) deletions: u64,
@@ -62,21 +66,6 @@ pub(super) struct Gone {
     pub(super) count: u64,
 }
 
-impl Gone {
-    /// Which of `rows` rows from `first` on are left.
-    pub(super) fn kept(&self, first: usize, rows: usize) -> RowSelection {
-        let mut selectors = Vec::new();
-        let mut at = 0;
-        for (from, to) in self.rows.slice(first, rows).set_slices() {
-            selectors.extend((from > at).then(|| RowSelector::select(from - at)));
-            selectors.push(RowSelector::skip(to - from));
-            at = to;
-        }
-        selectors.extend((rows > at).then(|| RowSelector::select(rows - at)));
-        RowSelection::from(selectors)
-    }
-}
-
 /// Why a file is not served.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unserved {
@@ -91,7 +80,6 @@ pub(super) enum Unserved {
 impl SpanFile {
     /// Reads what the file says of itself.
     pub(super) fn open(path: &Path) -> Result<Self, Unserved> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let broken = |reason: &dyn std::fmt::Display| Unserved::Broken(reason.to_string());
         let unreadable = |error: std::io::Error| Unserved::Unreadable(error.to_string());
         let generations =
@@ -105,9 +93,6 @@ impl SpanFile {
                 "its columns are not those of this version's spans".to_owned(),
             ));
         }
-        let group_starts: Vec<(i64, i64)> = start_statistics(&metadata);
-        let least = group_starts.iter().map(|group| group.0).min().unwrap_or(i64::MAX);
-        let most = group_starts.iter().map(|group| group.1).max().unwrap_or(i64::MIN);
         let about = metadata.metadata().file_metadata();
         let note = |key: &str| {
             let pairs = about.key_value_metadata()?;
@@ -115,15 +100,24 @@ impl SpanFile {
         };
         let origins = note(ORIGINS).and_then(|text| serde_json::from_str(text).ok());
         let deletions = note(DELETIONS).and_then(|text| text.parse().ok());
+        let written = note(WRITTEN).and_then(|text| text.parse().ok());
+        let handle = Handle::new(file, bytes);
+        let rows = u64::try_from(about.num_rows()).unwrap_or(0);
+        let index = note(INDEX)
+            .and_then(|note| Index::open(&handle, note))
+            .filter(|index| index.blocks.iter().map(|b| b.rows as u64).sum::<u64>() == rows)
+            .unwrap_or_else(|| Index::of_groups(groups(&metadata)));
+        let least = index.blocks.iter().map(|block| block.starts.0).min().unwrap_or(i64::MAX);
+        let most = index.blocks.iter().map(|block| block.starts.1).max().unwrap_or(i64::MIN);
         Ok(Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
             path: path.to_owned(),
-            file: Handle::new(file, bytes),
+            file: handle,
             generations,
-            rows: u64::try_from(about.num_rows()).unwrap_or(0),
+            rows,
             bytes,
             starts: (least, most),
-            group_starts,
+            written_unix_nano: written.unwrap_or(i64::MAX),
+            index,
             origins: origins.unwrap_or_default(),
             deletions: deletions.unwrap_or(0),
             metadata,
@@ -169,10 +163,31 @@ impl SpanFile {
         std::iter::once(0).chain(ends).collect()
     }
 
-    /// Memory that its rows take when they are read, about.
-    pub(super) fn unpacked_bytes(&self) -> u64 {
-        let groups = self.metadata.metadata().row_groups().iter();
-        groups.map(|group| u64::try_from(group.total_byte_size()).unwrap_or(0)).sum()
+    /// The numbers of all its rows.
+    pub(super) fn all_rows(&self) -> Range<usize> {
+        0..usize::try_from(self.rows).unwrap_or(0)
+    }
+
+    /// The start that counts for its age: no row is newer than the file itself,
+    /// whatever its clock said.
+    pub(super) fn newest(&self) -> i64 {
+        self.starts.1.min(self.written_unix_nano)
+    }
+
+    /// Those of some blocks' rows that may have an attribute of this hash.
+    pub(super) fn rows_that_may_have(
+        &self,
+        rows: &[Range<usize>],
+        hash: u64,
+    ) -> io::Result<Vec<Range<usize>>> {
+        let mut left = Vec::new();
+        for range in rows {
+            let at = self.index.blocks.partition_point(|block| block.first_row < range.start);
+            let block = self.index.blocks.get(at).filter(|block| block.first_row == range.start);
+            let may = block.map_or(Ok(true), |block| self.index.may_have(&self.file, block, hash));
+            left.extend(may?.then(|| range.clone()));
+        }
+        Ok(left)
     }
 
     /// Has the file removed once no query reads it any more.
@@ -191,9 +206,9 @@ impl Drop for SpanFile {
     }
 }
 
-fn start_statistics(metadata: &ArrowReaderMetadata) -> Vec<(i64, i64)> {
-    let groups = metadata.metadata().row_groups().iter();
-    let of = |group: &parquet::file::metadata::RowGroupMetaData| {
+/// Rows and starts of the row groups, of which the file may not say everything.
+fn groups(metadata: &ArrowReaderMetadata) -> impl Iterator<Item = (usize, (i64, i64))> {
+    let starts = |group: &parquet::file::metadata::RowGroupMetaData| {
         let columns = group.columns();
         let start = columns.iter().find(|c| c.column_path().string() == column::START_UNIX_NANO)?;
         match start.statistics()? {
@@ -201,7 +216,10 @@ fn start_statistics(metadata: &ArrowReaderMetadata) -> Vec<(i64, i64)> {
             _ => None,
         }
     };
-    groups.map(|group| of(group).unwrap_or((i64::MIN, i64::MAX))).collect()
+    metadata.metadata().row_groups().iter().map(move |group| {
+        let rows = usize::try_from(group.num_rows()).unwrap_or(0);
+        (rows, starts(group).unwrap_or((i64::MIN, i64::MAX)))
+    })
 }
 
 /// The name of the file of these generations.

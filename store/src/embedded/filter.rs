@@ -3,6 +3,8 @@
 
 /// Bits of one block: a probe reads one block only.
 const LANES: usize = 8;
+/// Bytes of one block.
+pub(super) const BLOCK_BYTES: usize = LANES * 4;
 
 /// Odd numbers that spread a hash over the lanes, one each.
 const SALTS: [u32; LANES] = [
@@ -28,7 +30,7 @@ impl Filter {
     /// Room for this many hashes at so many bits each. With 8 bits about 3 of
     /// 100 foreign hashes seem to be there, with 16 about 1 of 1,000.
     pub(super) fn new(hashes: usize, bits_each: usize) -> Self {
-        let blocks = hashes.saturating_mul(bits_each).div_ceil(LANES * 32).max(1);
+        let blocks = hashes.saturating_mul(bits_each).div_ceil(BLOCK_BYTES * 8).max(1);
         Self { blocks: vec![[0; LANES]; blocks] }
     }
 
@@ -43,6 +45,29 @@ impl Filter {
         let block = &self.blocks[block_of(hash, self.blocks.len())];
         block.iter().zip(bits(hash)).all(|(lane, bit)| lane & bit != 0)
     }
+
+    /// Its blocks, as bytes: lanes little-endian.
+    pub(super) fn write(&self, bytes: &mut Vec<u8>) {
+        for lane in self.blocks.iter().flatten() {
+            bytes.extend_from_slice(&lane.to_le_bytes());
+        }
+    }
+
+    pub(super) fn byte_len(&self) -> usize {
+        self.blocks.len() * BLOCK_BYTES
+    }
+}
+
+/// Where in the bytes of a filter the block of a hash begins.
+pub(super) fn block_offset(hash: u64, filter_bytes: usize) -> usize {
+    block_of(hash, filter_bytes / BLOCK_BYTES) * BLOCK_BYTES
+}
+
+/// Whether the block of a hash, as bytes, may hold it.
+pub(super) fn block_may_have(block: &[u8], hash: u64) -> bool {
+    let lanes = block.as_chunks::<4>().0;
+    lanes.len() == LANES
+        && lanes.iter().zip(bits(hash)).all(|(lane, bit)| u32::from_le_bytes(*lane) & bit != 0)
 }
 
 fn block_of(hash: u64, blocks: usize) -> usize {
@@ -69,9 +94,17 @@ mod tests {
         for (bits_each, most) in [(8, 450), (12, 100), (16, 30)] {
             let mut filter = Filter::new(5_000, bits_each);
             (0..5_000).for_each(|n| filter.add(hash(n)));
-            assert!((0..5_000).all(|n| filter.may_have(hash(n))));
+            let mut bytes = Vec::new();
+            filter.write(&mut bytes);
+            assert_eq!(bytes.len(), filter.byte_len());
+            let in_bytes = |hash| {
+                let at = block_offset(hash, bytes.len());
+                block_may_have(&bytes[at..at + BLOCK_BYTES], hash)
+            };
+            assert!((0..5_000).all(|n| filter.may_have(hash(n)) && in_bytes(hash(n))));
             let wrong = (5_000..15_000).filter(|n| filter.may_have(hash(*n))).count();
             assert!(wrong < most, "{wrong} of 10000 at {bits_each} bits");
+            assert!((5_000..15_000).all(|n| filter.may_have(hash(n)) == in_bytes(hash(n))));
         }
     }
 }

@@ -22,6 +22,11 @@ impl Handle {
         Self { file: Arc::new(file), bytes }
     }
 
+    /// Its length.
+    pub(super) const fn byte_len(&self) -> u64 {
+        self.bytes
+    }
+
     /// Fills the buffer from this place of the file.
     pub(super) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(buffer, offset)

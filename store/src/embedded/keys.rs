@@ -19,9 +19,11 @@ enum Kind {
     Fragment,
     Hop,
     RequestId,
+    Attribute,
 }
 
-// The constants are those of wyhash.
+// The hash is part of the file format: it must never change, or files must say
+// by which one they were written. The constants are those of wyhash.
 const SECRET: [u64; 4] =
     [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3];
 
@@ -52,6 +54,11 @@ fn hash(kind: Kind, value: &[u8]) -> u64 {
 /// The hash of either trace id.
 pub(super) fn hash_trace(id: &[u8]) -> u64 {
     hash(Kind::Trace, id)
+}
+
+/// The hash of an attribute with its value.
+pub(super) fn hash_attribute(key: &str, value: &str) -> u64 {
+    hash_bytes(hash(Kind::Attribute, key.as_bytes()), value.as_bytes())
 }
 
 #[cfg(test)]
@@ -114,19 +121,26 @@ fn bytes_at(array: Option<&FixedSizeBinaryArray>, row: usize) -> Option<&[u8]> {
     array.filter(|array| array.is_valid(row)).map(|array| array.value(row))
 }
 
-/// Tells of every key of every row by its hash. A key that the row before has
-/// too may be left out.
-pub(super) fn each_key(batch: &RecordBatch, mut tell: impl FnMut(usize, u64)) {
+/// Tells of both trace ids of every row by their hashes, one after the other. An
+/// id that the same column has in the row before is left out where `once`.
+pub(super) fn each_trace(batch: &RecordBatch, once: bool, mut tell: impl FnMut(usize, u64)) {
     let columns = Columns::of(batch);
-    let mut before: [Option<&[u8]>; 2] = [None; 2];
-    for row in 0..batch.num_rows() {
-        for (ids, before) in [columns.assembled, columns.traces].into_iter().zip(&mut before) {
+    for ids in [columns.assembled, columns.traces] {
+        let mut before = None;
+        for row in 0..batch.num_rows() {
             let id = bytes_at(ids, row);
-            if let Some(id) = id.filter(|_| id != *before) {
+            if let Some(id) = id.filter(|_| !once || id != before) {
                 tell(row, hash_trace(id));
             }
-            *before = id;
+            before = id;
         }
+    }
+}
+
+/// Tells of every other key of every row by its hash.
+pub(super) fn each_key(batch: &RecordBatch, mut tell: impl FnMut(usize, u64)) {
+    let columns = Columns::of(batch);
+    for row in 0..batch.num_rows() {
         if let Some(id) = bytes_at(columns.spans, row) {
             tell(row, hash(Kind::Span, id));
         }
@@ -155,6 +169,18 @@ pub(super) fn key_count(batch: &RecordBatch) -> usize {
         + some(columns.request_ids.map(|array| array as _))
 }
 
+/// The columns of keys, and of starts.
+pub(super) const COLUMNS: [&str; 8] = [
+    column::START_UNIX_NANO,
+    column::ASSEMBLED_TRACE_ID,
+    column::TRACE_ID,
+    column::SPAN_ID,
+    column::FRAGMENT_ID,
+    column::REQUEST_TCP_SEQ,
+    column::RESPONSE_TCP_SEQ,
+    column::X_REQUEST_ID,
+];
+
 /// Several keys, to be looked for together.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeySet {
@@ -180,6 +206,24 @@ impl KeySet {
             };
         }
         set
+    }
+
+    /// The hashes of all trace ids.
+    pub(super) fn trace_hashes(&self) -> Vec<u64> {
+        let mut hashes: Vec<u64> =
+            self.assembled.iter().chain(&self.traces).map(|id| hash_trace(id)).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        hashes
+    }
+
+    /// The hashes of all other keys.
+    pub(super) fn other_hashes(&self) -> Vec<u64> {
+        let spans = self.spans.iter().map(|id| hash(Kind::Span, id));
+        let fragments = self.fragments.iter().map(|id| hash(Kind::Fragment, &id.to_be_bytes()));
+        let hops = self.hops.iter().map(|hop| hash(Kind::Hop, &hop_bytes(hop.0, hop.1)));
+        let ids = self.request_ids.iter().map(|id| hash(Kind::RequestId, id.as_bytes()));
+        spans.chain(fragments).chain(hops).chain(ids).collect()
     }
 
     /// The columns that decide.

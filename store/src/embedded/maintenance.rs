@@ -10,18 +10,12 @@ use arrow::array::RecordBatch;
 use super::files::{SpanFile, broken_warning, set_aside};
 use super::origins::{TakenRanges, unite};
 use super::writer::Notes;
-use super::{EmbeddedStore, fault, reader, wal, writer};
+use super::{EmbeddedStore, fault, levels, reader, wal, writer};
 use crate::contract::StoreError;
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// After a file could not be written or merged, the next attempt waits.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// Files below this size are merged with their neighbours.
-const SMALL_FILE_BYTES: u64 = 4 << 20;
-const MERGE_FILES: usize = 8;
-/// Rows of files that are merged at once, unpacked.
-const MERGE_UNPACKED_BYTES: u64 = 64 << 20;
-
 /// When what failed may be tried again.
 #[derive(Default)]
 pub(super) struct Pauses {
@@ -79,7 +73,8 @@ impl EmbeddedStore {
         // Deleted rows of a spool go with their file, which is not for long.
         if !self.config.spool
             && is_over(&mut pauses.rewrite)
-            && !self.rewrite_without_deleted().await {
+            && !self.rewrite_without_deleted().await
+        {
             pauses.rewrite = pause();
         }
         self.retire();
@@ -116,7 +111,7 @@ impl EmbeddedStore {
         let written = blocking("writing a file", move || {
             let (views, origins) = contents.map_err(fault::engine("cannot read rows in memory"))?;
             let rows: Vec<RecordBatch> = views.iter().map(|view| view.rows.clone()).collect();
-            let notes = Notes { origins, deletions };
+            let notes = Notes { origins, deletions, written_unix_nano: now_unix_nano() };
             writer::write(&directory, (generation, generation), &rows, &notes)
         })
         .await;
@@ -149,10 +144,11 @@ impl EmbeddedStore {
         }
     }
 
-    /// Makes one file of a run of small neighbours; false where that failed.
+    /// Makes one file of some neighbours; false where that failed.
     async fn merge(&self) -> bool {
         let _gate = self.moving.lock().await;
-        let run = small_neighbours(&self.state.lock().files);
+        let window = levels::window(self.config.retain_age);
+        let run = levels::next(&self.state.lock().files, window);
         let count = run.len() as u64;
         self.make_one(run, "files_merged", count).await
     }
@@ -174,14 +170,12 @@ impl EmbeddedStore {
         let directory = self.spans.clone();
         let parts = run.clone();
         let made = blocking("merging files", move || {
-            let mut rows = Vec::new();
             let mut origins = TakenRanges::new();
-            for part in &parts {
-                let context = format!("cannot read {}", part.path.display());
-                rows.extend(reader::read_all(part).map_err(fault::engine(context))?);
-                unite(&mut origins, &part.origins);
-            }
-            writer::write(&directory, generations, &rows, &Notes { origins, deletions })
+            parts.iter().for_each(|part| unite(&mut origins, &part.origins));
+            let written = parts.iter().map(|part| part.written_unix_nano).max();
+            let written_unix_nano = written.unwrap_or_else(now_unix_nano);
+            let notes = Notes { origins, deletions, written_unix_nano };
+            writer::merge(&directory, generations, &parts, &notes)
         })
         .await;
         match made {
@@ -220,12 +214,9 @@ impl EmbeddedStore {
 
     /// Lets go of what is older or more than what is to be kept.
     fn retire(&self) {
-        let horizon = self.config.retain_age.and_then(|age| {
-            let then = SystemTime::now().checked_sub(age)?.duration_since(UNIX_EPOCH).ok()?;
-            i64::try_from(then.as_nanos()).ok()
-        });
-        if let Some(horizon) = horizon {
-            self.drop_files_before(horizon);
+        if let Some(age) = self.config.retain_age {
+            let age = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
+            self.drop_files_before(now_unix_nano().saturating_sub(age));
         }
         let Some(most) = self.config.retain_bytes else { return };
         let mut state = self.state.lock();
@@ -245,7 +236,7 @@ impl EmbeddedStore {
     pub(super) fn drop_files_before(&self, unix_nano: i64) {
         let mut state = self.state.lock();
         let old: Vec<Arc<SpanFile>> =
-            state.files.iter().filter(|file| file.starts.1 < unix_nano).cloned().collect();
+            state.files.iter().filter(|file| file.newest() < unix_nano).cloned().collect();
         for file in old {
             state.forget(&file);
             state.count("files_dropped_by_age", 1);
@@ -269,7 +260,7 @@ impl EmbeddedStore {
             }
             let checked = blocking("checking a file", move || {
                 let context = format!("cannot read {}", part.path.display());
-                reader::read_all(&part).map(drop).map_err(fault::engine(context))
+                reader::check(&part).map_err(fault::engine(context))
             })
             .await;
             let Err(error) = checked else { continue };
@@ -286,6 +277,11 @@ impl EmbeddedStore {
     }
 }
 
+fn now_unix_nano() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.ok().and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
+}
+
 /// Work that reads or writes files. A panic in it is a failure like others: the
 /// readers of damaged files are not beyond one.
 pub(super) async fn blocking<T: Send + 'static>(
@@ -296,32 +292,4 @@ pub(super) async fn blocking<T: Send + 'static>(
         Ok(done) => done,
         Err(error) => Err(fault::engine(format!("{what} failed"))(error)),
     }
-}
-
-/// The first run of files to merge, or none. Where a generation is missing, one
-/// of a broken file say, a run ends: a merged file would claim to hold it.
-fn small_neighbours(files: &[Arc<SpanFile>]) -> Vec<Arc<SpanFile>> {
-    let mut run: Vec<Arc<SpanFile>> = Vec::new();
-    let mut unpacked = 0;
-    for file in files {
-        unpacked += file.unpacked_bytes();
-        if file.bytes >= SMALL_FILE_BYTES {
-            run.clear();
-            unpacked = 0;
-            continue;
-        }
-        let follows = |last: &Arc<SpanFile>| last.generations.1 + 1 == file.generations.0;
-        if unpacked > MERGE_UNPACKED_BYTES || !run.last().is_none_or(follows) {
-            if run.len() > 1 && unpacked > MERGE_UNPACKED_BYTES {
-                return run;
-            }
-            run.clear();
-            unpacked = file.unpacked_bytes();
-        }
-        run.push(Arc::clone(file));
-        if run.len() == MERGE_FILES {
-            return run;
-        }
-    }
-    Vec::new()
 }

@@ -19,12 +19,17 @@ mod chunk;
 mod config;
 mod delete;
 mod deletions;
+mod encoding;
 mod fault;
 mod files;
 mod filter;
+mod gather;
 mod handle;
+mod index;
 mod keys;
+mod levels;
 mod maintenance;
+mod order;
 mod origins;
 mod reader;
 mod recent;
@@ -65,7 +70,6 @@ use deletions::Deletions;
 use files::SpanFile;
 use keys::KeySet;
 use maintenance::blocking;
-use reader::Blooms;
 use record::Record;
 use replay::Next;
 use spool::Note;
@@ -84,7 +88,6 @@ pub struct EmbeddedStore {
     // Before the lock, so that the log has ended when the directory is free.
     wal: Arc<Wal>,
     state: Arc<Mutex<State>>,
-    blooms: Arc<Blooms>,
     sql: sql::Engine,
     note: Mutex<Note>,
     next_batch: AtomicU64,
@@ -175,7 +178,6 @@ impl EmbeddedStore {
             log,
             wal: Arc::new(wal),
             state,
-            blooms: Arc::new(Blooms::default()),
             sql: sql::Engine::new(),
             note: Mutex::new(note),
             next_batch: AtomicU64::new(next.batch),
@@ -343,12 +345,11 @@ impl Store for EmbeddedStore {
         if files.is_empty() {
             return Ok(found);
         }
-        let blooms = Arc::clone(&self.blooms);
         let looked = files.clone();
         let look = move || {
             let (mut rows, mut unreadable) = (Vec::new(), Vec::new());
             for file in looked {
-                match reader::find_by_keys(&file, &set, time, &blooms) {
+                match reader::find_by_keys(&file, &set, time) {
                     Ok(more) => rows.extend(more),
                     Err(_) => unreadable.push(file),
                 }

@@ -1,98 +1,33 @@
-//! Reads rows of files by key: bloom filters say which row groups may have
-//! any, the key columns say which rows, and only those are read whole.
+//! Reads rows of files: the index says which may be wanted, the columns that
+//! decide say which are, and only those are read whole.
 
-use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
-use ahash::AHashSet;
 use arrow::array::{BooleanBufferBuilder, RecordBatch};
 use arrow::buffer::BooleanBuffer;
-use parking_lot::Mutex;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ArrowPredicateFn, ParquetRecordBatchReaderBuilder, RowFilter, RowSelection,
+    ArrowPredicateFn, ParquetRecordBatchReaderBuilder, RowFilter, RowSelection, RowSelector,
 };
-use parquet::bloom_filter::Sbbf;
-use parquet::data_type::AsBytes;
 use parquet::errors::ParquetError;
-use spanwise_model::schema::column;
 
 use super::deletions::{DECISIVE, each_selected};
 use super::files::SpanFile;
 use super::handle::Handle;
 use super::keys::{KeySet, overlaps};
-use crate::contract::{Selection, TimeRange};
+use crate::contract::{Key, Selection, TimeRange};
 
 const BATCH_ROWS: usize = 8192;
-/// Memory for bloom filters that were read before.
-const MAX_BLOOM_BYTES: usize = 32 << 20;
-
-/// A row group's column of a file.
-type BloomKey = (u64, usize, usize);
-
-/// Bloom filters of the row groups that were asked lately.
-#[derive(Default)]
-pub(super) struct Blooms(Mutex<BloomCache>);
-
-#[derive(Default)]
-struct BloomCache {
-    filters: HashMap<BloomKey, Arc<Sbbf>>,
-    order: VecDeque<BloomKey>,
-    bytes: usize,
-}
-
-impl Blooms {
-    /// The filter of a column chunk; `None` where it has none.
-    fn get(
-        &self,
-        file: &SpanFile,
-        group: usize,
-        leaf: usize,
-    ) -> Result<Option<Arc<Sbbf>>, ParquetError> {
-        let key = (file.id, group, leaf);
-        if let Some(filter) = self.0.lock().filters.get(&key) {
-            return Ok(Some(Arc::clone(filter)));
-        }
-        let chunk = file.metadata.metadata().row_group(group).column(leaf);
-        let Some(filter) = Sbbf::read_from_column_chunk(chunk, &file.file)? else {
-            return Ok(None);
-        };
-        let filter = Arc::new(filter);
-        let mut cache = self.0.lock();
-        cache.bytes += bloom_bytes(&filter);
-        if let Some(before) = cache.filters.insert(key, Arc::clone(&filter)) {
-            cache.bytes -= bloom_bytes(&before);
-        } else {
-            cache.order.push_back(key);
-        }
-        while cache.bytes > MAX_BLOOM_BYTES
-            && let Some(oldest) = cache.order.pop_front()
-        {
-            let gone = cache.filters.remove(&oldest);
-            cache.bytes -= gone.map_or(0, |filter| bloom_bytes(&filter));
-        }
-        Ok(Some(filter))
-    }
-}
-
-fn bloom_bytes(filter: &Sbbf) -> usize {
-    filter.num_blocks() * 32
-}
 
 /// Rows of the file that have any of the keys and start in the range.
 pub(super) fn find_by_keys(
     file: &SpanFile,
     keys: &KeySet,
     time: TimeRange,
-    blooms: &Blooms,
 ) -> Result<Vec<RecordBatch>, ParquetError> {
-    let mut groups = Vec::new();
-    for (group, starts) in file.group_starts.iter().enumerate() {
-        if overlaps(*starts, time) && may_have(file, group, keys, blooms)? {
-            groups.push(group);
-        }
-    }
-    if groups.is_empty() {
+    let rows = left(file, &candidates(file, keys, time)?);
+    if rows.is_empty() {
         return Ok(Vec::new());
     }
     let columns = keys.columns();
@@ -101,74 +36,120 @@ pub(super) fn find_by_keys(
     // The filter must own what it asks, and lives no longer than this call.
     let wanted = Arc::new(keys.clone());
     let predicate = ArrowPredicateFn::new(decisive, move |batch| Ok(wanted.mask(&batch, time)));
-    let reader =
-        rows_of_groups(file, groups).with_row_filter(RowFilter::new(vec![Box::new(predicate)]));
+    let reader = open(file, &rows).with_row_filter(RowFilter::new(vec![Box::new(predicate)]));
     let found = reader.build()?.collect::<Result<Vec<_>, _>>()?;
     Ok(found.into_iter().filter(|batch| batch.num_rows() > 0).collect())
 }
 
-fn may_have(
+/// Rows among which are all that have any of the keys and start in the range.
+fn candidates(
     file: &SpanFile,
-    group: usize,
     keys: &KeySet,
-    blooms: &Blooms,
-) -> Result<bool, ParquetError> {
-    let any = |name: &str, check: &dyn Fn(&Sbbf) -> bool| -> Result<bool, ParquetError> {
-        let schema = file.metadata.parquet_schema();
-        let leaf = schema.columns().iter().position(|leaf| leaf.path().string() == name);
-        let Some(leaf) = leaf else { return Ok(true) };
-        let filter = blooms.get(file, group, leaf)?;
-        Ok(filter.is_none_or(|filter| check(&filter)))
-    };
-    Ok((!keys.assembled.is_empty()
-        && any(column::ASSEMBLED_TRACE_ID, &|filter| has(filter, &keys.assembled))?)
-        || (!keys.traces.is_empty() && any(column::TRACE_ID, &|filter| has(filter, &keys.traces))?)
-        || (!keys.spans.is_empty() && any(column::SPAN_ID, &|filter| has(filter, &keys.spans))?)
-        || (!keys.fragments.is_empty()
-            && any(column::FRAGMENT_ID, &|filter| {
-                // Parquet stores unsigned integers as signed ones of their width.
-                keys.fragments.iter().any(|id| filter.check(&id.cast_signed()))
-            })?)
-        || (!keys.hops.is_empty()
-            && any(column::REQUEST_TCP_SEQ, &|filter| {
-                keys.hops.iter().any(|(request, _)| filter.check(&request.cast_signed()))
-            })?)
-        || (!keys.request_ids.is_empty()
-            && any(column::X_REQUEST_ID, &|filter| {
-                keys.request_ids.iter().any(|id| filter.check(id.as_str()))
-            })?))
+    time: TimeRange,
+) -> Result<Vec<Range<usize>>, ParquetError> {
+    let (index, handle) = (&file.index, &file.file);
+    let mut rows: Vec<Range<usize>> = Vec::new();
+    let mut untold = false;
+    for hash in keys.trace_hashes() {
+        let runs = index.trace(handle, hash)?;
+        untold |= runs.is_none();
+        rows.extend(runs.into_iter().flatten().map(|run| {
+            let first = run.first_row as usize;
+            first..first + run.rows as usize
+        }));
+    }
+    let others = keys.other_hashes();
+    let in_time = index.blocks.iter().filter(|block| overlaps(block.starts, time));
+    for block in in_time.filter(|_| untold || !others.is_empty()) {
+        if untold || index.may_have_any(handle, block, &others)? {
+            rows.push(block.first_row..block.first_row + block.rows);
+        }
+    }
+    Ok(united(rows, usize::try_from(file.rows).unwrap_or(0)))
 }
 
-fn has<const N: usize>(filter: &Sbbf, ids: &AHashSet<[u8; N]>) -> bool
-where
-    [u8]: AsBytes,
-{
-    ids.iter().any(|id| filter.check(id.as_slice()))
+/// In order, without overlap, and none beyond the end.
+fn united(mut ranges: Vec<Range<usize>>, end: usize) -> Vec<Range<usize>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut united: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let range = range.start..range.end.min(end);
+        match united.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ if range.is_empty() => {}
+            _ => united.push(range),
+        }
+    }
+    united
 }
 
-/// Reads the rows of these row groups that are not deleted.
-fn rows_of_groups(file: &SpanFile, groups: Vec<usize>) -> ParquetRecordBatchReaderBuilder<Handle> {
+/// Those of some rows, given in order, that are not deleted.
+pub(super) fn left(file: &SpanFile, rows: &[Range<usize>]) -> Vec<Range<usize>> {
+    let Some(gone) = file.gone() else { return rows.to_vec() };
+    let mut left = Vec::with_capacity(rows.len());
+    for range in rows {
+        let mut at = range.start;
+        for (from, to) in gone.rows.slice(range.start, range.len()).set_slices() {
+            left.extend((range.start + from > at).then(|| at..range.start + from));
+            at = range.start + to;
+        }
+        left.extend((range.end > at).then_some(at..range.end));
+    }
+    left
+}
+
+/// Reads these rows, given in order and without overlap.
+pub(super) fn open(
+    file: &SpanFile,
+    rows: &[Range<usize>],
+) -> ParquetRecordBatchReaderBuilder<Handle> {
+    let mut groups = Vec::new();
+    let mut selectors: Vec<RowSelector> = Vec::new();
+    let bounds = file.group_rows();
+    let mut rest = rows;
+    for (group, bound) in bounds.windows(2).enumerate() {
+        let (first, end) = (bound[0], bound[1]);
+        // What begins before the end of the group, the last of which may go on.
+        let count = rest.partition_point(|range| range.start < end);
+        if count == 0 {
+            continue;
+        }
+        groups.push(group);
+        let mut at = first;
+        for range in &rest[..count] {
+            let (from, to) = (range.start.max(first), range.end.min(end));
+            selectors.extend((from > at).then(|| RowSelector::skip(from - at)));
+            selectors.push(RowSelector::select(to - from));
+            at = to;
+        }
+        selectors.extend((end > at).then(|| RowSelector::skip(end - at)));
+        let goes_on = rest[count - 1].end > end;
+        rest = &rest[count - usize::from(goes_on)..];
+    }
     let metadata = file.metadata.clone();
-    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file.file.clone(), metadata)
-        .with_batch_size(BATCH_ROWS);
-    let Some(gone) = file.gone() else { return reader.with_row_groups(groups) };
-    let rows = file.group_rows();
-    let kept = groups
-        .iter()
-        .flat_map(|group| Vec::from(gone.kept(rows[*group], rows[group + 1] - rows[*group])));
-    let kept = RowSelection::from(kept.collect::<Vec<_>>());
-    reader.with_row_groups(groups).with_row_selection(kept)
+    ParquetRecordBatchReaderBuilder::new_with_metadata(file.file.clone(), metadata)
+        .with_batch_size(BATCH_ROWS)
+        .with_row_groups(groups)
+        .with_row_selection(RowSelection::from(selectors))
 }
 
-/// Those of one row group.
+/// The rows of one row group that are not deleted.
 pub(super) fn read_group(file: &SpanFile, group: usize) -> Result<Vec<RecordBatch>, ParquetError> {
-    Ok(rows_of_groups(file, vec![group]).build()?.collect::<Result<Vec<_>, _>>()?)
+    let rows = file.group_rows();
+    let whole = rows[group]..rows[group + 1];
+    let reader = open(file, &left(file, std::slice::from_ref(&whole))).build()?;
+    Ok(reader.collect::<Result<Vec<_>, _>>()?)
 }
 
-/// All rows of a file that are not deleted.
-pub(super) fn read_all(file: &SpanFile) -> Result<Vec<RecordBatch>, ParquetError> {
-    let groups = (0..file.group_starts.len()).collect();
-    Ok(rows_of_groups(file, groups).build()?.collect::<Result<Vec<_>, _>>()?)
+/// Reads everything, and keeps nothing.
+///
+/// # Errors
+/// Where any of it cannot be read.
+pub(super) fn check(file: &SpanFile) -> Result<(), ParquetError> {
+    for batch in open(file, std::slice::from_ref(&file.all_rows())).build()? {
+        batch?;
+    }
+    Ok(())
 }
 
 /// Which rows of the file some deletions select, whether or not they are
@@ -177,19 +158,40 @@ pub(super) fn selected(
     file: &SpanFile,
     selections: &[Selection],
 ) -> Result<BooleanBuffer, ParquetError> {
-    let mut rows = BooleanBufferBuilder::new(0);
-    rows.append_n(usize::try_from(file.rows).unwrap_or(0), false);
-    let decisive = ProjectionMask::columns(file.metadata.parquet_schema(), DECISIVE);
-    let metadata = file.metadata.clone();
-    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file.file.clone(), metadata)
-        .with_batch_size(BATCH_ROWS)
-        .with_projection(decisive)
-        .build()?;
-    let mut first = 0;
-    for batch in reader {
-        let batch = batch?;
-        each_selected(&batch, selections, |row| rows.set_bit(first + row, true));
-        first += batch.num_rows();
+    let count = usize::try_from(file.rows).unwrap_or(0);
+    let mut found = BooleanBufferBuilder::new(0);
+    found.append_n(count, false);
+    let traces: Option<Vec<Key>> = selections
+        .iter()
+        .map(|selection| match selection {
+            Selection::Trace(id) => Some(Key::Trace(*id)),
+            Selection::Service(_) => None,
+        })
+        .collect();
+    let rows = match traces {
+        Some(keys) => candidates(file, &KeySet::new(&keys), TimeRange::ALL)?,
+        None => Vec::from_iter([file.all_rows()]),
+    };
+    if rows.is_empty() {
+        return Ok(found.finish());
     }
-    Ok(rows.finish())
+    let decisive = ProjectionMask::columns(file.metadata.parquet_schema(), DECISIVE);
+    let mut numbers = rows.iter().cloned().flatten();
+    for batch in open(file, &rows).with_projection(decisive).build()? {
+        let batch = batch?;
+        let own: Vec<usize> = numbers.by_ref().take(batch.num_rows()).collect();
+        each_selected(&batch, selections, |row| found.set_bit(own[row], true));
+    }
+    Ok(found.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_united() {
+        let ranges = vec![5..7, 0..2, 6..9, 2..3, 20..30, 12..12, 40..50];
+        assert_eq!(united(ranges, 25), [0..3, 5..9, 20..25]);
+    }
 }

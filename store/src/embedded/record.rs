@@ -4,17 +4,24 @@
 //! length u32 | crc32 of the body u32 | body
 //! body: version u8 | has origin u8 | source 16 | sequence u64 | batch u64 | zstd(Arrow IPC stream)
 //! ```
-//! All integers little-endian.
+//! All integers little-endian. Columns without a value are left out.
 
 use std::io::Cursor;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::FieldRef;
+use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 
+use spanwise_model::schema::span_schema;
+
 use crate::contract::Origin;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// A log is written once and read at most once, so that little time for it is
+/// worth more than few bytes.
+const ZSTD_LEVEL: i32 = -3;
 const HEAD_BYTES: usize = 8;
 const BODY_HEAD_BYTES: usize = 2 + 16 + 8 + 8;
 /// No batch is anywhere near this large; a longer length is damage.
@@ -43,13 +50,16 @@ pub(super) enum Damage {
 
 impl Record {
     /// The record's bytes.
-    pub(super) fn encode(&self) -> Result<Vec<u8>, arrow::error::ArrowError> {
+    pub(super) fn encode(&self) -> Result<Vec<u8>, ArrowError> {
+        let columns = self.rows.columns().iter().enumerate();
+        let valued = columns.filter(|(_, array)| array.null_count() < array.len());
+        let rows = self.rows.project(&valued.map(|(index, _)| index).collect::<Vec<_>>())?;
         let mut stream = Vec::new();
-        let mut writer = StreamWriter::try_new(&mut stream, &self.rows.schema())?;
-        writer.write(&self.rows)?;
+        let mut writer = StreamWriter::try_new(&mut stream, &rows.schema())?;
+        writer.write(&rows)?;
         writer.finish()?;
         drop(writer);
-        let packed = zstd::bulk::compress(&stream, 1)?;
+        let packed = pack(&stream)?;
         let mut body = Vec::with_capacity(HEAD_BYTES + BODY_HEAD_BYTES + packed.len());
         body.extend_from_slice(&[0; HEAD_BYTES]);
         body.push(VERSION);
@@ -60,9 +70,8 @@ impl Record {
         body.extend_from_slice(&packed);
         let length = body.len() - HEAD_BYTES;
         let length = u32::try_from(length).ok().filter(|_| length <= MAX_RECORD_BYTES);
-        let length = length.ok_or_else(|| {
-            arrow::error::ArrowError::InvalidArgumentError("the batch is too large".to_owned())
-        })?;
+        let length = length
+            .ok_or_else(|| ArrowError::InvalidArgumentError("the batch is too large".to_owned()))?;
         let checksum = crc32fast::hash(&body[HEAD_BYTES..]);
         body[..4].copy_from_slice(&length.to_le_bytes());
         body[4..8].copy_from_slice(&checksum.to_le_bytes());
@@ -90,7 +99,8 @@ impl Record {
         if crc32fast::hash(body) != u32::from_le_bytes([c0, c1, c2, c3]) {
             return Err(Damage::Checksum);
         }
-        if body[0] != VERSION {
+        // Version 1 had all columns.
+        if !(1..=VERSION).contains(&body[0]) {
             return Err(Damage::Content);
         }
         let mut source = [0; 16];
@@ -106,8 +116,34 @@ impl Record {
         let mut reader =
             StreamReader::try_new(Cursor::new(stream), None).map_err(|_| Damage::Content)?;
         let rows = reader.next().and_then(Result::ok).ok_or(Damage::Content)?;
+        let rows = with_all_columns(&rows).map_err(|_| Damage::Content)?;
         Ok(Some((Self { batch: number(26), origin, rows }, HEAD_BYTES + length)))
     }
+}
+
+/// Compresses with memory that the thread keeps.
+fn pack(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    use std::cell::RefCell;
+    thread_local! {
+        static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> =
+            const { RefCell::new(None) };
+    }
+    COMPRESSOR.with_borrow_mut(|compressor| match compressor {
+        Some(compressor) => compressor.compress(bytes),
+        None => compressor.insert(zstd::bulk::Compressor::new(ZSTD_LEVEL)?).compress(bytes),
+    })
+}
+
+/// The rows with those columns, too, that were left out.
+fn with_all_columns(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let schema = span_schema();
+    let column = |field: &FieldRef| {
+        let there = rows.column_by_name(field.name()).cloned();
+        there.unwrap_or_else(|| new_null_array(field.data_type(), rows.num_rows()))
+    };
+    let columns = schema.fields().iter().map(column).collect();
+    let count = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    RecordBatch::try_new_with_options(schema, columns, &count)
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
-//! Rows that fulfil a predicate, newest first: batches in memory and files are
-//! gone through from the newest, until no older one can change the answer.
+//! Rows that fulfil a predicate, newest first: batches in memory and blocks of
+//! files are gone through from the newest, until no older one can change the
+//! answer.
 //!
-//! Of each, only the columns that decide are read first; of the rows that
-//! they leave, only those new enough are read whole.
+//! Of each, only the columns that decide are read. Of the rows that they leave,
+//! the newest are kept as places, and read whole in the end.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -16,17 +18,22 @@ use arrow::compute::{and, concat_batches, is_not_null, is_null, not, take_record
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReaderBuilder, RowSelection, RowSelector};
+use parquet::errors::ParquetError;
 use spanwise_model::Status;
 use spanwise_model::schema::{column, span_schema};
 
-use super::attribute;
+use super::chunk::View;
 use super::files::SpanFile;
-use super::keys::{in_range, overlaps, starts};
+use super::index::Block;
+use super::keys::{hash_attribute, in_range, overlaps, starts};
 use super::state::Snapshot;
+use super::{attribute, reader};
 use crate::contract::{Predicate, Query, TimeRange};
 
-const BATCH_ROWS: usize = 8192;
+/// Blocks that are looked through at once, at most: as many as a row group has.
+const RUN_BLOCKS: usize = 32;
+/// Runs of blocks that are looked through at the same time.
+const THREADS: usize = 2;
 
 /// The answer, and the files that could not be read.
 pub(super) struct Found {
@@ -34,165 +41,145 @@ pub(super) struct Found {
     pub(super) unreadable: Vec<(Arc<SpanFile>, String)>,
 }
 
+/// A row that may be in the answer, by its start and its place in what is
+/// searched. The oldest is the greatest.
+type Hit = Reverse<(i64, u32, u32)>;
+
+/// Neighbouring blocks of one file, all of which may have rows for the answer.
+struct Run<'a> {
+    source: u32,
+    file: &'a Arc<SpanFile>,
+    rows: Vec<Range<usize>>,
+    newest: i64,
+}
+
 /// See the module.
 pub(super) fn find(snapshot: &Snapshot, query: &Query) -> Result<Found, ArrowError> {
-    let mut search = Search::new(query)?;
-    let mut unreadable = Vec::new();
-    let mut views: Vec<_> = snapshot.recent.iter().collect();
-    views.sort_by_key(|view| Reverse(view.starts.1));
-    for view in views {
+    let mut search = Search { query, newest: BinaryHeap::new() };
+    let mut views: Vec<(u32, &Arc<View>)> = (0..).zip(&snapshot.recent).collect();
+    views.sort_by_key(|(_, view)| Reverse(view.starts.1));
+    for (source, view) in views {
         if !search.is_decided_before(view.starts.1) {
-            search.look_in_batch(&view.rows)?;
+            search.look_in_batch(source, &view.rows)?;
         }
     }
-    let mut files: Vec<_> = snapshot.files.iter().collect();
-    files.sort_by_key(|file| Reverse(file.starts.1));
-    for file in files {
-        if search.is_decided_before(file.starts.1) {
-            break;
-        }
-        if let Err(error) = search.look_in_file(file) {
-            unreadable.push((Arc::clone(file), error.to_string()));
-        }
-    }
-    Ok(Found { rows: search.finish()?, unreadable })
+    let mut unreadable: Vec<(u32, String)> = Vec::new();
+    let first_file = snapshot.recent.len() as u32;
+    search.look_in_files(first_file, &snapshot.files, &mut unreadable);
+    let rows = search.finish(snapshot, &mut unreadable)?;
+    let name = |(source, reason): (u32, String)| {
+        (Arc::clone(&snapshot.files[(source - first_file) as usize]), reason)
+    };
+    Ok(Found { rows, unreadable: unreadable.into_iter().map(name).collect() })
 }
 
 struct Search<'a> {
     query: &'a Query,
-    /// Columns of the answer; with the start, by which it is ordered.
-    columns: Vec<&'static str>,
-    schema: SchemaRef,
-    /// Columns that decide.
-    decisive: Vec<&'static str>,
-    /// The newest starts so far, the oldest of them on top.
-    newest: BinaryHeap<Reverse<i64>>,
-    rows: Vec<RecordBatch>,
-    row_count: usize,
+    /// The newest hits so far, the oldest of them on top.
+    newest: BinaryHeap<Hit>,
 }
 
-impl<'a> Search<'a> {
-    fn new(query: &'a Query) -> Result<Self, ArrowError> {
-        let whole = span_schema();
-        let columns: Vec<&'static str> = if query.columns.is_empty() {
-            column_names()
-        } else {
-            // In the schema's order, as a file gives them.
-            let wanted =
-                |name: &&str| query.columns.contains(name) || *name == column::START_UNIX_NANO;
-            column_names().into_iter().filter(wanted).collect()
-        };
-        let indexes: Result<Vec<usize>, _> =
-            columns.iter().map(|name| whole.index_of(name)).collect();
-        Ok(Self {
-            query,
-            schema: Arc::new(whole.project(&indexes?)?),
-            columns,
-            decisive: decisive_columns(&query.predicate),
-            newest: BinaryHeap::new(),
-            rows: Vec::new(),
-            row_count: 0,
-        })
-    }
-
+impl Search<'_> {
     /// Whether rows that start at this time or before cannot be in the answer.
     fn is_decided_before(&self, start: i64) -> bool {
         self.newest.len() >= self.query.limit
-            && self.newest.peek().is_none_or(|oldest| start <= oldest.0)
+            && self.newest.peek().is_none_or(|oldest| start <= oldest.0.0)
     }
 
-    /// Takes note of matching rows; those that may be in the answer.
-    fn admit(&mut self, mask: &BooleanArray, starts: &Int64Array) -> Vec<u32> {
-        let mut admitted = Vec::new();
-        for row in (0..mask.len()).filter(|row| mask.is_valid(*row) && mask.value(*row)) {
-            let start = starts.value(row);
-            if self.is_decided_before(start) {
-                continue;
-            }
-            self.newest.push(Reverse(start));
-            if self.newest.len() > self.query.limit {
-                self.newest.pop();
-            }
-            admitted.push(row as u32);
+    fn admit(&mut self, hit: (i64, u32, u32)) {
+        if self.is_decided_before(hit.0) {
+            return;
         }
-        admitted
+        self.newest.push(Reverse(hit));
+        if self.newest.len() > self.query.limit {
+            self.newest.pop();
+        }
     }
 
-    fn look_in_batch(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+    fn look_in_batch(&mut self, source: u32, batch: &RecordBatch) -> Result<(), ArrowError> {
         let mask = mask(batch, &self.query.predicate, self.query.time)?;
         let Some(starts) = starts(batch) else { return Ok(()) };
-        let admitted = self.admit(&mask, starts);
-        if admitted.is_empty() {
-            return Ok(());
-        }
-        let indexes: Result<Vec<usize>, _> =
-            self.columns.iter().map(|name| batch.schema_ref().index_of(name)).collect();
-        let projected = batch.project(&indexes?)?;
-        self.keep(take_record_batch(&projected, &UInt32Array::from(admitted))?)
-    }
-
-    fn look_in_file(&mut self, file: &SpanFile) -> Result<(), ArrowError> {
-        let mut groups: Vec<usize> = (0..file.group_starts.len()).collect();
-        groups.sort_by_key(|group| Reverse(file.group_starts[*group].1));
-        for group in groups {
-            let starts = file.group_starts[group];
-            if overlaps(starts, self.query.time) && !self.is_decided_before(starts.1) {
-                self.look_in_group(file, group)?;
-            }
+        for row in mask.values().set_indices().filter(|row| mask.is_valid(*row)) {
+            self.admit((starts.value(row), source, row as u32));
         }
         Ok(())
     }
 
-    fn look_in_group(&mut self, file: &SpanFile, group: usize) -> Result<(), ArrowError> {
-        let open = |columns: &[&'static str]| -> Result<_, ArrowError> {
-            let mask =
-                ProjectionMask::columns(file.metadata.parquet_schema(), columns.iter().copied());
-            let metadata = file.metadata.clone();
-            Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file.file.clone(), metadata)
-                .with_row_groups(vec![group])
-                .with_batch_size(BATCH_ROWS)
-                .with_projection(mask))
+    fn look_in_files(
+        &mut self,
+        first_file: u32,
+        files: &[Arc<SpanFile>],
+        unreadable: &mut Vec<(u32, String)>,
+    ) {
+        let query = self.query;
+        let runs = runs(first_file, files, query.time);
+        let mut next = 0;
+        while next < runs.len() {
+            // The first one alone may decide.
+            let count = if next == 0 { 1 } else { THREADS };
+            let several = &runs[next..runs.len().min(next + count)];
+            next += several.len();
+            let open: Vec<&Run<'_>> =
+                several.iter().filter(|run| !self.is_decided_before(run.newest)).collect();
+            // What comes after them is older still.
+            let Some((own, others)) = open.split_first() else { break };
+            let looked = std::thread::scope(|scope| {
+                let mut threads = Vec::new();
+                for run in others.iter().copied() {
+                    threads.push((run.source, scope.spawn(move || look_in_run(run, query))));
+                }
+                let mut looked = vec![(own.source, look_in_run(own, query))];
+                for (source, thread) in threads {
+                    let hits =
+                        thread.join().unwrap_or_else(|_| Err("reading it failed".to_owned()));
+                    looked.push((source, hits));
+                }
+                looked
+            });
+            for (source, hits) in looked {
+                match hits {
+                    Ok(hits) => {
+                        hits.into_iter().for_each(|(start, row)| self.admit((start, source, row)));
+                    }
+                    Err(reason) => unreadable.push((source, reason)),
+                }
+            }
+        }
+    }
+
+    /// Reads the rows of all hits, newest first.
+    fn finish(
+        self,
+        snapshot: &Snapshot,
+        unreadable: &mut Vec<(u32, String)>,
+    ) -> Result<Vec<RecordBatch>, ArrowError> {
+        let columns = answered(self.query);
+        let schema: SchemaRef = {
+            let whole = span_schema();
+            let indexes: Result<Vec<usize>, _> =
+                columns.iter().map(|name| whole.index_of(name)).collect();
+            Arc::new(whole.project(&indexes?)?)
         };
-        let gone = file.gone();
-        let group_first = file.group_rows()[group];
-        let mut admitted: Vec<usize> = Vec::new();
-        let mut first = 0;
-        for batch in open(&self.decisive)?.build()? {
-            let batch = batch?;
-            let mut mask = mask(&batch, &self.query.predicate, self.query.time)?;
-            if let Some(gone) = &gone {
-                let gone = gone.rows.slice(group_first + first, batch.num_rows());
-                mask = and(&mask, &BooleanArray::from(!&gone))?;
+        let mut hits: Vec<(u32, u32)> =
+            self.newest.into_iter().map(|Reverse((_, source, row))| (source, row)).collect();
+        hits.sort_unstable();
+        let mut found = Vec::new();
+        for of_source in hits.chunk_by(|one, other| one.0 == other.0) {
+            let source = of_source[0].0;
+            if let Some(view) = snapshot.recent.get(source as usize) {
+                let indexes: Result<Vec<usize>, _> =
+                    columns.iter().map(|name| view.rows.schema_ref().index_of(name)).collect();
+                let rows: UInt32Array = of_source.iter().map(|(_, row)| Some(*row)).collect();
+                found.push(take_record_batch(&view.rows.project(&indexes?)?, &rows)?);
+                continue;
             }
-            if let Some(starts) = starts(&batch) {
-                let rows = self.admit(&mask, starts);
-                admitted.extend(rows.into_iter().map(|row| first + row as usize));
+            let file = &snapshot.files[source as usize - snapshot.recent.len()];
+            match read_rows(file, of_source, &columns) {
+                Ok(rows) => found.extend(rows),
+                Err(error) => unreadable.push((source, error.to_string())),
             }
-            first += batch.num_rows();
         }
-        if admitted.is_empty() {
-            return Ok(());
-        }
-        let reader = open(&self.columns)?.with_row_selection(selection(&admitted)).build()?;
-        for batch in reader {
-            self.keep(batch?)?;
-        }
-        Ok(())
-    }
-
-    fn keep(&mut self, rows: RecordBatch) -> Result<(), ArrowError> {
-        self.row_count += rows.num_rows();
-        self.rows.push(rows);
-        // What was newest when it was found may not be any more.
-        if self.row_count > self.query.limit.saturating_mul(2).max(BATCH_ROWS) {
-            self.sort()?;
-        }
-        Ok(())
-    }
-
-    /// Leaves the newest rows, in order.
-    fn sort(&mut self) -> Result<(), ArrowError> {
-        let rows = concat_batches(&self.schema, &self.rows)?;
+        let rows = concat_batches(&schema, &found)?;
         let options = arrow::compute::SortOptions { descending: true, nulls_first: false };
         let order = match starts(&rows) {
             Some(starts) => {
@@ -200,30 +187,141 @@ impl<'a> Search<'a> {
             }
             None => UInt32Array::from(Vec::<u32>::new()),
         };
-        self.rows = vec![take_record_batch(&rows, &order)?];
-        self.row_count = order.len();
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<Vec<RecordBatch>, ArrowError> {
-        self.sort()?;
-        Ok(self.rows)
+        Ok(vec![take_record_batch(&rows, &order)?])
     }
 }
 
-/// Rows to read, given in order.
-fn selection(rows: &[usize]) -> RowSelection {
-    let mut selectors: Vec<RowSelector> = Vec::new();
-    let mut next = 0;
-    for &row in rows {
-        if row > next {
-            selectors.push(RowSelector::skip(row - next));
-        }
-        selectors.push(RowSelector::select(1));
-        next = row + 1;
+/// The blocks of all files that may have rows in the time, newest first, in runs
+/// of neighbours in this order. A row of a wrong clock sets its own block apart
+/// from its file, and no other.
+fn runs(first_file: u32, files: &[Arc<SpanFile>], time: TimeRange) -> Vec<Run<'_>> {
+    let mut blocks: Vec<(u32, &Arc<SpanFile>, &Block)> = Vec::new();
+    for (source, file) in (first_file..).zip(files) {
+        let in_time = file.index.blocks.iter().filter(|block| overlaps(block.starts, time));
+        blocks.extend(in_time.map(|block| (source, file, block)));
     }
-    // Neighbours become one selector.
-    RowSelection::from(selectors)
+    blocks.sort_by_key(|(_, _, block)| Reverse(block.starts.1));
+    let mut runs: Vec<Run<'_>> = Vec::new();
+    for (source, file, block) in blocks {
+        let rows = block.first_row..block.first_row + block.rows;
+        match runs.last_mut() {
+            Some(last) if last.source == source && last.rows.len() < RUN_BLOCKS => {
+                last.rows.push(rows);
+            }
+            _ => runs.push(Run { source, file, rows: vec![rows], newest: block.starts.1 }),
+        }
+    }
+    for run in &mut runs {
+        run.rows.sort_unstable_by_key(|rows| rows.start);
+    }
+    runs
+}
+
+/// Starts and numbers of the rows of a run that fulfil the predicate.
+fn look_in_run(run: &Run<'_>, query: &Query) -> Result<Vec<(i64, u32)>, String> {
+    let look = || -> Result<Vec<(i64, u32)>, ParquetError> {
+        let (file, predicate) = (run.file, &query.predicate);
+        let mut rows = run.rows.clone();
+        let pairs: Vec<u64> = predicate
+            .attributes
+            .iter()
+            .map(|wanted| hash_attribute(&wanted.key, &wanted.value))
+            .collect();
+        for pair in pairs {
+            rows = file.rows_that_may_have(&rows, pair)?;
+        }
+        let rows = reader::left(file, &rows);
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut rows = rows;
+        let mut hits = Vec::new();
+        for stage in stages(predicate) {
+            hits = matching(file, &rows, &stage, query.time)?;
+            rows = ranges(hits.iter().map(|(_, row)| *row));
+        }
+        Ok(hits)
+    };
+    look().map_err(|error| error.to_string())
+}
+
+/// The predicate in parts, of which each is asked of the rows that those before
+/// have left: what is read for the last one is the largest.
+fn stages(predicate: &Predicate) -> Vec<Predicate> {
+    let Predicate { attributes, assembled, root, .. } = predicate.clone();
+    let attributes = Predicate { attributes, ..Predicate::default() };
+    let ids = Predicate { assembled, root, ..Predicate::default() };
+    let rest =
+        Predicate { attributes: Vec::new(), assembled: false, root: false, ..predicate.clone() };
+    let mut stages = vec![rest, attributes, ids];
+    stages.retain(|stage| *stage != Predicate::default());
+    if stages.is_empty() {
+        // The time is asked of every row.
+        stages.push(Predicate::default());
+    }
+    stages
+}
+
+/// Starts and numbers of those of some rows that fulfil the predicate.
+fn matching(
+    file: &SpanFile,
+    rows: &[Range<usize>],
+    predicate: &Predicate,
+    time: TimeRange,
+) -> Result<Vec<(i64, u32)>, ParquetError> {
+    let mut hits = Vec::new();
+    if rows.is_empty() {
+        return Ok(hits);
+    }
+    let decisive = decisive_columns(predicate);
+    let decisive =
+        ProjectionMask::columns(file.metadata.parquet_schema(), decisive.iter().copied());
+    let mut numbers = rows.iter().cloned().flatten();
+    for batch in reader::open(file, rows).with_projection(decisive).build()? {
+        let batch = batch?;
+        let mask = mask(&batch, predicate, time)?;
+        let Some(starts) = starts(&batch) else { continue };
+        for (row, number) in numbers.by_ref().take(batch.num_rows()).enumerate() {
+            if mask.is_valid(row) && mask.value(row) {
+                hits.push((starts.value(row), number as u32));
+            }
+        }
+    }
+    Ok(hits)
+}
+
+/// Row numbers in order, as ranges.
+fn ranges(rows: impl Iterator<Item = u32>) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for row in rows.map(|row| row as usize) {
+        match ranges.last_mut() {
+            Some(last) if last.end == row => last.end += 1,
+            _ => ranges.push(row..row + 1),
+        }
+    }
+    ranges
+}
+
+fn read_rows(
+    file: &SpanFile,
+    rows: &[(u32, u32)],
+    columns: &[&'static str],
+) -> Result<Vec<RecordBatch>, ParquetError> {
+    let ranges = ranges(rows.iter().map(|(_, row)| *row));
+    let wanted = ProjectionMask::columns(file.metadata.parquet_schema(), columns.iter().copied());
+    Ok(reader::open(file, &ranges)
+        .with_projection(wanted)
+        .build()?
+        .collect::<Result<Vec<_>, _>>()?)
+}
+
+/// The columns of the answer, in the schema's order; with the start, by which it
+/// is ordered.
+fn answered(query: &Query) -> Vec<&'static str> {
+    let wanted = |name: &&str| {
+        query.columns.is_empty() || query.columns.contains(name) || *name == column::START_UNIX_NANO
+    };
+    column_names().into_iter().filter(wanted).collect()
 }
 
 fn column_names() -> Vec<&'static str> {

@@ -120,7 +120,7 @@ impl SpoolFile {
 
     /// Parts in which it can be read, one at a time; they are always the same.
     pub(crate) fn parts(&self) -> usize {
-        self.0.group_starts.len()
+        self.0.metadata.metadata().num_row_groups()
     }
 
     /// When it was written; 0 where the system does not tell.

@@ -22,7 +22,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::union::UnionExec;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, RowSelection};
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
@@ -30,6 +30,7 @@ use parquet::file::reader::ChunkReader;
 use spanwise_model::schema::span_schema;
 
 use super::files::SpanFile;
+use super::reader;
 use super::state::Snapshot;
 
 /// See the module.
@@ -53,18 +54,18 @@ impl SpanTable {
         let source = ParquetSource::new(span_schema())
             .with_parquet_file_reader_factory(readers)
             .with_pushdown_filters(true)
-            .with_bloom_filter_on_read(true)
             .with_enable_page_index(true);
         // The path of a file is its place in the list.
         let files = self.files.iter().enumerate();
         let files = files.map(|(n, file)| {
             let whole = PartitionedFile::new(n.to_string(), file.bytes);
-            match file.gone() {
-                None => whole,
-                Some(gone) => {
-                    whole.with_extension(ParquetRowSelection::new(gone.kept(0, gone.rows.len())))
-                }
+            if !file.is_outdated() {
+                return whole;
             }
+            let rows = file.all_rows();
+            let left = reader::left(file, std::slice::from_ref(&rows));
+            let selection = RowSelection::from_consecutive_ranges(left.into_iter(), rows.end);
+            whole.with_extension(ParquetRowSelection::new(selection))
         });
         let config =
             FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))

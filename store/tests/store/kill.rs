@@ -1,22 +1,29 @@
 //! A process that is killed loses nothing that it acknowledged, and doubles
 //! nothing: a real process, killed for real.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
-use spanwise_store::Store;
 use spanwise_store::embedded::EmbeddedConfig;
+use spanwise_store::{Selection, Store};
 
 use super::support::{
-    abandon, append, assemble, batch, everything, in_memory, numbers, open, origin,
+    abandon, append, assemble, batch, everything, in_memory, numbers, open, origin, trace_id,
 };
 
 const DIRECTORY: &str = "SPANWISE_TEST_KILLED_DIRECTORY";
 const FIRST: &str = "SPANWISE_TEST_KILLED_FIRST";
-const ROUNDS: u64 = 10;
+/// How often it is killed; `make test-kill` says 100.
+const ROUNDS: &str = "SPANWISE_TEST_KILLS";
+const DEFAULT_ROUNDS: u64 = 10;
+/// Every so many batches, one is deleted again.
+const DELETE_EVERY: u64 = 60;
+/// Traces of the tests' spans have smaller numbers.
+const OWN_TRACES: u64 = 1 << 40;
 const ROWS: u64 = 5;
 const SENDERS: u64 = 4;
 
@@ -44,19 +51,38 @@ async fn child() {
                 let rows: Vec<u64> = (n * ROWS..(n + 1) * ROWS).collect();
                 if n % 3 == 0 {
                     let number = append(&*store, rows.clone()).await;
-                    assemble(&*store, number, &rows, super::support::trace_id(n)).await;
+                    let trace = trace_id(OWN_TRACES + n);
+                    assemble(&*store, number, &rows, trace).await;
+                    if n % DELETE_EVERY == 0 {
+                        tell("deleting", n);
+                        store.delete(&Selection::Trace(trace)).await.expect("deleted");
+                        tell("deleted", n);
+                        continue;
+                    }
                 } else {
                     store.append(batch(rows), origin(1, n)).await.expect("stored");
                 }
-                // One write, which the pipe takes whole.
-                let line = format!("stored {n}\n");
-                std::io::stdout().lock().write_all(line.as_bytes()).expect("told");
+                tell("stored", n);
             }
         }));
     }
     for sender in senders {
         sender.await.expect("it runs until it is killed");
     }
+}
+
+fn tell(what: &str, n: u64) {
+    // One write, which the pipe takes whole.
+    let line = format!("{what} {n}\n");
+    std::io::stdout().lock().write_all(line.as_bytes()).expect("told");
+}
+
+/// Batches that the child told of.
+#[derive(Default)]
+struct Told {
+    stored: Vec<u64>,
+    /// Whether the deletion of these was acknowledged.
+    deletions: BTreeMap<u64, bool>,
 }
 
 struct Killed(Child);
@@ -69,8 +95,8 @@ impl Drop for Killed {
 }
 
 /// Runs the child until it has acknowledged so many batches, and kills it; what
-/// it acknowledged.
-fn run_and_kill(directory: &Path, first: u64, batches: usize) -> Vec<u64> {
+/// it told is added.
+fn run_and_kill(directory: &Path, first: u64, batches: usize, told: &mut Told) {
     let mut child = Killed(
         Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "kill::child", "--ignored", "--nocapture", "--test-threads=1"])
@@ -82,42 +108,53 @@ fn run_and_kill(directory: &Path, first: u64, batches: usize) -> Vec<u64> {
             .expect("the child starts"),
     );
     let output = BufReader::new(child.0.stdout.take().expect("a pipe"));
-    let mut stored = Vec::new();
+    let enough = told.stored.len() + batches;
     let mut child = Some(child);
     // What it said until its end counts, also what was in the pipe at the kill.
     for line in output.lines().map_while(Result::ok) {
-        stored.extend(line.strip_prefix("stored ").and_then(|n| n.parse::<u64>().ok()));
-        if stored.len() >= batches {
+        let Some((what, n)) = line.split_once(' ') else { continue };
+        let Ok(n) = n.parse::<u64>() else { continue };
+        match what {
+            "stored" => told.stored.push(n),
+            "deleting" => drop(told.deletions.insert(n, false)),
+            "deleted" => drop(told.deletions.insert(n, true)),
+            _ => {}
+        }
+        if told.stored.len() >= enough {
             child.take();
         }
     }
-    stored
+    assert!(told.stored.len() >= enough, "the child ended by itself");
+}
+
+fn rounds() -> u64 {
+    std::env::var(ROUNDS).ok().and_then(|n| n.parse().ok()).unwrap_or(DEFAULT_ROUNDS)
 }
 
 #[tokio::test]
 async fn whatever_was_acknowledged_is_there_once_after_a_kill() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut random = rand::rngs::StdRng::seed_from_u64(20_261);
-    let mut acknowledged: Vec<u64> = Vec::new();
+    let mut told = Told::default();
     let mut both = false;
-    for round in 0..ROUNDS {
-        let batches = random.random_range(1..400);
+    for round in 0..rounds() {
+        let (before, batches) = (told.stored.len(), random.random_range(1..400));
         // Numbers of each round are far above those of the one before.
-        let stored = run_and_kill(directory.path(), round * 1_000_000, batches);
-        println!("round {round}: killed after {} acknowledged batches", stored.len());
-        assert!(stored.len() >= batches, "round {round}: the child ended by itself");
-        acknowledged.extend(stored);
+        run_and_kill(directory.path(), round * 1_000_000, batches, &mut told);
+        println!("round {round}: killed after {} batches", told.stored.len() - before);
 
         let store = open(in_memory(directory.path())).await;
         let found = numbers(&everything(&*store).await);
         let mut once = found.clone();
         once.dedup();
         assert_eq!(found.len(), once.len(), "round {round}: rows are there twice");
-        let missing = acknowledged
-            .iter()
-            .flat_map(|n| n * ROWS..(n + 1) * ROWS)
-            .find(|n| found.binary_search(n).is_err());
+        let rows = |n: &u64| n * ROWS..(n + 1) * ROWS;
+        let missing =
+            told.stored.iter().flat_map(rows).find(|row| found.binary_search(row).is_err());
         assert_eq!(missing, None, "round {round}: an acknowledged row is lost");
+        let deleted = told.deletions.iter().filter(|(_, done)| **done);
+        let back = deleted.flat_map(|(n, _)| rows(n)).find(|row| found.binary_search(row).is_ok());
+        assert_eq!(back, None, "round {round}: a deleted row came back");
         // A batch is there whole or not at all.
         assert_eq!(found.len() as u64 % ROWS, 0, "round {round}");
         let status = store.status();
@@ -128,4 +165,5 @@ async fn whatever_was_acknowledged_is_there_once_after_a_kill() {
         abandon(store).await;
     }
     assert!(both, "no kill met a store with both files and a log");
+    assert!(told.deletions.values().any(|done| *done), "nothing was deleted");
 }
