@@ -6,7 +6,7 @@ CARGO := cargo
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test dev lint bench setup web build unit e2e browser test-kill \
-        bench-capture bench-assemble bench-soak clean
+        bench-capture bench-assemble bench-decode bench-store bench-store-grow bench-soak clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 18
@@ -69,7 +69,7 @@ browser: build ## The UI in headless Chromium against the running shop
 
 # ---- benchmarks ------------------------------------------------------------
 
-bench: bench-capture bench-assemble ## Every benchmark of moderate length
+bench: bench-capture bench-assemble bench-decode ## Every benchmark of moderate length
 
 bench-capture: setup ## Nanoseconds added to each socket call
 	$(CARGO) build --release --locked -p spanwise-bench-capture
@@ -77,6 +77,19 @@ bench-capture: setup ## Nanoseconds added to each socket call
 
 bench-assemble: ## Nanoseconds that assembly costs each span, and large traces
 	$(CARGO) bench --locked -p spanwise-assemble --bench window --bench trace
+
+STORE_RESULTS = bench/results/$(shell date +%F)-store
+bench-store: build ## CPU, bytes, memory and answer times of the store with 10 million spans
+	$(CARGO) build --release --locked -p spanwise-bench-store
+	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) $(BENCH_STORE) | tee $(STORE_RESULTS).txt
+
+bench-decode: setup ## OTLP to Arrow columns, beside prost alone
+	$(CARGO) build --release --locked -p spanwise-bench-store
+	target/release/spanwise-bench-store --decode
+
+bench-store-grow: build ## The same, then with 50 million spans (half an hour, 5 GB of disk)
+	$(CARGO) build --release --locked -p spanwise-bench-store
+	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) --grow $(BENCH_STORE) | tee $(STORE_RESULTS)-grow.txt
 
 bench-soak: build ## Agent memory and loss over ten minutes at 5,000 requests/s
 	python3 bench/soak/soak.py --spanwise $(BINARY)

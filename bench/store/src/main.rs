@@ -1,0 +1,269 @@
+//! What the server costs as a tracing backend: the real program with a data
+//! directory of its own, fed by OTLP over HTTP and asked over its API.
+//!
+//! Prints the CPU time from the first byte to compacted Parquet, bytes on disk
+//! by column, memory, and the time of the three questions that people ask, each
+//! beside the floor that the same bytes give in the same run: decoding them
+//! with prost alone, and compressing them with zstd alone. `--grow` asks again
+//! when there are five times as many spans.
+
+mod columns;
+mod floor;
+mod measure;
+mod questions;
+mod server;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use clap::Parser;
+use spanwise_bench_load::{Known, Load, LoadConfig, Posted, post};
+
+use floor::Floor;
+use measure::{per_million, quantile_ms};
+use questions::{Answers, Questions};
+use server::Server;
+
+/// The server's, since the floors are compared with it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures the server as a store of spans.
+#[derive(Debug, Parser)]
+struct Flags {
+    /// The program.
+    #[arg(long, default_value = "target/release/spanwise")]
+    spanwise: PathBuf,
+    /// Number of spans.
+    #[arg(long, default_value_t = 10_000_000)]
+    spans: u64,
+    /// Go on to five times as many, and ask again.
+    #[arg(long)]
+    grow: bool,
+    /// Connections that post.
+    #[arg(long, default_value_t = 4)]
+    connections: usize,
+    /// Questions of each kind.
+    #[arg(long, default_value_t = 200)]
+    questions: usize,
+    /// Spans of the large trace that is sent at the end; 0 for none.
+    #[arg(long, default_value_t = 100_000)]
+    large: u64,
+    /// Directory in which the data directory is made and removed.
+    #[arg(long)]
+    directory: Option<PathBuf>,
+    /// Do not measure the floors, which takes half a minute.
+    #[arg(long)]
+    no_floor: bool,
+    /// Measure only decoding, ours beside prost's.
+    #[arg(long)]
+    decode: bool,
+}
+
+/// Spans of one part of the load are spread over this time.
+const PART_NANO: i64 = 3_600_000_000_000;
+/// Parts of a load that grows.
+const GROWN_PARTS: u64 = 5;
+/// Spans whose decoding and compression is measured alone.
+const FLOOR_SPANS: u64 = 300_000;
+const KNOWN_TRACES: usize = 2_000;
+
+fn main() -> anyhow::Result<()> {
+    let flags = Flags::parse();
+    let directory = match &flags.directory {
+        Some(directory) => tempfile::tempdir_in(directory),
+        None => tempfile::tempdir(),
+    };
+    let directory = directory.context("cannot make a directory for the data")?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is wrong")?;
+    let now = i64::try_from(now.as_nanos()).context("the clock is past the year 2262")?;
+    let parts = if flags.grow { GROWN_PARTS } else { 1 };
+    let first = now - PART_NANO * parts as i64;
+    let part = |index: u64| LoadConfig {
+        seed: 1 + index,
+        spans: flags.spans,
+        trace_spans: 12..=40,
+        start_unix_nano: first + PART_NANO * index as i64,
+        end_unix_nano: first + PART_NANO * (index as i64 + 1),
+        known_traces: KNOWN_TRACES,
+    };
+
+    let floor = || Floor::measure(&LoadConfig { spans: FLOOR_SPANS, ..part(0) });
+    if flags.decode {
+        return floor().map(|floor| floor.print_figures());
+    }
+    let floor = if flags.no_floor { None } else { Some(floor()?) };
+    let mut server = Server::start(&flags.spanwise, directory.path())?;
+    let mut load = Load::new(part(0))?;
+    let taken = feed(&mut server, &mut load, &flags, flags.spans)?;
+    print_ingest(&taken, floor.as_ref());
+    columns::print(&server.spans_directory(), taken.spans)?;
+    let questions = Questions::new(load.known(), (first, first + PART_NANO), flags.questions);
+    let asked = ask(&questions, server.api())?;
+    print_questions("", &asked);
+
+    if flags.grow {
+        let mut known = load.known().clone();
+        for index in 1..parts {
+            let mut load = Load::new(part(index))?;
+            let taken = feed(&mut server, &mut load, &flags, flags.spans * (index + 1))?;
+            eprintln!("{} spans stored, {:.1} CPU-s", taken.stored, taken.cpu_seconds);
+            mix(&mut known, load.known());
+        }
+        let questions = Questions::new(&known, (first, now), flags.questions);
+        let grown = ask(&questions, server.api())?;
+        print_questions("grown_", &grown);
+        let ratio = |of: fn(&Answers) -> &Vec<Duration>| {
+            quantile_ms(of(&grown), 0.95) / quantile_ms(of(&asked), 0.95)
+        };
+        let worst =
+            ratio(|a| &a.by_service).max(ratio(|a| &a.by_attribute)).max(ratio(|a| &a.by_id));
+        println!("figure store.growth_50m_ratio {worst:.2} 1");
+        println!("figure store.grown_peak_rss_mb {:.0} MB", server.peak_rss_mb()?);
+    }
+    if flags.large >= 2 {
+        large(&mut server, &flags, now)?;
+    }
+    server.stop()
+}
+
+/// What taking a part of the load cost.
+struct Taken {
+    spans: u64,
+    /// In the store, of this part and those before.
+    stored: u64,
+    posted: Posted,
+    posting: Duration,
+    settling: Duration,
+    cpu_seconds: f64,
+    /// When everything had been acknowledged, but not yet everything compacted.
+    cpu_seconds_posted: f64,
+    disk_bytes: u64,
+    peak_rss_mb: f64,
+}
+
+fn feed(
+    server: &mut Server,
+    load: &mut Load,
+    flags: &Flags,
+    expected: u64,
+) -> anyhow::Result<Taken> {
+    let (cpu, began) = (server.cpu_seconds()?, Instant::now());
+    let posted = post(load, server.otlp(), flags.connections).context("posting the load")?;
+    let posting = began.elapsed();
+    let cpu_seconds_posted = server.cpu_seconds()? - cpu;
+    let stored = server.wait_settled(expected)?;
+    Ok(Taken {
+        spans: load.known().span_count,
+        stored,
+        posted,
+        posting,
+        settling: began.elapsed() - posting,
+        cpu_seconds: server.cpu_seconds()? - cpu,
+        cpu_seconds_posted,
+        disk_bytes: server.disk_bytes()?,
+        peak_rss_mb: server.peak_rss_mb()?,
+    })
+}
+
+fn print_ingest(taken: &Taken, floor: Option<&Floor>) {
+    let spans = taken.spans as f64;
+    let cpu = per_million(taken.cpu_seconds, taken.spans);
+    println!(
+        "{} spans in {} requests of {:.0} bytes a span; posted in {:.1} s ({:.0} spans/s), settled \
+         {:.1} s later; told to wait {} times",
+        taken.spans,
+        taken.posted.requests,
+        taken.posted.bytes as f64 / spans,
+        taken.posting.as_secs_f64(),
+        spans / taken.posting.as_secs_f64(),
+        taken.settling.as_secs_f64(),
+        taken.posted.waits,
+    );
+    println!("\n{:<52}{:>10}", "CPU-seconds per million spans", "");
+    println!("{:<52}{cpu:>10.2}", "server, first byte to compacted Parquet");
+    let until_posted = per_million(taken.cpu_seconds_posted, taken.spans);
+    println!("{:<52}{until_posted:>10.2}", "  of these until all was acknowledged");
+    if let Some(floor) = floor {
+        floor.print();
+    }
+    println!("\nfigure store.cpu_seconds_per_million_spans {cpu:.2} s");
+    if let Some(floor) = floor {
+        println!("figure store.prost_ratio {:.2} 1", cpu / floor.prost_seconds);
+        floor.print_figures();
+    }
+    println!("figure store.bytes_per_span {:.1} B", taken.disk_bytes as f64 / spans);
+    println!("figure store.peak_rss_mb {:.0} MB", taken.peak_rss_mb);
+}
+
+fn ask(questions: &Questions, api: SocketAddr) -> anyhow::Result<Answers> {
+    // The first round brings what is asked for into the page cache.
+    questions.warm_up(api)?;
+    questions.ask(api)
+}
+
+fn print_questions(prefix: &str, answers: &Answers) {
+    println!("\n{:<40}{:>8}{:>8}{:>8}", "milliseconds, warm", "p50", "p95", "p99");
+    let rows = [
+        ("trace by id", &answers.by_id),
+        ("search by service, duration, 15 minutes", &answers.by_service),
+        ("search by attribute, over all", &answers.by_attribute),
+        ("  of these by a value of one trace", &answers.by_rare),
+        ("  of these by a value of many", &answers.by_common),
+    ];
+    for (name, times) in rows {
+        print!("{name:<40}");
+        [0.5, 0.95, 0.99].iter().for_each(|share| print!("{:>8.1}", quantile_ms(times, *share)));
+        println!();
+    }
+    println!();
+    let figure = |name: &str, times: &[Duration]| {
+        println!("figure store.{prefix}{name}_p95_ms {:.1} ms", quantile_ms(times, 0.95));
+    };
+    figure("trace_by_id", &answers.by_id);
+    figure("search_service", &answers.by_service);
+    figure("search_attribute", &answers.by_attribute);
+}
+
+/// Adds what is known of another part of the load.
+fn mix(known: &mut Known, other: &Known) {
+    known.traces.extend(other.traces.iter().cloned());
+    known.trace_count += other.trace_count;
+    known.span_count += other.span_count;
+    known.error_count += other.error_count;
+}
+
+/// One trace of very many spans: written, found, and read.
+fn large(server: &mut Server, flags: &Flags, now: i64) -> anyhow::Result<()> {
+    let before = server.stored()?;
+    let mut load = Load::new(LoadConfig {
+        seed: 99,
+        spans: flags.large,
+        trace_spans: flags.large..=flags.large,
+        start_unix_nano: now - PART_NANO,
+        end_unix_nano: now,
+        known_traces: 1,
+    })?;
+    let began = Instant::now();
+    post(&mut load, server.otlp(), flags.connections).context("posting the large trace")?;
+    let posted = began.elapsed();
+    let trace = &load.known().traces[0];
+    let began = Instant::now();
+    let (found, bytes) = questions::spans_of(server.api(), &trace.trace_id)?;
+    let recent = began.elapsed();
+    server.wait_settled(before + flags.large)?;
+    let began = Instant::now();
+    let (settled_found, _) = questions::spans_of(server.api(), &trace.trace_id)?;
+    println!(
+        "\na trace of {} spans: posted in {:.2} s; {found} of them read at once in {:.2} s ({} MB \
+         of JSON), {settled_found} from files",
+        trace.spans,
+        posted.as_secs_f64(),
+        recent.as_secs_f64(),
+        bytes >> 20,
+    );
+    println!("figure store.large_trace_read_s {:.2} s", began.elapsed().as_secs_f64());
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! Times: of this thread, of another process, and their quantiles.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::time::{ClockId, clock_gettime};
+
+/// CPU time of the calling thread so far, in seconds.
+pub(crate) fn thread_cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// CPU time of a process so far, in seconds: its own and the kernel's for it.
+pub(crate) fn process_cpu_seconds(process: u32) -> anyhow::Result<f64> {
+    let text = read(process, "stat")?;
+    // The second field is a name, which may hold anything but ends the last `)`.
+    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    let (user, system) = ticks(11).zip(ticks(12)).context("/proc/PID/stat has another form")?;
+    Ok((user + system) as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// The most memory that a process has had resident so far, in megabytes.
+pub(crate) fn process_peak_mb(process: u32) -> anyhow::Result<f64> {
+    let text = read(process, "status")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes =
+        line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
+    Ok(kilobytes.context("/proc/PID/status has no VmHWM")? * 1024.0 / 1e6)
+}
+
+fn read(process: u32, name: &str) -> anyhow::Result<String> {
+    let path = format!("/proc/{process}/{name}");
+    std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}; is it gone?"))
+}
+
+/// Bytes of all files in a directory, and in those within it.
+pub(crate) fn directory_bytes(directory: &Path) -> anyhow::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        bytes += if metadata.is_dir() { directory_bytes(&entry.path())? } else { metadata.len() };
+    }
+    Ok(bytes)
+}
+
+/// Seconds for this many spans as seconds for a million.
+pub(crate) fn per_million(seconds: f64, spans: u64) -> f64 {
+    seconds * 1e6 / spans as f64
+}
+
+/// The time that this share of all stays at or below, in milliseconds.
+pub(crate) fn quantile_ms(times: &[Duration], share: f64) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_of_values_that_occurred() {
+        let times: Vec<Duration> = (1..=200).rev().map(Duration::from_millis).collect();
+        assert_eq!(quantile_ms(&times, 0.5), 100.0);
+        assert_eq!(quantile_ms(&times, 0.95), 190.0);
+        assert_eq!(quantile_ms(&times, 1.0), 200.0);
+        assert!(quantile_ms(&[], 0.5).is_nan());
+    }
+
+    #[test]
+    fn this_process_can_be_measured() {
+        assert!(process_cpu_seconds(std::process::id()).unwrap() >= 0.0);
+        assert!(process_peak_mb(std::process::id()).unwrap() > 1.0);
+        assert!(process_cpu_seconds(u32::MAX).is_err());
+    }
+}

@@ -1,0 +1,186 @@
+//! What people ask a tracing backend, over the API as the UI does, with
+//! answers that are known beforehand.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use serde_json::Value;
+use spanwise_bench_load::{Client, Known, KnownTrace};
+
+/// A search for a service looks at this much time.
+const WINDOW_NANO: i64 = 900_000_000_000;
+/// Time around the load in which searches over all look.
+const AROUND_NANO: i64 = 60_000_000_000;
+const WARM_UP: usize = 40;
+
+/// What a right answer has.
+enum Right {
+    /// This many spans.
+    Spans(usize),
+    /// This trace, and no other.
+    Only(String),
+    /// Traces of this service; any number, since others may be newer.
+    Service(&'static str),
+    /// Some traces.
+    Some,
+}
+
+struct Question {
+    path: String,
+    right: Right,
+}
+
+/// Questions of all kinds, each asked once.
+pub(crate) struct Questions {
+    by_id: Vec<Question>,
+    by_service: Vec<Question>,
+    by_rare: Vec<Question>,
+    by_common: Vec<Question>,
+}
+
+/// How long each answer took.
+#[derive(Default)]
+pub(crate) struct Answers {
+    pub(crate) by_id: Vec<Duration>,
+    pub(crate) by_service: Vec<Duration>,
+    pub(crate) by_attribute: Vec<Duration>,
+    pub(crate) by_rare: Vec<Duration>,
+    pub(crate) by_common: Vec<Duration>,
+}
+
+impl Questions {
+    /// Questions about a load that lies in this time.
+    pub(crate) fn new(known: &Known, (first, last): (i64, i64), each: usize) -> Self {
+        let traces = || known.traces.iter().cycle();
+        let over_all = format!("start={}&end={}", first - AROUND_NANO, last + AROUND_NANO);
+        let by_id = traces().take(each).map(|trace| Question {
+            path: format!("/api/v1/traces/{}", trace.trace_id),
+            right: Right::Spans(trace.spans),
+        });
+        let by_service = traces().take(each).enumerate().map(|(index, trace)| {
+            let service = trace.services[index % trace.services.len()];
+            let start = (trace.start_unix_nano - WINDOW_NANO / 2).max(first);
+            let least_ms = [5, 10, 20, 50, 100][index % 5];
+            Question {
+                path: format!(
+                    "/api/v1/search?service={service}&min_duration={least_ms}ms&start={start}\
+                     &end={}&limit=20",
+                    start + WINDOW_NANO
+                ),
+                right: Right::Service(service),
+            }
+        });
+        let with_order = traces().filter(|trace| trace.order_id.is_some());
+        let attribute = |key: &str, value: &str, right: Right| Question {
+            path: format!("/api/v1/search?attribute={key}%3D{value}&{over_all}&limit=20"),
+            right,
+        };
+        let by_rare = with_order.take(each / 2).map(|trace| {
+            let order = trace.order_id.as_deref().unwrap_or_default();
+            attribute("app.order.id", order, Right::Only(trace.trace_id.clone()))
+        });
+        let common = |index: usize, trace: &KnownTrace| match index % 4 {
+            0 => attribute("user.id", &trace.user_id, Right::Some),
+            1 => attribute("http.response.status_code", "503", Right::Some),
+            2 => attribute("messaging.destination.name", "payments.captured", Right::Some),
+            _ => attribute("error.type", "java.net.SocketTimeoutException", Right::Some),
+        };
+        let by_common =
+            traces().take(each / 2).enumerate().map(|(index, trace)| common(index, trace));
+        Self {
+            by_id: by_id.collect(),
+            by_service: by_service.collect(),
+            by_rare: by_rare.collect(),
+            by_common: by_common.collect(),
+        }
+    }
+
+    /// Asks some, so that code and files are in memory.
+    pub(crate) fn warm_up(&self, api: SocketAddr) -> anyhow::Result<()> {
+        let mut client = Client::connect(api)?;
+        for kind in [&self.by_id, &self.by_service, &self.by_rare, &self.by_common] {
+            // The last ones; the figures are over all.
+            for question in kind.iter().rev().take(WARM_UP) {
+                question.ask(&mut client)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks all, one after the other.
+    pub(crate) fn ask(&self, api: SocketAddr) -> anyhow::Result<Answers> {
+        let mut client = Client::connect(api)?;
+        let mut ask = |kind: &[Question]| -> anyhow::Result<Vec<Duration>> {
+            kind.iter().map(|question| question.ask(&mut client)).collect()
+        };
+        let by_id = ask(&self.by_id)?;
+        let by_service = ask(&self.by_service)?;
+        let (by_rare, by_common) = (ask(&self.by_rare)?, ask(&self.by_common)?);
+        let by_attribute = by_rare.iter().chain(&by_common).copied().collect();
+        Ok(Answers { by_id, by_service, by_attribute, by_rare, by_common })
+    }
+}
+
+impl Question {
+    fn ask(&self, client: &mut Client) -> anyhow::Result<Duration> {
+        let began = Instant::now();
+        let reply = client.get(&self.path).with_context(|| self.path.clone())?;
+        let time = began.elapsed();
+        let body = String::from_utf8_lossy(&reply.body);
+        ensure!(reply.status == 200, "{} answered {}: {body}", self.path, reply.status);
+        let answer: Value = serde_json::from_slice(&reply.body)?;
+        if let Err(wrong) = self.right.check(&answer) {
+            bail!("{}: {wrong}", self.path);
+        }
+        Ok(time)
+    }
+}
+
+impl Right {
+    fn check(&self, answer: &Value) -> Result<(), String> {
+        let list = |name: &str| answer[name].as_array().map_or(&[][..], Vec::as_slice);
+        let traces = list("traces");
+        match self {
+            Self::Spans(expected) => match list("spans").len() {
+                found if found == *expected => Ok(()),
+                found => Err(format!("the trace has {expected} spans, and {found} were found")),
+            },
+            Self::Only(id) => match traces {
+                [one] if one["trace_id"] == id.as_str() => Ok(()),
+                other => Err(format!("only {id} was to be found, not {} traces", other.len())),
+            },
+            Self::Service(name) => {
+                let takes_part = |trace: &Value| {
+                    let services = trace["services"].as_array().map_or(&[][..], Vec::as_slice);
+                    services.iter().any(|service| service["name"] == *name)
+                };
+                match traces.iter().find(|trace| !takes_part(trace)) {
+                    None => Ok(()),
+                    Some(other) => Err(format!("{} has nothing of {name}", other["trace_id"])),
+                }
+            }
+            Self::Some if traces.is_empty() => Err("nothing was found".to_owned()),
+            Self::Some => Ok(()),
+        }
+    }
+}
+
+/// Number of spans that a trace is shown with on all its pages, and bytes of
+/// the answers.
+pub(crate) fn spans_of(api: SocketAddr, trace_id: &str) -> anyhow::Result<(usize, usize)> {
+    let mut client = Client::connect(api)?;
+    let (mut spans, mut bytes, mut after) = (0, 0, 0);
+    loop {
+        let path = format!("/api/v1/traces/{trace_id}?after={after}");
+        let reply = client.get(&path)?;
+        ensure!(reply.status == 200, "{path}: {}", String::from_utf8_lossy(&reply.body));
+        let page: Value = serde_json::from_slice(&reply.body)?;
+        spans += page["spans"].as_array().context("a trace has spans")?.len();
+        bytes += reply.body.len();
+        match page["next_after"].as_u64() {
+            Some(next) if next > after => after = next,
+            _ => return Ok((spans, bytes)),
+        }
+    }
+}
