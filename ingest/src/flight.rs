@@ -224,9 +224,13 @@ impl PutStream {
                 Ok(None)
             }
             Some(Put::Batch { origin, batch, facts }) => {
-                self.named(origin.source);
-                if let Some(facts) = facts {
-                    self.facts(origin.source, &facts);
+                // Files are imported by people, not by agents that report.
+                let agent = (!origin.is_content()).then_some(origin.source);
+                if let Some(source) = agent {
+                    self.named(source);
+                    if let Some(facts) = facts {
+                        self.facts(source, &facts);
+                    }
                 }
                 let sequence = origin.sequence;
                 let mut lease = self.shared.budget.lease();
@@ -243,11 +247,13 @@ impl PutStream {
                     Ok(()) => {
                         self.shared.counters.add(counters::FLIGHT_BATCHES, 1);
                         self.shared.counters.add(counters::FLIGHT_SPANS, spans);
-                        self.shared.agents.seen(origin.source, |status| {
-                            status.batches += 1;
-                            status.spans += spans;
-                            status.last_sequence = status.last_sequence.max(sequence);
-                        });
+                        if let Some(source) = agent {
+                            self.shared.agents.seen(source, |status| {
+                                status.batches += 1;
+                                status.spans += spans;
+                                status.last_sequence = status.last_sequence.max(sequence);
+                            });
+                        }
                         Ok(Some(PutReply::Durable { sequence }))
                     }
                     Err(Refused::Later { reason, retry_after }) => {

@@ -31,6 +31,13 @@ pub(crate) enum Command {
     Doctor(DoctorFlags),
     /// Print the settings in force, and where each came from
     Config(ConfigFlags),
+    /// Bring files of spans to a running server
+    ///
+    /// What a file holds is seen from its content: OTLP JSON or protobuf, as the
+    /// OpenTelemetry Collector's file exporter writes it, also compressed with gzip
+    /// or zstd. Whatever was interrupted is finished by the same command again; no
+    /// span is stored twice.
+    Import(ImportFlags),
     /// Print one trace as a tree
     Trace(TraceFlags),
     /// List traces, newest first
@@ -260,6 +267,26 @@ pub(crate) struct ServerUrl {
     /// Print the server's JSON as it came
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Flags of `import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportFlags {
+    /// The files; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The server's port for agents and OTLP over gRPC
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "SPANWISE_AGENT_SERVER",
+        default_value = "http://127.0.0.1:4317"
+    )]
+    pub(crate) server: String,
+    /// Store also what the server was brought before, for example because it
+    /// has been forgotten since
+    #[arg(long)]
+    pub(crate) again: bool,
 }
 
 /// Flags of `trace`.

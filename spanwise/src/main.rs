@@ -2,12 +2,14 @@
 //!
 //! This crate holds no logic of its own: it reads what was typed
 //! ([`flags`]), decides what runs ([`config`]), wires the stages together
-//! ([`run`]) and asks a running server questions ([`client`]).
+//! ([`run`]), asks a running server questions ([`client`]) and brings it files
+//! ([`import`]).
 
 mod client;
 mod config;
 mod failure;
 mod flags;
+mod import;
 mod run;
 mod terminal;
 
@@ -48,6 +50,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             let loaded = config::load(flags.config.as_deref(), &flags.layer())?;
             terminal::print(&config::show(&loaded, flags.json))
         }
+        Command::Import(flags) => import::run(&flags),
         Command::Trace(flags) => client::trace(&flags),
         Command::Search(flags) => client::search(&flags),
         Command::Services(flags) => client::services(&flags),

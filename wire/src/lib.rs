@@ -6,6 +6,7 @@
 //! may grow to is bounded. This crate stores nothing and knows no trees.
 
 pub mod compression;
+pub mod files;
 pub mod flight;
 pub mod otlp;
 pub mod rpc_status;

@@ -2,6 +2,7 @@
 //! messages, and what it keeps through restarts and kills.
 
 mod clickhouse;
+mod import;
 mod metrics;
 mod serving;
 mod support;

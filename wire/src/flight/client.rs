@@ -175,7 +175,7 @@ impl FlightSender {
     }
 }
 
-fn endpoint(config: &SenderConfig) -> Result<Endpoint, SenderError> {
+pub(super) fn endpoint(config: &SenderConfig) -> Result<Endpoint, SenderError> {
     let address = |reason: String| SenderError::Address { server: config.server.clone(), reason };
     let endpoint =
         Endpoint::from_shared(config.server.clone()).map_err(|error| address(error.to_string()))?;
@@ -343,7 +343,7 @@ impl Worker {
 }
 
 /// An error and its causes in one line.
-fn describe(error: &dyn std::error::Error) -> String {
+pub(super) fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

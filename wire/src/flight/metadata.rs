@@ -16,6 +16,51 @@ pub struct Origin {
     pub sequence: u64,
 }
 
+/// First bytes of the source of a batch that is named after its content.
+const CONTENT: [u8; 4] = *b"file";
+
+impl Origin {
+    /// Whether the batch comes out of a file and is named after its content, so
+    /// that its source is no agent.
+    pub fn is_content(&self) -> bool {
+        self.source.starts_with(&CONTENT)
+    }
+}
+
+/// Makes a source from bytes: the same bytes give the same one on every
+/// machine, so that a server recognises what it was sent before.
+#[derive(Debug, Clone, Copy)]
+pub struct ContentName(u128);
+
+impl ContentName {
+    /// Begins a name; another `salt` makes others of the same bytes.
+    pub fn new(salt: u64) -> Self {
+        // FNV-1a in 128 bits (draft-eastlake-fnv, section 5).
+        let mut name = Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
+        name.add(&salt.to_le_bytes());
+        name
+    }
+
+    /// Goes on with these bytes, and where they end.
+    pub fn add(&mut self, bytes: &[u8]) {
+        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+        let length = (bytes.len() as u64).to_le_bytes();
+        for byte in bytes.iter().chain(&length) {
+            self.0 = (self.0 ^ u128::from(*byte)).wrapping_mul(PRIME);
+        }
+    }
+
+    /// The source: 96 bits of the name.
+    pub fn source(&self) -> [u8; 16] {
+        // The upper bits are mixed best; the lower ones are folded into them.
+        let folded = self.0 ^ (self.0 << 64);
+        let mut source = folded.to_be_bytes();
+        source.rotate_right(CONTENT.len());
+        source[..CONTENT.len()].copy_from_slice(&CONTENT);
+        source
+    }
+}
+
 /// `app_metadata` of an agent's message: source (16 bytes), sequence (u64, 0
 /// where the message carries no batch), then facts as JSON, or nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,6 +217,29 @@ mod tests {
         fn random_bytes_never_panic(bytes: Vec<u8>) {
             let _ = PutReply::decode(&bytes);
             let _ = PutMetadata::decode(&Bytes::from(bytes));
+        }
+    }
+
+    #[test]
+    fn content_is_named_by_all_of_its_bytes_and_their_division() {
+        let name = |salt, parts: &[&str]| {
+            let mut name = ContentName::new(salt);
+            parts.iter().for_each(|part| name.add(part.as_bytes()));
+            name.source()
+        };
+        let names = [
+            name(0, &[]),
+            name(0, &["ab", "c"]),
+            name(0, &["a", "bc"]),
+            name(0, &["abc"]),
+            name(1, &["abc"]),
+            name(0, &["abd"]),
+        ];
+        let distinct: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len());
+        assert_eq!(name(0, &["abc"]), name(0, &["abc"]));
+        for source in names {
+            assert!(Origin { source, sequence: 1 }.is_content());
         }
     }
 

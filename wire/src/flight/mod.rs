@@ -15,12 +15,14 @@ mod encode;
 mod inspect;
 mod metadata;
 mod queue;
+mod upload;
 
 pub use client::{FlightSender, SenderConfig, SenderError};
 pub use counters::SenderCounters;
 pub use decode::{FlightLimits, Put, PutDecoder};
 pub use encode::{EncodedBatch, Encoder, schema_message};
-pub use metadata::{Origin, PutMetadata, PutReply};
+pub use metadata::{ContentName, Origin, PutMetadata, PutReply};
+pub use upload::{Upload, UploadError};
 
 use crate::rpc_status::{RpcCode, RpcStatus};
 

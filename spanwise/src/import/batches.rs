@@ -1,0 +1,108 @@
+//! Records joined to batches that are worth sending, each named after its
+//! bytes.
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use spanwise_model::schema::span_schema;
+use spanwise_wire::files::{FileError, Record};
+use spanwise_wire::flight::{ContentName, Origin};
+
+/// Rows from which a batch is sent, and the most that one message holds.
+const ROWS: usize = 16_384;
+/// Bytes of records from which a batch is sent.
+const BYTES: usize = 8 << 20;
+
+/// A batch and its name.
+pub(super) struct Named {
+    rows: RecordBatch,
+    source: [u8; 16],
+    /// Spans that were not taken, and what was wrong with them.
+    pub(super) rejected: u64,
+    pub(super) reasons: Vec<String>,
+    /// Records that hold other telemetry.
+    pub(super) other: u64,
+}
+
+impl Named {
+    pub(super) fn spans(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    /// The batch in parts that a server takes, each with its own name.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (Origin, RecordBatch)> + '_ {
+        (0..self.rows.num_rows()).step_by(ROWS).zip(1..).map(|(from, sequence)| {
+            let rows = ROWS.min(self.rows.num_rows() - from);
+            (Origin { source: self.source, sequence }, self.rows.slice(from, rows))
+        })
+    }
+}
+
+/// Joins records.
+pub(super) struct Batches {
+    salt: u64,
+    name: ContentName,
+    rows: Vec<RecordBatch>,
+    count: usize,
+    bytes: usize,
+    rejected: u64,
+    reasons: Vec<String>,
+    other: u64,
+    ended: bool,
+}
+
+impl Batches {
+    /// Names differ by `salt`: with another one, the same bytes are stored anew.
+    pub(super) fn new(salt: u64) -> Self {
+        Self {
+            salt,
+            name: ContentName::new(salt),
+            rows: Vec::new(),
+            count: 0,
+            bytes: 0,
+            rejected: 0,
+            reasons: Vec::new(),
+            other: 0,
+            ended: false,
+        }
+    }
+
+    /// Adds a record.
+    pub(super) fn push(&mut self, record: Record) {
+        let Some(decoded) = record.decoded else {
+            self.other += 1;
+            return;
+        };
+        self.rejected += decoded.rejections.total();
+        let reason = decoded.rejections.message();
+        self.reasons.extend(reason.map(|reason| format!("{}: {reason}", record.place)));
+        self.name.add(&record.bytes);
+        self.bytes += record.bytes.len();
+        self.count += decoded.batch.num_rows();
+        self.rows.push(decoded.batch);
+    }
+
+    /// No further record comes.
+    pub(super) const fn finish(&mut self) {
+        self.ended = true;
+    }
+
+    /// What is large enough to be sent, or all where there is no more to come.
+    pub(super) fn ready(&mut self) -> Option<Result<Named, FileError>> {
+        let nothing = self.rows.is_empty() && self.other == 0;
+        if nothing || (self.count < ROWS && self.bytes < BYTES && !self.ended) {
+            return None;
+        }
+        let done = std::mem::replace(self, Self { ended: self.ended, ..Self::new(self.salt) });
+        let rows = concat_batches(&span_schema(), &done.rows).map_err(|error| FileError::Record {
+            place: "a batch".to_owned(),
+            reason: format!("cannot be put together: {error}"),
+        });
+        Some(rows.map(|rows| Named {
+            rows,
+            source: done.name.source(),
+            rejected: done.rejected,
+            reasons: done.reasons,
+            other: done.other,
+        }))
+    }
+}

@@ -1,0 +1,225 @@
+//! Record after record of a file.
+
+use std::io::{self, BufRead, Read};
+
+use serde::de::IgnoredAny;
+
+use super::kind::{self, Kind};
+use super::open::ZSTD;
+use super::{FileError, FileLimits};
+use crate::compression::{Encoding, decompress};
+use crate::otlp::Decoded;
+
+/// How records lie in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// JSON: a document on each line, or one over many lines.
+    Text,
+    /// Each record is preceded by its length, as 4 bytes, the highest first.
+    Prefixed,
+    /// One protobuf message is the whole file.
+    Message,
+}
+
+/// One record of a file.
+#[derive(Debug)]
+pub struct Record {
+    /// Where it lies, for people.
+    pub place: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Its rows, and what was wrong with the others. `None` for what is no
+    /// spans but other telemetry.
+    pub decoded: Option<Decoded>,
+    /// Its bytes, as they stand in the decompressed file.
+    pub bytes: Vec<u8>,
+}
+
+/// Iterates over a file's records; after an error that does not
+/// [go on](FileError::goes_on), it ends.
+pub struct Records {
+    input: Box<dyn BufRead + Send>,
+    shape: Shape,
+    limits: FileLimits,
+    /// Lines, or records, that were read.
+    number: u64,
+    ended: bool,
+}
+
+impl Records {
+    pub(super) const fn new(
+        input: Box<dyn BufRead + Send>,
+        shape: Shape,
+        limits: FileLimits,
+    ) -> Self {
+        Self { input, shape, limits, number: 0, ended: false }
+    }
+
+    fn place(&self) -> String {
+        match self.shape {
+            Shape::Text => format!("line {}", self.number),
+            Shape::Prefixed => format!("message {}", self.number),
+            Shape::Message => "the message".to_owned(),
+        }
+    }
+
+    fn io(&self) -> impl Fn(io::Error) -> FileError + use<> {
+        let place = format!("after {}", self.place());
+        move |source| match source.kind() {
+            // What a decompressor says of a file that was not finished.
+            io::ErrorKind::UnexpectedEof => {
+                FileError::CutOff { place: format!("the compressed file, {place},") }
+            }
+            _ => FileError::Io { place: place.clone(), source },
+        }
+    }
+
+    /// Reads on until the end of the line, or of the file where `whole`.
+    fn append(&mut self, bytes: &mut Vec<u8>, whole: bool) -> Result<(), FileError> {
+        let limit_bytes = self.limits.record_bytes;
+        let room = (limit_bytes + 1).saturating_sub(bytes.len()) as u64;
+        let io = self.io();
+        let mut rest = (&mut self.input).take(room);
+        let read = if whole { rest.read_to_end(bytes) } else { rest.read_until(b'\n', bytes) };
+        read.map_err(io)?;
+        if bytes.len() > limit_bytes {
+            return Err(FileError::TooLarge { place: self.place(), limit_bytes });
+        }
+        Ok(())
+    }
+
+    /// The next document, and where it begins.
+    fn text(&mut self) -> Result<Option<(String, Vec<u8>)>, FileError> {
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            self.number += 1;
+            self.append(&mut bytes, false)?;
+            if bytes.is_empty() {
+                return Ok(None);
+            }
+            if self.number == 1 && bytes.starts_with(b"\xef\xbb\xbf") {
+                bytes.drain(..3);
+            }
+            if !bytes.trim_ascii().is_empty() {
+                break;
+            }
+        }
+        let place = self.place();
+        let error = match serde_json::from_slice::<IgnoredAny>(&bytes) {
+            Ok(_) => return Ok(Some((place, bytes))),
+            Err(error) => error,
+        };
+        let last = !bytes.ends_with(b"\n");
+        match (error.is_eof(), last) {
+            (true, true) => Err(FileError::CutOff { place }),
+            // A document over many lines ends with the file.
+            (true, false) if bytes.trim_ascii().len() < PRETTY_LINE_BYTES => {
+                self.append(&mut bytes, true)?;
+                self.ended = true;
+                match serde_json::from_slice::<IgnoredAny>(&bytes) {
+                    Ok(_) => Ok(Some((place, bytes))),
+                    Err(error) if error.is_eof() => {
+                        Err(FileError::CutOff { place: format!("the document from {place} on") })
+                    }
+                    Err(error) => {
+                        let line = self.number + error.line() as u64 - 1;
+                        let place = format!("line {line}, column {}", error.column());
+                        Err(FileError::Record { place, reason: no_json(&error) })
+                    }
+                }
+            }
+            _ => {
+                let place = format!("{place}, column {}", error.column());
+                Err(FileError::Record { place, reason: no_json(&error) })
+            }
+        }
+    }
+
+    /// The next record after its length.
+    fn prefixed(&mut self) -> Result<Option<(String, Vec<u8>)>, FileError> {
+        let io = self.io();
+        if self.input.fill_buf().map_err(io)?.is_empty() {
+            return Ok(None);
+        }
+        self.number += 1;
+        let place = self.place();
+        let cut = |error: io::Error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => FileError::CutOff { place: place.clone() },
+            _ => FileError::Io { place: place.clone(), source: error },
+        };
+        let mut length = [0; 4];
+        self.input.read_exact(&mut length).map_err(cut)?;
+        let length = u32::from_be_bytes(length) as usize;
+        let limit_bytes = self.limits.record_bytes;
+        if length > limit_bytes {
+            return Err(FileError::TooLarge { place, limit_bytes });
+        }
+        // Memory grows with what comes, not with what the length claims.
+        let mut bytes = Vec::new();
+        (&mut self.input).take(length as u64).read_to_end(&mut bytes).map_err(cut)?;
+        if bytes.len() < length {
+            return Err(FileError::CutOff { place });
+        }
+        if bytes.starts_with(&ZSTD) {
+            bytes = decompress(Encoding::Zstd, &bytes, limit_bytes, |_| true).map_err(|error| {
+                FileError::Record { place: place.clone(), reason: error.to_string() }
+            })?;
+        }
+        Ok(Some((place, bytes)))
+    }
+
+    fn message(&mut self) -> Result<Option<(String, Vec<u8>)>, FileError> {
+        self.ended = true;
+        let mut bytes = Vec::new();
+        self.append(&mut bytes, true)?;
+        Ok(Some((self.place(), bytes)))
+    }
+
+    fn record(&mut self) -> Result<Option<Record>, FileError> {
+        let next = match self.shape {
+            Shape::Text => self.text()?,
+            Shape::Prefixed => self.prefixed()?,
+            Shape::Message => self.message()?,
+        };
+        let Some((place, bytes)) = next else { return Ok(None) };
+        let read = kind::read(&bytes, &self.limits.spans);
+        match read {
+            Ok((kind, decoded)) => Ok(Some(Record { place, kind, decoded, bytes })),
+            // The first record tells what the file is.
+            Err(kind::Unread::Unknown(reason)) if self.number <= 1 => {
+                Err(FileError::Unknown { reason: format!("{place} {reason}") })
+            }
+            Err(kind::Unread::Unknown(reason) | kind::Unread::Wrong(reason)) => {
+                Err(FileError::Record { place, reason })
+            }
+        }
+    }
+}
+
+/// The first line of a document that is written over many lines is short.
+const PRETTY_LINE_BYTES: usize = 4096;
+
+fn no_json(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    // It tells the place within the record; the place in the file is told.
+    let what = text.split(" at line ").next().unwrap_or_default();
+    format!("this is no JSON: {what}; mend or delete it")
+}
+
+impl Iterator for Records {
+    type Item = Result<Record, FileError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let record = self.record();
+        self.ended |= match &record {
+            Ok(None) => true,
+            Ok(Some(_)) => false,
+            Err(error) => !error.goes_on(),
+        };
+        record.transpose()
+    }
+}
