@@ -227,14 +227,22 @@ fn most_frequent(ids: impl Iterator<Item = TraceId>) -> Option<TraceId> {
     counts.into_iter().max_by_key(|(id, count)| (*count, Reverse(*id))).map(|(id, _)| id)
 }
 
-/// The part of a row's time in which none of its children runs.
+/// The part of a row's time in which none of its children runs; none where the
+/// row's time cannot be right.
 fn self_time(nodes: &[Node], position: usize) -> i64 {
     let Row { start_unix_nano: start, end_unix_nano: end, .. } = nodes[position].row;
+    if nodes[position].row.is_elsewhere() {
+        return 0;
+    }
     let mut covered = 0i64;
     let mut reached = start;
     // Children stand in order of their starts.
     for child in &nodes[position].children {
         let child = &nodes[*child].row;
+        // Its time covers nothing of this row's.
+        if child.is_elsewhere() {
+            continue;
+        }
         let from = child.start_unix_nano.max(reached);
         let to = child.end_unix_nano.min(end);
         if to > from {
@@ -377,6 +385,8 @@ mod tests {
         mark(&mut future, ClockFault::Future);
         spans.extend([past.clone(), future]);
         let (trace, warnings) = tree(&spans);
+        let busy: i64 = trace.nodes.iter().map(|node| node.self_nano).sum();
+        assert_eq!(busy, (50 + 30 + 30) * MS, "that of the others");
         assert_eq!((trace.start_unix_nano(), trace.end_unix_nano()), (0, 100 * MS));
         assert_eq!(trace.nodes.len(), 5);
         let text = warnings.join("\n");

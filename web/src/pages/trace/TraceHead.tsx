@@ -71,7 +71,10 @@ export function TraceHead({ tree, filter }: { tree: Tree; filter: string }) {
         <div className="trace-warnings">
           {trace.warnings.slice(0, 3).map((warning) => (
             <div key={warning} className="notice warn" data-testid="warning">
-              <Prose text={warning} />
+              {/* One child: the notice lays out its children side by side. */}
+              <span>
+                <Prose text={warning} />
+              </span>
             </div>
           ))}
           {trace.warnings.length > 3 && (
