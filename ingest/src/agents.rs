@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::clock::now_unix_nano;
 
 /// Most agents remembered; beyond, the one that was silent longest is forgotten.
 const MOST: usize = 1024;
@@ -98,11 +99,6 @@ impl Agents {
         all.sort_by_key(|status| std::cmp::Reverse(status.last_seen_unix_nano));
         all
     }
-}
-
-fn now_unix_nano() -> i64 {
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ::http::HeaderMap;
+use ::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -11,6 +13,48 @@ use tokio::time::timeout;
 use crate::budget::Lease;
 use crate::failure::Failure;
 use crate::limits::Limits;
+use crate::server::Shared;
+
+/// Takes a request's body, where its headers allow: `checked` is what a
+/// receiver itself says of them, and comes back with the body.
+pub(crate) async fn receive<T>(
+    shared: &Shared,
+    checked: Result<T, Failure>,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(T, Encoding, Bytes, Lease), Failure> {
+    let limits = &shared.limits;
+    match checked.and_then(|checked| Ok((checked, announced(headers, limits)?))) {
+        Ok((checked, encoding)) => {
+            let mut lease = shared.budget.lease();
+            let bytes = read(body, limits.body_bytes, limits, &mut lease).await?;
+            Ok((checked, encoding, bytes, lease))
+        }
+        Err(failure) => {
+            // Who waits for "100 Continue" has not sent the body and need not.
+            if !headers.contains_key(EXPECT) {
+                discard(body).await;
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// What the headers say of the body before it is read.
+fn announced(headers: &HeaderMap, limits: &Limits) -> Result<Encoding, Failure> {
+    let encoding = headers.get(CONTENT_ENCODING).map_or(Some(""), |value| value.to_str().ok());
+    let encoding = encoding.and_then(Encoding::from_header).ok_or_else(|| {
+        Failure::Unsupported("Content-Encoding must be gzip, zstd or identity".to_owned())
+    })?;
+    let length = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.parse::<u64>().ok());
+    if length.is_some_and(|length| length > limits.body_bytes as u64) {
+        return Err(too_large(limits.body_bytes));
+    }
+    Ok(encoding)
+}
 
 /// Reads a body of at most `limit_bytes`.
 pub(crate) async fn read(
@@ -40,7 +84,7 @@ pub(crate) async fn read(
 }
 
 /// That a body is too large.
-pub(crate) fn too_large(limit_bytes: usize) -> Failure {
+fn too_large(limit_bytes: usize) -> Failure {
     Failure::TooLarge(format!(
         "the request body is larger than {limit_bytes} bytes; send smaller batches"
     ))
@@ -48,7 +92,7 @@ pub(crate) fn too_large(limit_bytes: usize) -> Failure {
 
 /// Reads the rest of a body that is refused, so that a sender who writes all
 /// of it before it reads gets to see the answer. Nothing is kept.
-pub(crate) async fn discard(mut body: Body) {
+async fn discard(mut body: Body) {
     const MOST_BYTES: usize = 256 << 20;
     const LONGEST: Duration = Duration::from_secs(5);
     let _ = timeout(LONGEST, async {

@@ -7,7 +7,7 @@ use spanwise_model::{ClockFault, ClockFaults};
 use spanwise_wire::otlp::Rejections;
 
 /// Everything that is counted here, so that a name is shown before it first
-/// happens. Spans rejected from OTLP requests are counted as
+/// happens. Spans rejected from requests are counted as
 /// `spans_rejected_REASON` besides, and those with impossible times, which are
 /// kept, as `spans_clock_FAULT`.
 pub(crate) const NAMES: &[&str] = &[
@@ -18,6 +18,15 @@ pub(crate) const NAMES: &[&str] = &[
     FLIGHT_REFUSED,
     FLIGHT_SPANS,
     FLIGHT_STREAMS_REFUSED,
+    JAEGER_GRPC_REQUESTS,
+    JAEGER_HTTP_REQUESTS,
+    JAEGER_SPANS,
+    JAEGER_UDP_DATAGRAMS,
+    JAEGER_UDP_DROPPED_KERNEL,
+    JAEGER_UDP_DROPPED_MEMORY,
+    JAEGER_UDP_DROPPED_QUEUE,
+    JAEGER_UDP_REJECTED,
+    JAEGER_UDP_SPANS_LOST,
     LINKS_DROPPED,
     OTLP_GRPC_REQUESTS,
     OTLP_HTTP_REQUESTS,
@@ -30,6 +39,8 @@ pub(crate) const NAMES: &[&str] = &[
     REQUESTS_TIMED_OUT,
     REQUESTS_TOO_LARGE,
     REQUESTS_UNSUPPORTED,
+    ZIPKIN_REQUESTS,
+    ZIPKIN_SPANS,
 ];
 
 pub(crate) const CONNECTIONS_REFUSED: &str = "connections_refused";
@@ -39,6 +50,15 @@ pub(crate) const FLIGHT_MALFORMED: &str = "flight_streams_malformed";
 pub(crate) const FLIGHT_REFUSED: &str = "flight_batches_refused";
 pub(crate) const FLIGHT_SPANS: &str = "flight_spans_accepted";
 pub(crate) const FLIGHT_STREAMS_REFUSED: &str = "flight_streams_refused";
+pub(crate) const JAEGER_GRPC_REQUESTS: &str = "jaeger_grpc_requests";
+pub(crate) const JAEGER_HTTP_REQUESTS: &str = "jaeger_http_requests";
+pub(crate) const JAEGER_SPANS: &str = "jaeger_spans_accepted";
+pub(crate) const JAEGER_UDP_DATAGRAMS: &str = "jaeger_udp_datagrams";
+pub(crate) const JAEGER_UDP_DROPPED_KERNEL: &str = "jaeger_udp_datagrams_dropped_kernel";
+pub(crate) const JAEGER_UDP_DROPPED_MEMORY: &str = "jaeger_udp_datagrams_dropped_memory";
+pub(crate) const JAEGER_UDP_DROPPED_QUEUE: &str = "jaeger_udp_datagrams_dropped_queue_full";
+pub(crate) const JAEGER_UDP_REJECTED: &str = "jaeger_udp_datagrams_rejected";
+pub(crate) const JAEGER_UDP_SPANS_LOST: &str = "jaeger_udp_spans_dropped_shutdown";
 pub(crate) const LINKS_DROPPED: &str = "links_dropped_invalid_id";
 pub(crate) const OTLP_GRPC_REQUESTS: &str = "otlp_grpc_requests";
 pub(crate) const OTLP_HTTP_REQUESTS: &str = "otlp_http_requests";
@@ -51,6 +71,8 @@ pub(crate) const REQUESTS_REFUSED_STORE: &str = "requests_refused_store";
 pub(crate) const REQUESTS_TIMED_OUT: &str = "requests_timed_out";
 pub(crate) const REQUESTS_TOO_LARGE: &str = "requests_too_large";
 pub(crate) const REQUESTS_UNSUPPORTED: &str = "requests_unsupported";
+pub(crate) const ZIPKIN_REQUESTS: &str = "zipkin_requests";
+pub(crate) const ZIPKIN_SPANS: &str = "zipkin_spans_accepted";
 
 /// Counted once or twice per request, so a lock costs nothing that matters.
 pub(crate) struct Counters(Mutex<BTreeMap<String, u64>>);

@@ -1,4 +1,5 @@
-//! Receivers: OTLP over gRPC and HTTP, and Arrow Flight from agents.
+//! Receivers: OTLP over gRPC and HTTP, Zipkin, Jaeger (gRPC, HTTP, UDP), and
+//! Arrow Flight from agents.
 //!
 //! This stage listens, bounds what it takes, hands bytes to `wire` and the
 //! batches that come back to a [`Sink`]. A sender hears "taken" only after the
@@ -8,20 +9,30 @@
 mod agents;
 mod body;
 mod budget;
+mod clock;
 mod connections;
 mod counters;
 mod failure;
 mod flight;
 mod grpc;
 mod http;
+mod jaeger_grpc;
+mod jaeger_http;
+mod jaeger_udp;
+mod kernel_drops;
 mod limits;
 mod marking;
 mod otlp;
+mod plain;
 mod server;
 mod sink;
+mod take;
+mod unary;
+mod zipkin;
 
 pub use agents::AgentStatus;
 pub use limits::Limits;
 pub use server::{Ingest, IngestError, IngestStatus};
 pub use sink::{Refused, Sink};
 pub use spanwise_wire::flight::Origin;
+pub use spanwise_wire::jaeger::Protocol as ThriftProtocol;

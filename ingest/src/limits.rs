@@ -14,7 +14,7 @@ pub struct Limits {
     pub decompressed_bytes: usize,
     /// Bytes of all requests that are being read, decoded or stored.
     pub in_flight_bytes: usize,
-    /// What one OTLP request may hold.
+    /// What one request of spans may hold, whichever its format.
     pub otlp: otlp::Limits,
     /// What one agent's stream may send.
     pub flight: FlightLimits,

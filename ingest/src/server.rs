@@ -10,7 +10,7 @@ use std::time::Duration;
 use arrow_flight::flight_service_server::FlightServiceServer;
 use axum::Router;
 use serde::Serialize;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::{Semaphore, watch};
 use tonic::service::Routes;
 use tonic::transport::Server;
@@ -23,7 +23,7 @@ use crate::flight::Flight;
 use crate::limits::Limits;
 use crate::marking::Marking;
 use crate::sink::Sink;
-use crate::{grpc, http};
+use crate::{ThriftProtocol, grpc, http, jaeger_grpc, jaeger_http, jaeger_udp, zipkin};
 
 /// The receivers. Clones are handles to the same ones.
 #[derive(Clone)]
@@ -119,6 +119,58 @@ impl Ingest {
     ) -> Result<(), IngestError> {
         let routes = Routes::from(self.http_router());
         self.serve(Server::builder().accept_http1(true), routes, listener, shutdown).await
+    }
+
+    /// Serves Zipkin's collector over HTTP until `shutdown` comes; then open
+    /// requests are waited for ([`Limits::drain_time`]).
+    ///
+    /// # Errors
+    /// Where the receiver stops by itself.
+    pub async fn serve_zipkin(
+        &self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), IngestError> {
+        let routes = Routes::from(zipkin::router(Arc::clone(&self.shared)));
+        self.serve(Server::builder().accept_http1(true), routes, listener, shutdown).await
+    }
+
+    /// Serves Jaeger's collector over gRPC; otherwise as [`Self::serve_zipkin`].
+    ///
+    /// # Errors
+    /// Where the receiver stops by itself.
+    pub async fn serve_jaeger_grpc(
+        &self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), IngestError> {
+        let routes = Routes::from(jaeger_grpc::router(Arc::clone(&self.shared)));
+        self.serve(Server::builder(), routes, listener, shutdown).await
+    }
+
+    /// Serves Jaeger's collector over HTTP; otherwise as [`Self::serve_zipkin`].
+    ///
+    /// # Errors
+    /// Where the receiver stops by itself.
+    pub async fn serve_jaeger_http(
+        &self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), IngestError> {
+        let routes = Routes::from(jaeger_http::router(Arc::clone(&self.shared)));
+        self.serve(Server::builder().accept_http1(true), routes, listener, shutdown).await
+    }
+
+    /// Takes what Jaeger's clients send to their agent's UDP port, until
+    /// `shutdown` comes; what waits then is still handed over
+    /// ([`Limits::drain_time`]).
+    pub async fn serve_jaeger_udp(
+        &self,
+        socket: UdpSocket,
+        protocol: ThriftProtocol,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) {
+        jaeger_udp::serve(Arc::clone(&self.shared), socket, protocol, shutdown).await;
     }
 
     async fn serve(

@@ -1,12 +1,21 @@
 //! Bytes to Arrow record batches of the span schema, and back.
 //!
-//! [`otlp`] reads what OpenTelemetry SDKs and collectors send; [`flight`]
-//! carries span batches from the agent to the server. Both take bytes from
-//! strangers: every length is checked before it is believed, and what a message
-//! may grow to is bounded. This crate stores nothing and knows no trees.
+//! [`otlp`] reads what OpenTelemetry SDKs and collectors send, [`zipkin`] and
+//! [`jaeger`] what their own clients do; [`flight`] carries span batches from
+//! the agent to the server. All take bytes from strangers: every length is
+//! checked before it is believed, and what a message may grow to is bounded.
+//! This crate stores nothing and knows no trees.
 
 pub mod compression;
 pub mod files;
 pub mod flight;
+pub mod jaeger;
 pub mod otlp;
+mod protobuf;
+mod rows;
 pub mod rpc_status;
+mod tags;
+mod thrift;
+pub mod zipkin;
+
+pub use rows::DecodeError;

@@ -34,13 +34,28 @@ const fn is_entry(row: &Row) -> bool {
     matches!(row.kind, Kind::Server | Kind::Consumer)
 }
 
-/// The SDK span that the row names as its parent.
+/// The SDK span that the row names as its parent. Where two halves of a span
+/// have the id that it names (Zipkin's tracers report both sides of a call
+/// under one), it is the half of the row's own process; what is not known to be
+/// of the calling process was done by the called one.
 fn named(index: &Index, row: &Row) -> Option<Slot> {
     let (trace, parent) = row.trace_id.zip(row.parent_span_id)?;
-    super::few(index.apps(trace, parent)).min_by_key(|slot| {
-        let parent = index.row(*slot);
-        (Reverse(parent.same_process(row)), parent.at)
-    })
+    let own = |slot: Slot| index.row(slot).same_process(row);
+    let named = super::few(index.apps(trace, parent))
+        .min_by_key(|slot| (Reverse(own(*slot)), index.row(*slot).at));
+    let half = parent.receiving_half();
+    // Only a call has another half, which itself hangs under the first.
+    let may_have_half =
+        named.is_none_or(|slot| matches!(index.row(slot).kind, Kind::Client | Kind::Producer));
+    if !may_have_half || row.span_id == half {
+        return named;
+    }
+    let received = super::few(index.apps(trace, half))
+        .find(|slot| index.row(*slot).parent_span_id == Some(parent));
+    match (named, received) {
+        (Some(named), Some(received)) if own(named) && !own(received) => Some(named),
+        (named, received) => received.or(named),
+    }
 }
 
 /// The SDK spans above one, within its process, nearest first.

@@ -278,3 +278,52 @@ fn every_rule_says_what_it_is() {
         assert!(word.parse::<Evidence>().is_ok(), "{}", rule.evidence);
     }
 }
+
+/// Both halves of a span that client and server report under one id.
+fn shared(number: u64) -> [Row; 2] {
+    let half = id(number).receiving_half();
+    let call = app(number, Kind::Client, "front", 10, 90).context(1, 1);
+    let mut answer = app(number + 1, Kind::Server, "back", 20, 80).context(1, number);
+    answer.span_id = half;
+    [call, answer]
+}
+
+#[test]
+fn a_shared_span_shows_both_sides() {
+    let [call, answer] = shared(10);
+    let half = answer.span_id.as_u64();
+    let root = app(1, Kind::Server, "front", 0, 100).context(1, 99);
+    let work = app(20, Kind::Internal, "back", 30, 70).context(1, 10);
+    let connect = app(21, Kind::Internal, "front", 11, 15).context(1, 10);
+    let rows = [root, call, answer, work, connect];
+    child(&rows, 10, 1, SpanContext, 1.0);
+    child(&rows, half, 10, SpanContext, 1.0);
+    // What each process did within the span hangs under its own half.
+    child(&rows, 20, half, SpanContext, 1.0);
+    child(&rows, 21, 10, SpanContext, 1.0);
+}
+
+#[test]
+fn a_shared_span_of_which_one_side_is_missing_is_no_riddle() {
+    let [call, answer] = shared(10);
+    let half = answer.span_id.as_u64();
+    let work = app(20, Kind::Internal, "back", 30, 70).context(1, 10);
+    child(&[answer, work], 20, half, SpanContext, 1.0);
+    root(&[answer, work], half);
+    child(&[call, work], 20, 10, SpanContext, 1.0);
+    // A third process: whoever it is, the called side did it.
+    let other = app(22, Kind::Internal, "other", 30, 70).context(1, 10);
+    child(&[call, answer, other], 22, half, SpanContext, 1.0);
+}
+
+#[test]
+fn the_kernel_sees_a_shared_span_too() {
+    let [sdk_call, sdk_answer] = shared(10);
+    let half = sdk_answer.span_id.as_u64();
+    let call = client(30, "front", 12, 88).hop(7, 8).context(1, 10);
+    let request = server(40, "back", 18, 82).hop(7, 8).context(1, 10);
+    let rows = [sdk_call, sdk_answer, call, request];
+    child(&rows, 30, 10, TraceHeader, 1.0);
+    child(&rows, 40, 30, TcpSequence, 1.0);
+    child(&rows, half, 40, TraceHeader, 1.0);
+}

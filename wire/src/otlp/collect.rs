@@ -74,8 +74,27 @@ impl Rejections {
         Some(text)
     }
 
-    fn count(&mut self, reason: &'static str) {
+    pub(crate) fn count(&mut self, reason: &'static str) {
         *self.counts.entry(reason).or_default() += 1;
+    }
+
+    /// Counts a span that is larger than allowed.
+    pub(crate) fn too_large(&mut self) {
+        self.count(TOO_LARGE);
+    }
+
+    /// Counts a span that could not be read.
+    pub(crate) fn malformed<E: ToString>(&mut self, what: impl FnOnce() -> (String, E)) {
+        self.count(MALFORMED);
+        self.first_malformed.get_or_insert_with(|| {
+            let (place, error) = what();
+            format!("{place}: {}", error.to_string())
+        });
+    }
+
+    /// The first span that could not be read, and why.
+    pub(crate) fn first_malformed(&self) -> Option<&str> {
+        self.first_malformed.as_deref()
     }
 }
 
@@ -140,18 +159,14 @@ impl Collector {
         self.row_bytes += encoded_bytes;
         let fits = encoded_bytes <= self.limits.span_bytes;
         if !fits {
-            self.rejections.count(TOO_LARGE);
+            self.rejections.too_large();
         }
         Ok(fits)
     }
 
     /// Counts a span that could not be decoded.
     pub(super) fn malformed<E: ToString>(&mut self, what: impl FnOnce() -> (String, E)) {
-        self.rejections.count(MALFORMED);
-        self.rejections.first_malformed.get_or_insert_with(|| {
-            let (place, error) = what();
-            format!("{place}: {}", error.to_string())
-        });
+        self.rejections.malformed(what);
     }
 
     /// Takes a span, or counts it as rejected.
@@ -180,7 +195,7 @@ impl Collector {
 
     pub(super) fn finish(mut self) -> Result<Decoded, OtlpError> {
         // A request of which nothing could be read is no OTLP request.
-        if let (true, Some(first)) = (self.builder.is_empty(), &self.rejections.first_malformed) {
+        if let (true, Some(first)) = (self.builder.is_empty(), self.rejections.first_malformed()) {
             return Err(OtlpError::malformed("every span", first));
         }
         Ok(Decoded {

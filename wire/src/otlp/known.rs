@@ -1,5 +1,6 @@
 //! Attributes that have columns of their own: OpenTelemetry's stable names,
-//! and the older ones that many SDKs still send.
+//! and the older ones (OpenTelemetry's own, Zipkin's, OpenTracing's) that many
+//! senders still use.
 
 use std::net::IpAddr;
 
@@ -9,16 +10,16 @@ use super::value::integer;
 
 /// What the attributes say about the exchange.
 #[derive(Default)]
-pub(super) struct Known<'a> {
+pub(crate) struct Known<'a> {
     http: bool,
     http_status: Option<i64>,
     grpc_status: Option<i64>,
     database: Option<&'a str>,
     rpc: Option<&'a str>,
     messaging: Option<&'a str>,
-    pub(super) error_type: Option<&'a str>,
-    pub(super) exception_type: Option<&'a str>,
-    pub(super) x_request_id: Option<String>,
+    pub(crate) error_type: Option<&'a str>,
+    pub(crate) exception_type: Option<&'a str>,
+    pub(crate) x_request_id: Option<String>,
     peer: Endpoint<'a>,
     old_peer: Endpoint<'a>,
     local: Endpoint<'a>,
@@ -45,7 +46,7 @@ impl<'a> Endpoint<'a> {
 }
 
 impl<'a> Known<'a> {
-    pub(super) fn new(attributes: &'a Attributes) -> Self {
+    pub(crate) fn new(attributes: &'a Attributes) -> Self {
         let mut known = Self::default();
         for (key, value) in attributes {
             known.take(key, value);
@@ -59,14 +60,18 @@ impl<'a> Known<'a> {
         // Sockets that are no IP sockets put a path here.
         let ip = || text().filter(|text| text.parse::<IpAddr>().is_ok());
         match key {
-            "http.request.method" | "http.method" => self.http = true,
+            "http.request.method" | "http.method" | "http.path" | "http.url" => self.http = true,
             "http.response.status_code" | "http.status_code" => self.http_status = integer(value),
             "rpc.grpc.status_code" => self.grpc_status = integer(value),
-            "rpc.response.status_code" => {
+            "rpc.response.status_code" | "grpc.status_code" => {
                 self.grpc_status = self.grpc_status.or_else(|| grpc_code(value));
             }
             "db.system.name" => self.database = text(),
             "db.system" => self.database = self.database.or_else(text),
+            // OpenTracing's, where `sql` stands for any relational one.
+            "db.type" => {
+                self.database = self.database.or_else(|| text().filter(|kind| *kind != "sql"));
+            }
             "rpc.system" | "rpc.system.name" => self.rpc = text(),
             "messaging.system" => self.messaging = text(),
             "error.type" => self.error_type = text(),
@@ -99,7 +104,7 @@ impl<'a> Known<'a> {
 
     /// The protocol that the span's request used, the most telling name first:
     /// a database may be spoken to over HTTP.
-    pub(super) fn protocol(&self) -> Option<&'a str> {
+    pub(crate) fn protocol(&self) -> Option<&'a str> {
         self.database
             .or(self.rpc)
             .or(self.messaging)
@@ -107,12 +112,12 @@ impl<'a> Known<'a> {
     }
 
     /// The protocol's own status number.
-    pub(super) fn status_code(&self) -> Option<i32> {
+    pub(crate) fn status_code(&self) -> Option<i32> {
         self.http_status.or(self.grpc_status).and_then(|code| i32::try_from(code).ok())
     }
 
     /// The connection, where the span's kind makes it plain which side is which.
-    pub(super) fn flow(&self, kind: Kind) -> Flow {
+    pub(crate) fn flow(&self, kind: Kind) -> Flow {
         let peer = self.peer.or(self.old_peer);
         let (client, server) = match kind {
             // `server.*` of a server span is what the client called it, and

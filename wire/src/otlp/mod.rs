@@ -6,9 +6,8 @@
 //! times its size, and a faster span decoder can take the inner layer's place.
 
 mod collect;
-mod fields;
 mod json;
-mod known;
+pub(crate) mod known;
 mod protobuf;
 mod resource;
 mod response;
@@ -19,6 +18,7 @@ pub use collect::{Decoded, Limits, Rejections};
 pub use json::decode_json;
 pub use protobuf::decode_protobuf;
 pub use response::{response_json, response_protobuf};
+pub(crate) use span::Invalid;
 
 /// Why a request could not be read.
 #[derive(Debug, thiserror::Error)]

@@ -5,10 +5,10 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
+use super::OtlpError;
 use super::collect::{Collector, Decoded, Limits};
-use super::fields::Fields;
 use super::resource::{ResourceFacts, ScopeFacts};
-use super::{OtlpError, fields::FieldError};
+use crate::protobuf::{merged, submessages};
 
 /// Field numbers of opentelemetry-proto's `trace_service.proto` and
 /// `trace.proto`.
@@ -66,27 +66,4 @@ fn resource_spans(
         }
     }
     Ok(())
-}
-
-/// The payloads of the field `wanted`.
-fn submessages(message: &[u8], wanted: u64) -> impl Iterator<Item = Result<&[u8], FieldError>> {
-    Fields::new(message).filter_map(move |field| match field {
-        Ok(field) if field.number == wanted => {
-            // A field with the right number and a payload of another type is
-            // unknown to us, and unknown fields are skipped.
-            field.bytes.map(Ok)
-        }
-        Ok(_) => None,
-        Err(error) => Some(Err(error)),
-    })
-}
-
-/// All pieces of the submessage `wanted`, merged as protobuf asks.
-fn merged<M: Message + Default>(message: &[u8], wanted: u64) -> Result<M, String> {
-    let mut whole = M::default();
-    for bytes in submessages(message, wanted) {
-        let bytes = bytes.map_err(|error| error.to_string())?;
-        whole.merge(bytes).map_err(|error| error.to_string())?;
-    }
-    Ok(whole)
 }

@@ -16,7 +16,7 @@ use super::value::attributes;
 
 /// Which id makes that a span is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Invalid {
+pub(crate) enum Invalid {
     Trace,
     Span,
     Parent,
@@ -24,7 +24,7 @@ pub(super) enum Invalid {
 
 impl Invalid {
     /// Its counter's name.
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Trace => "invalid_trace_id",
             Self::Span => "invalid_span_id",

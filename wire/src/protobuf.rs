@@ -1,41 +1,43 @@
 //! The protobuf wire format, field by field, without copying.
 //!
 //! Source: protobuf "Encoding" guide. Groups (wire types 3 and 4) are long
-//! abandoned and no OTLP message has them: they are an error.
+//! abandoned and no message read here has them: they are an error.
+
+use prost::Message;
 
 /// One field of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Field<'a> {
+pub(crate) struct Field<'a> {
     /// Its number.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// Its payload, where it is length-delimited; other payloads are skipped,
     /// since no field that the outer layer reads has them.
-    pub(super) bytes: Option<&'a [u8]>,
+    pub(crate) bytes: Option<&'a [u8]>,
 }
 
 /// Iterates over a message's fields; ends after the first error.
 #[derive(Debug, Clone)]
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     rest: &'a [u8],
 }
 
 /// Why a message's fields could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum FieldError {
+pub(crate) enum FieldError {
     #[error("it ends in the middle of a number")]
     Truncated,
     #[error("a number is longer than 64 bits")]
     Overlong,
     #[error("field {number} claims {length} bytes, but only {left} are left")]
     Length { number: u64, length: u64, left: usize },
-    #[error("field {number} has wire type {wire_type}, which OTLP does not use")]
+    #[error("field {number} has wire type {wire_type}, which nothing uses that is read here")]
     WireType { number: u64, wire_type: u64 },
     #[error("field number 0 is not allowed")]
     Zero,
 }
 
 impl<'a> Fields<'a> {
-    pub(super) const fn new(message: &'a [u8]) -> Self {
+    pub(crate) const fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 
@@ -108,6 +110,32 @@ impl<'a> Iterator for Fields<'a> {
         }
         Some(field)
     }
+}
+
+/// The payloads of the field `wanted`.
+pub(crate) fn submessages(
+    message: &[u8],
+    wanted: u64,
+) -> impl Iterator<Item = Result<&[u8], FieldError>> {
+    Fields::new(message).filter_map(move |field| match field {
+        Ok(field) if field.number == wanted => {
+            // A field with the right number and a payload of another type is
+            // unknown to us, and unknown fields are skipped.
+            field.bytes.map(Ok)
+        }
+        Ok(_) => None,
+        Err(error) => Some(Err(error)),
+    })
+}
+
+/// All pieces of the submessage `wanted`, merged as protobuf asks.
+pub(crate) fn merged<M: Message + Default>(message: &[u8], wanted: u64) -> Result<M, String> {
+    let mut whole = M::default();
+    for bytes in submessages(message, wanted) {
+        let bytes = bytes.map_err(|error| error.to_string())?;
+        whole.merge(bytes).map_err(|error| error.to_string())?;
+    }
+    Ok(whole)
 }
 
 #[cfg(test)]

@@ -1,0 +1,155 @@
+//! The UDP ports of Jaeger's agent, to which its clients send each batch in a
+//! datagram and never hear of it again.
+//!
+//! Nobody can be refused here, so what there is no room for is dropped and
+//! counted: by the kernel while this program does not keep up, or here while
+//! the store does not. What waits for the store is taken as one batch.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use spanwise_wire::jaeger::{Datagrams, Protocol};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use crate::budget::Lease;
+use crate::clock::now_unix_nano;
+use crate::counters;
+use crate::failure::Failure;
+use crate::kernel_drops::KernelDrops;
+use crate::server::Shared;
+use crate::take::{accept, counted};
+
+/// Longest datagram that UDP can carry.
+const DATAGRAM_BYTES: usize = 65_536;
+/// Datagrams that wait for the store.
+const WAITING: usize = 2048;
+/// Datagrams taken as one batch: at most 16 MiB.
+const TOGETHER: usize = 256;
+/// Bytes of the kernel's buffer that are asked for; it may give fewer
+/// (`net.core.rmem_max`).
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+/// How often the kernel's drops are looked up.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A datagram, and the memory that it was promised.
+type Waiting = (Bytes, Lease);
+
+/// Receives until `shutdown` comes.
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    socket: UdpSocket,
+    protocol: Protocol,
+    shutdown: impl Future<Output = ()>,
+) {
+    // A smaller buffer only means that more is dropped, which is counted.
+    let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES);
+    let (send, waiting) = mpsc::channel(WAITING);
+    let storing = tokio::spawn(store(Arc::clone(&shared), waiting, protocol));
+    tokio::select! {
+        () = receive(&shared, &socket, send) => {}
+        () = shutdown => {}
+    }
+    shared.closing.send_replace(true);
+    // What waits is still handed over, as far as there is time for it.
+    let _ = tokio::time::timeout(shared.limits.drain_time, storing).await;
+}
+
+async fn receive(shared: &Shared, socket: &UdpSocket, send: mpsc::Sender<Waiting>) {
+    let mut drops = KernelDrops::of(socket);
+    let mut look = interval(LOOK_EVERY);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut buffer = vec![0; DATAGRAM_BYTES];
+    loop {
+        let received = tokio::select! {
+            _ = look.tick() => {
+                if let Some(more) = drops.more() {
+                    shared.counters.add(counters::JAEGER_UDP_DROPPED_KERNEL, more);
+                }
+                continue;
+            }
+            received = socket.recv(&mut buffer) => received,
+        };
+        let length = match received {
+            Ok(length) => length,
+            Err(error) => {
+                // An ICMP error of some earlier answer, or no memory: the
+                // socket itself is well.
+                tracing::warn!(%error, "a datagram could not be received");
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        shared.counters.add(counters::JAEGER_UDP_DATAGRAMS, 1);
+        let mut lease = shared.budget.lease();
+        if !lease.grow(length) {
+            shared.counters.add(counters::JAEGER_UDP_DROPPED_MEMORY, 1);
+        } else if send.try_send((Bytes::copy_from_slice(&buffer[..length]), lease)).is_err() {
+            shared.counters.add(counters::JAEGER_UDP_DROPPED_QUEUE, 1);
+        }
+    }
+}
+
+/// Decodes and hands over whatever waits, until no more will come.
+async fn store(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Waiting>, protocol: Protocol) {
+    let mut together = Vec::with_capacity(TOGETHER);
+    while waiting.recv_many(&mut together, TOGETHER).await > 0 {
+        let datagrams = std::mem::take(&mut together);
+        let shared_here = Arc::clone(&shared);
+        let Ok(permit) = shared.decoders.acquire().await else { return };
+        let decoding =
+            tokio::task::spawn_blocking(move || decode(&shared_here, datagrams, protocol));
+        let decoded = decoding.await;
+        drop(permit);
+        if let Ok(Some(batch)) = decoded {
+            until_taken(&shared, batch).await;
+        }
+    }
+}
+
+fn decode(shared: &Shared, datagrams: Vec<Waiting>, protocol: Protocol) -> Option<RecordBatch> {
+    let mut batch = Datagrams::new(&shared.limits.otlp, now_unix_nano());
+    // Each gives its memory back once it is decoded.
+    for (datagram, _lease) in datagrams {
+        if let Err(error) = batch.add(protocol, &datagram) {
+            shared.counters.add(counters::JAEGER_UDP_REJECTED, 1);
+            tracing::debug!(%error, "a datagram was not taken");
+        }
+    }
+    match batch.finish() {
+        Ok(decoded) => Some(counted(shared, decoded).0),
+        Err(error) => {
+            shared.counters.add(counters::REQUESTS_FAILED, 1);
+            tracing::warn!(%error, "datagrams were not taken");
+            None
+        }
+    }
+}
+
+/// Hands a batch over, again and again while the store refuses it; datagrams
+/// that come meanwhile wait, or are dropped. A server that closes gives up.
+async fn until_taken(shared: &Shared, batch: RecordBatch) {
+    let mut closing = shared.closing.subscribe();
+    loop {
+        let lease = shared.budget.lease();
+        let retry_after = match accept(shared, batch.clone(), lease, counters::JAEGER_SPANS).await {
+            Ok(_) => return,
+            Err(Failure::NoMemory { retry_after } | Failure::Refused { retry_after, .. }) => {
+                retry_after
+            }
+            Err(failure) => {
+                tracing::warn!(?failure, "spans that came by UDP are lost");
+                break;
+            }
+        };
+        tokio::select! {
+            _ = closing.wait_for(|closing| *closing) => break,
+            () = sleep(retry_after) => {}
+        }
+    }
+    shared.counters.add(counters::JAEGER_UDP_SPANS_LOST, batch.num_rows() as u64);
+}

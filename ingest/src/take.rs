@@ -1,0 +1,140 @@
+//! The way of every request: decompress, decode, hand over.
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use spanwise_wire::DecodeError;
+use spanwise_wire::compression::Encoding;
+use spanwise_wire::otlp::{Decoded, OtlpError, Rejections};
+
+use crate::body;
+use crate::budget::Lease;
+use crate::counters;
+use crate::failure::Failure;
+use crate::limits::Limits;
+use crate::server::Shared;
+use crate::sink::Refused;
+
+/// Bytes from which decoding leaves the runtime's own threads.
+const LARGE_BYTES: usize = 32 * 1024;
+
+/// What became of a request's spans.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// Spans that are durable now.
+    pub(crate) spans: u64,
+    /// The others, by reason.
+    pub(crate) rejections: Rejections,
+}
+
+impl Taken {
+    /// For senders that cannot be told of a part: a failure where nothing was
+    /// taken of something.
+    pub(crate) fn some(self) -> Result<Rejections, Failure> {
+        match self.rejections.message() {
+            Some(message) if self.spans == 0 => Err(Failure::Malformed(message)),
+            _ => Ok(self.rejections),
+        }
+    }
+}
+
+/// Takes a request's body, decoded by `decode`; `counter` counts its spans.
+pub(crate) async fn take<D>(
+    shared: &Shared,
+    encoding: Encoding,
+    bytes: Bytes,
+    mut lease: Lease,
+    counter: &'static str,
+    decode: D,
+) -> Result<Taken, Failure>
+where
+    D: FnOnce(&[u8], &Limits) -> Result<Decoded, Failure> + Send + 'static,
+{
+    let limits = shared.limits;
+    // As many at a time as there are processors: what a request may grow to
+    // while it is decoded is bounded per request only.
+    let permit = shared.decoders.acquire().await.map_err(|_| shutting_down())?;
+    let large = bytes.len() > LARGE_BYTES || encoding != Encoding::Identity;
+    let decode = move || {
+        let bytes = body::unpack(encoding, bytes, &limits, &mut lease)?;
+        Ok((decode(&bytes, &limits)?, lease))
+    };
+    let (decoded, lease) = if large {
+        tokio::task::spawn_blocking(decode)
+            .await
+            .map_err(|error| Failure::Internal(format!("decoding failed: {error}")))??
+    } else {
+        decode()?
+    };
+    drop(permit);
+    hand_over(shared, decoded, lease, counter).await
+}
+
+/// Counts what was decoded and hands it to the sink.
+async fn hand_over(
+    shared: &Shared,
+    decoded: Decoded,
+    lease: Lease,
+    counter: &'static str,
+) -> Result<Taken, Failure> {
+    let (batch, rejections) = counted(shared, decoded);
+    let spans = accept(shared, batch, lease, counter).await?;
+    Ok(Taken { spans, rejections })
+}
+
+/// Counts what of a request was rejected and left out.
+pub(crate) fn counted(shared: &Shared, decoded: Decoded) -> (RecordBatch, Rejections) {
+    let Decoded { batch, rejections, dropped_links } = decoded;
+    if dropped_links > 0 {
+        shared.counters.add(counters::LINKS_DROPPED, dropped_links);
+    }
+    shared.counters.add_rejections(&rejections);
+    (batch, rejections)
+}
+
+/// Hands a batch to the sink; returns the number of its spans.
+pub(crate) async fn accept(
+    shared: &Shared,
+    batch: RecordBatch,
+    mut lease: Lease,
+    counter: &'static str,
+) -> Result<u64, Failure> {
+    let spans = batch.num_rows() as u64;
+    if spans > 0 {
+        if !lease.grow(batch.get_array_memory_size()) {
+            return Err(Failure::NoMemory { retry_after: shared.limits.retry_after });
+        }
+        shared.sink.accept(batch, None).await.map_err(|refused| match refused {
+            Refused::Later { reason, retry_after } => Failure::Refused { reason, retry_after },
+            Refused::TooLarge { reason } => Failure::TooLarge(reason),
+        })?;
+        shared.counters.add(counter, spans);
+    }
+    Ok(spans)
+}
+
+impl From<OtlpError> for Failure {
+    fn from(error: OtlpError) -> Self {
+        match error {
+            OtlpError::Malformed { .. } => Self::Malformed(error.to_string()),
+            OtlpError::TooLarge { .. } => Self::TooLarge(error.to_string()),
+            OtlpError::Model(_) => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<DecodeError> for Failure {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::Malformed { .. } => Self::Malformed(error.to_string()),
+            DecodeError::TooLarge { .. } => Self::TooLarge(error.to_string()),
+            DecodeError::Model(_) => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+fn shutting_down() -> Failure {
+    Failure::Refused {
+        reason: "the server is shutting down".to_owned(),
+        retry_after: std::time::Duration::from_secs(1),
+    }
+}

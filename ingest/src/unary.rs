@@ -1,0 +1,99 @@
+//! Unary gRPC calls, framed by hand (gRPC "PROTOCOL-HTTP2"): the message stays
+//! bytes until its size and what it may grow to are accounted for, which
+//! generated services do not offer.
+
+use ::http::header::CONTENT_TYPE;
+use ::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use bytes::{BufMut, Bytes, BytesMut};
+use http_body_util::{BodyExt, Full};
+use spanwise_wire::compression::Encoding;
+use spanwise_wire::rpc_status::RpcStatus;
+
+use crate::body;
+use crate::budget::Lease;
+use crate::failure::Failure;
+use crate::server::Shared;
+
+const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
+/// Bytes before a message: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+
+/// Reads the message of a call. `instead` says where those who do not speak
+/// gRPC should go.
+pub(crate) async fn read(
+    shared: &Shared,
+    request: Request,
+    instead: &str,
+) -> Result<(Encoding, Bytes, Lease), Failure> {
+    let (parts, body) = request.into_parts();
+    let named = named_encoding(&parts.headers, instead)?;
+    let mut lease = shared.budget.lease();
+    let limit = shared.limits.body_bytes + PREFIX_BYTES;
+    let bytes = body::read(body, limit, &shared.limits, &mut lease).await?;
+    let (compressed, message) = unframed(&bytes)?;
+    let encoding = if compressed { named } else { Encoding::Identity };
+    Ok((encoding, message, lease))
+}
+
+fn named_encoding(headers: &HeaderMap, instead: &str) -> Result<Encoding, Failure> {
+    let is_grpc =
+        headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|value| {
+            value == "application/grpc" || value.starts_with("application/grpc+proto")
+        });
+    if !is_grpc {
+        return Err(Failure::Unsupported(format!(
+            "this port speaks gRPC (content-type application/grpc); {instead}"
+        )));
+    }
+    let name = headers.get(GRPC_ENCODING).map_or(Some(""), |value| value.to_str().ok());
+    name.and_then(Encoding::from_header).ok_or_else(|| {
+        Failure::Unsupported("grpc-encoding must be gzip, zstd or identity".to_owned())
+    })
+}
+
+/// The one message of a unary call.
+fn unframed(bytes: &Bytes) -> Result<(bool, Bytes), Failure> {
+    let malformed = |reason: String| Failure::Malformed(format!("the gRPC message: {reason}"));
+    let (prefix, _) = bytes
+        .split_first_chunk::<PREFIX_BYTES>()
+        .ok_or_else(|| malformed(format!("{} bytes are no message", bytes.len())))?;
+    let [flag, length @ ..] = *prefix;
+    let (length, have) = (u32::from_be_bytes(length), bytes.len() - PREFIX_BYTES);
+    if usize::try_from(length) != Ok(have) {
+        return Err(malformed(format!("it claims {length} bytes and has {have}")));
+    }
+    match flag {
+        0 => Ok((false, bytes.slice(PREFIX_BYTES..))),
+        1 => Ok((true, bytes.slice(PREFIX_BYTES..))),
+        other => Err(malformed(format!("unknown compression flag {other}"))),
+    }
+}
+
+/// The answer that carries this message.
+pub(crate) fn succeeded(message: &[u8]) -> Response {
+    let mut frame = BytesMut::with_capacity(PREFIX_BYTES + message.len());
+    frame.put_u8(0);
+    // Messages of answers are a count and a sentence: far below 4 GiB.
+    frame.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+    frame.put_slice(message);
+    let trailers = HeaderMap::from_iter([(GRPC_STATUS, HeaderValue::from_static("0"))]);
+    let body = Full::new(frame.freeze()).with_trailers(async { Some(Ok(trailers)) });
+    let mut response = Response::new(Body::new(body));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    response
+}
+
+/// The answer that says why not.
+pub(crate) fn failed(status: RpcStatus) -> Response {
+    let mut response = tonic::Status::from(status).into_http::<Body>();
+    response
+        .headers_mut()
+        .insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity,gzip,zstd"));
+    response
+}

@@ -1,0 +1,79 @@
+//! Zipkin's collector: `POST /api/v1/spans` and `/api/v2/spans`
+//! (zipkin-api `zipkin-api.yaml`, `zipkin2-api.yaml`).
+
+use std::sync::Arc;
+
+use ::http::HeaderMap;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::post;
+use spanwise_wire::otlp::Rejections;
+use spanwise_wire::zipkin::{Format, decode};
+
+use crate::clock::now_unix_nano;
+use crate::counters;
+use crate::failure::Failure;
+use crate::server::Shared;
+use crate::{body, plain, take};
+
+/// Both versions, and plain words for other paths.
+pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/api/v1/spans", post(version_1))
+        .route("/api/v2/spans", post(version_2))
+        .fallback(|| async {
+            plain::not_here("this port takes Zipkin spans: POST /api/v2/spans or /api/v1/spans\n")
+        })
+        .with_state(shared)
+}
+
+async fn version_1(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    receive(&shared, request, Format::V1Json, ("thrift", Format::V1Thrift)).await
+}
+
+async fn version_2(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    receive(&shared, request, Format::V2Json, ("protobuf", Format::V2Protobuf)).await
+}
+
+/// JSON is meant where a sender names no type, or that of a form, as simple
+/// tools do.
+fn format(headers: &HeaderMap, json: Format, other: (&str, Format)) -> Result<Format, Failure> {
+    let named = plain::content_type(headers);
+    match named.as_str() {
+        "" | "application/json" | "text/plain" | "application/x-www-form-urlencoded" => Ok(json),
+        named if named.ends_with(other.0) => Ok(other.1),
+        _ => Err(Failure::Unsupported(format!(
+            "Content-Type must be application/json or application/x-{} here",
+            other.0
+        ))),
+    }
+}
+
+async fn receive(
+    shared: &Shared,
+    request: Request,
+    json: Format,
+    other: (&'static str, Format),
+) -> Response {
+    shared.counters.add(counters::ZIPKIN_REQUESTS, 1);
+    let (parts, body) = request.into_parts();
+    let format = format(&parts.headers, json, other);
+    plain::answer(shared, take(shared, format, &parts.headers, body).await)
+}
+
+async fn take(
+    shared: &Shared,
+    format: Result<Format, Failure>,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Rejections, Failure> {
+    let (format, encoding, bytes, lease) = body::receive(shared, format, headers, body).await?;
+    let counter = counters::ZIPKIN_SPANS;
+    let arrived = now_unix_nano();
+    let taken = take::take(shared, encoding, bytes, lease, counter, move |bytes, limits| {
+        Ok(decode(format, bytes, &limits.otlp, arrived)?)
+    });
+    taken.await?.some()
+}

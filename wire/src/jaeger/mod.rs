@@ -1,0 +1,39 @@
+//! Jaeger: what its clients, agents and collectors send (jaeger-idl:
+//! `api_v2/model.proto`, `api_v2/collector.proto`, `jaeger.thrift`,
+//! `agent.thrift`), to span batches.
+
+mod datagrams;
+mod process;
+mod protobuf;
+mod span;
+mod thrift;
+
+pub use datagrams::Datagrams;
+
+use crate::otlp::{Decoded, Limits};
+use crate::rows::{DecodeError, Rows};
+pub use crate::thrift::Protocol;
+
+/// Reads a `jaeger.api_v2.PostSpansRequest`.
+///
+/// # Errors
+/// Where the bytes are no such message (also where not one span of it could be
+/// read), or more than the limits allow. Single spans that are wrong are
+/// counted in [`Decoded::rejections`] instead, and the others kept.
+pub fn decode_protobuf(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> {
+    let mut rows = Rows::new("Jaeger PostSpansRequest", limits);
+    protobuf::read(body, &mut rows)?;
+    rows.finish()
+}
+
+/// Reads a `jaeger.thrift` `Batch` in the binary protocol, as it is posted over
+/// HTTP.
+///
+/// # Errors
+/// As [`decode_protobuf`], but that damaged thrift is refused as a whole: past
+/// a damaged span the next one cannot be found.
+pub fn decode_thrift(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> {
+    let mut rows = Rows::new("Jaeger thrift Batch", limits);
+    thrift::read(body, &mut rows)?;
+    rows.finish()
+}
