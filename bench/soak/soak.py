@@ -157,7 +157,9 @@ def main():
     http, grpc, otlp, nginx_port, redis_port = (free_port() for _ in range(5))
     try:
         programs.start("server", spanwise, "server", "--data", str(directory / "data"),
-                       "--http", str(http), "--otlp-grpc", str(grpc), "--otlp-http", str(otlp))
+                       "--http", str(http), "--otlp-grpc", str(grpc), "--otlp-http", str(otlp),
+                       "--zipkin", "off", "--jaeger-grpc", "off", "--jaeger-http", "off",
+                       "--jaeger-udp-compact", "off", "--jaeger-udp-binary", "off")
         wait_for(http)
         agent = programs.start("agent", spanwise, "agent", "--server", f"http://127.0.0.1:{grpc}")
         programs.start("nginx", shutil.which("nginx") or "/usr/sbin/nginx", "-c",

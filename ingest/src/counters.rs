@@ -26,7 +26,8 @@ pub(crate) const NAMES: &[&str] = &[
     JAEGER_UDP_DROPPED_MEMORY,
     JAEGER_UDP_DROPPED_QUEUE,
     JAEGER_UDP_REJECTED,
-    JAEGER_UDP_SPANS_LOST,
+    JAEGER_UDP_SPANS_REFUSED,
+    JAEGER_UDP_SPANS_SHUTDOWN,
     LINKS_DROPPED,
     OTLP_GRPC_REQUESTS,
     OTLP_HTTP_REQUESTS,
@@ -58,7 +59,8 @@ pub(crate) const JAEGER_UDP_DROPPED_KERNEL: &str = "jaeger_udp_datagrams_dropped
 pub(crate) const JAEGER_UDP_DROPPED_MEMORY: &str = "jaeger_udp_datagrams_dropped_memory";
 pub(crate) const JAEGER_UDP_DROPPED_QUEUE: &str = "jaeger_udp_datagrams_dropped_queue_full";
 pub(crate) const JAEGER_UDP_REJECTED: &str = "jaeger_udp_datagrams_rejected";
-pub(crate) const JAEGER_UDP_SPANS_LOST: &str = "jaeger_udp_spans_dropped_shutdown";
+pub(crate) const JAEGER_UDP_SPANS_REFUSED: &str = "jaeger_udp_spans_dropped_refused";
+pub(crate) const JAEGER_UDP_SPANS_SHUTDOWN: &str = "jaeger_udp_spans_dropped_shutdown";
 pub(crate) const LINKS_DROPPED: &str = "links_dropped_invalid_id";
 pub(crate) const OTLP_GRPC_REQUESTS: &str = "otlp_grpc_requests";
 pub(crate) const OTLP_HTTP_REQUESTS: &str = "otlp_http_requests";

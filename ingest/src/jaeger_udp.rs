@@ -134,7 +134,7 @@ fn decode(shared: &Shared, datagrams: Vec<Waiting>, protocol: Protocol) -> Optio
 /// that come meanwhile wait, or are dropped. A server that closes gives up.
 async fn until_taken(shared: &Shared, batch: RecordBatch) {
     let mut closing = shared.closing.subscribe();
-    loop {
+    let counter = loop {
         let lease = shared.budget.lease();
         let retry_after = match accept(shared, batch.clone(), lease, counters::JAEGER_SPANS).await {
             Ok(_) => return,
@@ -143,13 +143,13 @@ async fn until_taken(shared: &Shared, batch: RecordBatch) {
             }
             Err(failure) => {
                 tracing::warn!(?failure, "spans that came by UDP are lost");
-                break;
+                break counters::JAEGER_UDP_SPANS_REFUSED;
             }
         };
         tokio::select! {
-            _ = closing.wait_for(|closing| *closing) => break,
+            _ = closing.wait_for(|closing| *closing) => break counters::JAEGER_UDP_SPANS_SHUTDOWN,
             () = sleep(retry_after) => {}
         }
-    }
-    shared.counters.add(counters::JAEGER_UDP_SPANS_LOST, batch.num_rows() as u64);
+    };
+    shared.counters.add(counter, batch.num_rows() as u64);
 }

@@ -2,13 +2,14 @@
 //! spans whose times cannot be right are marked and counted.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use spanwise_model::mark_clocks;
 use spanwise_wire::flight::Origin;
 
+use crate::clock::now_unix_nano;
 use crate::counters::Counters;
 use crate::sink::{Refused, Sink};
 
@@ -38,9 +39,4 @@ impl Sink for Marking {
         self.counters.add_clock_faults(&faults);
         Ok(())
     }
-}
-
-fn now_unix_nano() -> i64 {
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -54,7 +54,7 @@ where
     // while it is decoded is bounded per request only.
     let permit = shared.decoders.acquire().await.map_err(|_| shutting_down())?;
     let large = bytes.len() > LARGE_BYTES || encoding != Encoding::Identity;
-    let decode = move || {
+    let decode = move || -> Result<(Decoded, Lease), Failure> {
         let bytes = body::unpack(encoding, bytes, &limits, &mut lease)?;
         Ok((decode(&bytes, &limits)?, lease))
     };

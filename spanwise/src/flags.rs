@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{ByteSize, ListenAddress, TimeSpan};
+use crate::config::{ByteSize, ListenAddress, OptionalListen, TimeSpan};
 
 /// Traces microservices without touching them.
 #[derive(Debug, Parser)]
@@ -21,7 +21,8 @@ pub(crate) struct Flags {
 pub(crate) enum Command {
     /// Trace this machine: server and agent in one process
     Up(UpFlags),
-    /// Take spans from agents and OpenTelemetry clients, store them, answer questions
+    /// Take spans from agents and from OpenTelemetry, Zipkin and Jaeger clients, store them,
+    /// answer questions
     Server(ServerFlags),
     /// Watch this machine's processes from the kernel and report to a server
     Agent(AgentFlags),
@@ -100,6 +101,23 @@ pub(crate) struct ServerSettings {
     /// OTLP over HTTP [setting: listen.otlp_http, default 4318]
     #[arg(long, value_name = "ADDRESS", value_parser = checked::<ListenAddress>, help_heading = "Settings")]
     otlp_http: Option<String>,
+    /// Zipkin's spans over HTTP; or off [setting: listen.zipkin, default 9411]
+    #[arg(long, value_name = "ADDRESS", value_parser = checked::<OptionalListen>, help_heading = "Settings")]
+    zipkin: Option<String>,
+    /// Jaeger's spans over gRPC; or off [setting: listen.jaeger_grpc, default 14250]
+    #[arg(long, value_name = "ADDRESS", value_parser = checked::<OptionalListen>, help_heading = "Settings")]
+    jaeger_grpc: Option<String>,
+    /// Jaeger's thrift over HTTP; or off [setting: listen.jaeger_http, default 14268]
+    #[arg(long, value_name = "ADDRESS", value_parser = checked::<OptionalListen>, help_heading = "Settings")]
+    jaeger_http: Option<String>,
+    /// Jaeger's compact thrift over UDP; or off [setting: listen.jaeger_udp_compact,
+    /// default 6831]
+    #[arg(long, value_name = "ADDRESS", value_parser = checked::<OptionalListen>, help_heading = "Settings")]
+    jaeger_udp_compact: Option<String>,
+    /// Jaeger's binary thrift over UDP; or off [setting: listen.jaeger_udp_binary,
+    /// default 6832]
+    #[arg(long, value_name = "ADDRESS", value_parser = checked::<OptionalListen>, help_heading = "Settings")]
+    jaeger_udp_binary: Option<String>,
     /// Forget spans older than this, for example 7d, or `unlimited` [setting: retain.age]
     #[arg(long, value_name = "TIME", value_parser = checked::<crate::config::Limit<TimeSpan>>, help_heading = "Settings")]
     retain_age: Option<String>,
@@ -117,6 +135,11 @@ impl ServerSettings {
         put(into, "listen.http", &self.http);
         put(into, "listen.otlp_grpc", &self.otlp_grpc);
         put(into, "listen.otlp_http", &self.otlp_http);
+        put(into, "listen.zipkin", &self.zipkin);
+        put(into, "listen.jaeger_grpc", &self.jaeger_grpc);
+        put(into, "listen.jaeger_http", &self.jaeger_http);
+        put(into, "listen.jaeger_udp_compact", &self.jaeger_udp_compact);
+        put(into, "listen.jaeger_udp_binary", &self.jaeger_udp_binary);
         put(into, "retain.age", &self.retain_age);
         put(into, "retain.bytes", &self.retain_bytes);
     }
@@ -404,6 +427,16 @@ mod tests {
             "127.0.0.1:2",
             "--otlp-http",
             "3",
+            "--zipkin",
+            "off",
+            "--jaeger-grpc",
+            "4",
+            "--jaeger-http",
+            "5",
+            "--jaeger-udp-compact",
+            "[::1]:6",
+            "--jaeger-udp-binary",
+            "off",
             "--retain-age",
             "1d",
             "--retain-bytes",

@@ -205,7 +205,7 @@ def killed_server(bench):
 
 def port_in_use(bench):
     """Each of its ports held by another: it says which, by whom, and what to do."""
-    for flag in ("http", "otlp-grpc", "otlp-http"):
+    for flag in ("http", "otlp-grpc", "otlp-http", "zipkin", "jaeger-grpc", "jaeger-http"):
         with socket.create_server(("127.0.0.1", 0)) as holder, tempfile.TemporaryDirectory() as data:
             port = holder.getsockname()[1]
             other = Spanwise(bench.spanwise.program, data, Path(data) / "log", "server")

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+JAEGER_FLAGS = ("jaeger-grpc", "jaeger-http", "jaeger-udp-compact", "jaeger-udp-binary")
 SHOP_CONFIG = ROOT / "demo" / "spanwise.toml"
 
 
@@ -41,12 +42,13 @@ class Spanwise:
     def __init__(self, program, data, log, command="up", config=SHOP_CONFIG):
         self.program, self.data, self.log_path = program, Path(data), Path(log)
         self.command, self.config = command, config
-        self.http, self.grpc, self.otlp = free_ports(3)
+        self.http, self.grpc, self.otlp, self.zipkin, *self.jaeger = free_ports(8)
         self.process = None
 
     def arguments(self):
         where = [f"--{flag}=127.0.0.1:{port}" for flag, port in
-                 (("http", self.http), ("otlp-grpc", self.grpc), ("otlp-http", self.otlp))]
+                 (("http", self.http), ("otlp-grpc", self.grpc), ("otlp-http", self.otlp), ("zipkin", self.zipkin),
+                  *zip(JAEGER_FLAGS, self.jaeger))]
         return [str(self.program), self.command, f"--data={self.data}", f"--config={self.config}", *where]
 
     def start(self, seconds=30):

@@ -23,7 +23,7 @@ pub(crate) use layers::InForce;
 #[cfg(test)]
 pub(crate) use settings::is_setting;
 pub(crate) use show::show;
-pub(crate) use units::{ByteSize, Limit, ListenAddress, TimeSpan};
+pub(crate) use units::{ByteSize, Limit, ListenAddress, OptionalListen, TimeSpan};
 
 /// Everything that the program can be told.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ pub(crate) struct Config {
     pub(crate) agent: AgentConfig,
 }
 
-/// Where the server listens.
+/// Where the server listens; `None` where it does not.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Listen {
     /// UI and API.
@@ -47,6 +47,24 @@ pub(crate) struct Listen {
     pub(crate) otlp_grpc: SocketAddr,
     /// OTLP over HTTP.
     pub(crate) otlp_http: SocketAddr,
+    /// Zipkin's spans over HTTP.
+    pub(crate) zipkin: Option<SocketAddr>,
+    /// Jaeger's spans over gRPC.
+    pub(crate) jaeger_grpc: Option<SocketAddr>,
+    /// Jaeger's thrift over HTTP.
+    pub(crate) jaeger_http: Option<SocketAddr>,
+    /// Jaeger's compact thrift over UDP.
+    pub(crate) jaeger_udp_compact: Option<SocketAddr>,
+    /// Jaeger's binary thrift over UDP.
+    pub(crate) jaeger_udp_binary: Option<SocketAddr>,
+}
+
+impl Listen {
+    /// Every address that listens for TCP connections.
+    pub(crate) fn tcp(&self) -> impl Iterator<Item = SocketAddr> {
+        let others = [self.zipkin, self.jaeger_grpc, self.jaeger_http].into_iter().flatten();
+        [self.http, self.otlp_grpc, self.otlp_http].into_iter().chain(others)
+    }
 }
 
 /// Where spans are kept.
@@ -130,6 +148,9 @@ pub(crate) fn load(
 fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
     let address: IpAddr = layers.get("listen.address")?;
     let listen = |key| layers.get::<ListenAddress>(key).map(|listen| listen.on(address));
+    let optional_listen = |key| {
+        layers.get::<OptionalListen>(key).map(|listen| listen.0.map(|listen| listen.on(address)))
+    };
     let services = layers.services()?;
     let optional = |key| layers.text(key).map(|text| (!text.is_empty()).then_some(text));
     let config = Config {
@@ -139,6 +160,11 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
             http: listen("listen.http")?,
             otlp_grpc: listen("listen.otlp_grpc")?,
             otlp_http: listen("listen.otlp_http")?,
+            zipkin: optional_listen("listen.zipkin")?,
+            jaeger_grpc: optional_listen("listen.jaeger_grpc")?,
+            jaeger_http: optional_listen("listen.jaeger_http")?,
+            jaeger_udp_compact: optional_listen("listen.jaeger_udp_compact")?,
+            jaeger_udp_binary: optional_listen("listen.jaeger_udp_binary")?,
         },
         store_at: layers.secret("store.url")?,
         store: StoreLimits {

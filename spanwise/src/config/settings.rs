@@ -50,6 +50,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("listen.http", "7070", "UI and API: PORT or IP:PORT"),
     setting("listen.otlp_grpc", "4317", "agents, and OTLP over gRPC"),
     setting("listen.otlp_http", "4318", "OTLP over HTTP"),
+    setting("listen.zipkin", "9411", "Zipkin's spans over HTTP; or off"),
+    setting("listen.jaeger_grpc", "14250", "Jaeger's spans over gRPC; or off"),
+    setting("listen.jaeger_http", "14268", "Jaeger's thrift over HTTP; or off"),
+    setting("listen.jaeger_udp_compact", "6831", "Jaeger's compact thrift over UDP; or off"),
+    setting("listen.jaeger_udp_binary", "6832", "Jaeger's binary thrift over UDP; or off"),
     setting("retain.age", "7d", "spans older than this are forgotten; or unlimited"),
     setting("retain.bytes", "20GiB", "the oldest spans beyond this are forgotten; or unlimited"),
     setting(

@@ -33,6 +33,10 @@ impl ListenAddress {
     }
 }
 
+/// An address to listen on, or `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OptionalListen(pub(crate) Option<ListenAddress>);
+
 /// Splits `12.5GiB` into its number and its unit.
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
@@ -128,6 +132,18 @@ impl FromStr for ListenAddress {
     }
 }
 
+impl FromStr for OptionalListen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let wrong = |reason: String| format!("{reason}; or off");
+        text.parse().map(|address| Self(Some(address))).map_err(wrong)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,5 +181,8 @@ mod tests {
         assert_eq!(on("localhost:80").as_deref(), Ok("127.0.0.1:80"));
         assert!(on("70000").is_err());
         assert!(on("example.org:80").is_err());
+        assert_eq!("off".parse(), Ok(OptionalListen(None)));
+        assert_eq!("9411".parse(), Ok(OptionalListen(Some(ListenAddress::Port(9411)))));
+        assert!("on".parse::<OptionalListen>().is_err_and(|error| error.ends_with("; or off")));
     }
 }

@@ -7,6 +7,7 @@ mod listen;
 mod logging;
 mod port_owner;
 mod process;
+mod receivers;
 mod server;
 mod signals;
 mod sink;
@@ -140,14 +141,28 @@ fn kept_at(config: &Config) -> String {
 fn banner(loaded: &Loaded, server: &Server, agent: &str) -> String {
     let bound = &server.bound;
     let mut text = format!("Spanwise {} is up\n", env!("CARGO_PKG_VERSION"));
+    let zipkin = bound.zipkin.map(|address| format!("http://{address}/api/v2/spans"));
+    let jaeger: Vec<String> = [
+        bound.jaeger_grpc.map(|address| format!("{address} (gRPC)")),
+        bound.jaeger_http.map(|address| format!("http://{address}/api/traces")),
+        bound.jaeger_udp_compact.map(|address| format!("{address} (UDP, compact)")),
+        bound.jaeger_udp_binary.map(|address| format!("{address} (UDP, binary)")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     for (name, value) in [
         ("UI and API", format!("http://{}", bound.http)),
         ("OTLP gRPC", format!("{} (and agents)", bound.otlp_grpc)),
         ("OTLP HTTP", format!("http://{}/v1/traces", bound.otlp_http)),
+        ("Zipkin", zipkin.unwrap_or_default()),
+        ("Jaeger", jaeger.join(", ")),
         ("data", kept_at(&loaded.config)),
         ("agent", agent.to_owned()),
     ] {
-        let _ = writeln!(text, "  {name:<12} {value}");
+        if !value.is_empty() {
+            let _ = writeln!(text, "  {name:<12} {value}");
+        }
     }
     text.push('\n');
     text

@@ -1,5 +1,4 @@
-//! Which process listens on a TCP port of this machine, as far as `/proc`
-//! tells: without rights over a process its files cannot be seen.
+//! Which process listens on a port of this machine, as far as `/proc` tells: without rights over a process its files cannot be seen.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,13 +16,25 @@ pub(crate) struct Owner {
 /// `st` of a listening socket (`TCP_LISTEN` in the kernel's `tcp_states.h`).
 const LISTEN: &str = "0A";
 
-/// The process that listens where `address` would; `None` where nobody does or
-/// it cannot be told.
+/// `st` of a UDP socket that is bound and not connected (`TCP_CLOSE` there).
+const BOUND: &str = "07";
+
+/// The process that listens for connections where `address` would; `None` where
+/// nobody does or it cannot be told.
 pub(crate) fn owner(address: SocketAddr) -> Option<Owner> {
-    let inodes: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
+    holder(["/proc/net/tcp", "/proc/net/tcp6"], LISTEN, address.port())
+}
+
+/// The process that takes datagrams where `address` would; as [`owner`].
+pub(crate) fn udp_owner(address: SocketAddr) -> Option<Owner> {
+    holder(["/proc/net/udp", "/proc/net/udp6"], BOUND, address.port())
+}
+
+fn holder(tables: [&str; 2], state: &str, port: u16) -> Option<Owner> {
+    let inodes: Vec<String> = tables
         .iter()
         .filter_map(|path| fs::read_to_string(path).ok())
-        .flat_map(|table| listening_inodes(&table, address.port()))
+        .flat_map(|table| inodes(&table, state, port))
         .collect();
     if inodes.is_empty() {
         return None;
@@ -36,9 +47,9 @@ pub(crate) fn owner(address: SocketAddr) -> Option<Owner> {
         .map(|process| Owner { process, command: command(process) })
 }
 
-/// Inodes of the table's sockets that listen on this port. The columns are
+/// Inodes of the table's sockets in this state on this port. The columns are
 /// `sl local_address rem_address st … inode`, see proc_pid_net(5).
-fn listening_inodes(table: &str, port: u16) -> Vec<String> {
+fn inodes(table: &str, state: &str, port: u16) -> Vec<String> {
     table
         .lines()
         .skip(1)
@@ -46,7 +57,7 @@ fn listening_inodes(table: &str, port: u16) -> Vec<String> {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let (_, listening_port) = fields.get(1)?.rsplit_once(':')?;
             let same = u16::from_str_radix(listening_port, 16).ok()? == port;
-            if !same || *fields.get(3)? != LISTEN {
+            if !same || *fields.get(3)? != state {
                 return None;
             }
             fields.get(9).map(|inode| (*inode).to_owned())
@@ -77,9 +88,9 @@ mod tests {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
             0: 0100007F:1B9E 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0 100 0 0 10 0\n   \
             1: 0100007F:1B9E 0100007F:8000 01 00000000:00000000 00:00000000 00000000     0        0 4243 1 0 20 4 30 10 -1\n";
-        assert_eq!(listening_inodes(table, 7070), ["4242"]);
-        assert!(listening_inodes(table, 7071).is_empty());
-        assert!(listening_inodes("garbage\nmore garbage : x", 7070).is_empty());
+        assert_eq!(inodes(table, LISTEN, 7070), ["4242"]);
+        assert!(inodes(table, LISTEN, 7071).is_empty());
+        assert!(inodes("garbage\nmore garbage : x", LISTEN, 7070).is_empty());
     }
 
     #[test]
@@ -88,5 +99,8 @@ mod tests {
         let found = owner(listener.local_addr().expect("bound")).expect("an owner");
         assert_eq!(found.process, std::process::id());
         assert!(!found.command.is_empty());
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let found = udp_owner(socket.local_addr().expect("bound")).expect("an owner");
+        assert_eq!(found.process, std::process::id());
     }
 }

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::agent::Destination;
 use super::assembly::Assembly;
 use super::listen::Listeners;
+use super::receivers;
 use super::sink::StoreSink;
 use super::status::ServerStatus;
 use crate::config::{Config, Listen, StoreAt};
@@ -61,20 +62,7 @@ impl Server {
         let stopping = CancellationToken::new();
         let stopped = || stopping.clone().cancelled_owned();
         let mut tasks = JoinSet::new();
-        tasks.spawn({
-            let (ingest, stop) = (ingest.clone(), stopped());
-            async move {
-                let serving = ingest.serve_grpc(listeners.otlp_grpc, stop).await;
-                Ok(serving.context("gRPC")?)
-            }
-        });
-        tasks.spawn({
-            let stop = stopped();
-            async move {
-                let serving = ingest.serve_http(listeners.otlp_http, stop).await;
-                Ok(serving.context("OTLP over HTTP")?)
-            }
-        });
+        receivers::spawn(&mut tasks, &ingest, listeners.receivers, &stopping);
         tasks.spawn({
             let (stop, late) = (stopped(), stopped());
             async move {
@@ -96,10 +84,9 @@ impl Server {
 
     /// The server as an agent in the same process sees it.
     pub(crate) fn destination(&self) -> Destination {
-        let Listen { http, otlp_grpc, otlp_http } = self.bound;
         Destination {
-            url: format!("http://{}", reachable(otlp_grpc)),
-            endpoints: [http, otlp_grpc, otlp_http].map(reachable).to_vec(),
+            url: format!("http://{}", reachable(self.bound.otlp_grpc)),
+            endpoints: self.bound.tcp().map(reachable).collect(),
         }
     }
 

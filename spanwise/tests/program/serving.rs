@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::support::{Server, otlp, post, run, text};
+use crate::support::{PORTS, Server, otlp, post, run, text};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
@@ -91,8 +91,7 @@ fn sigterm_ends_with_0_in_time_though_clients_hang_on() {
 fn a_data_directory_serves_one_server() {
     let here = directory();
     let server = Server::start(here.path(), "server", &[]);
-    let ports = ["--http", "0", "--otlp-grpc", "0", "--otlp-http", "0"];
-    let output = run(here.path(), &[&["server", "--data", "data"][..], &ports].concat());
+    let output = run(here.path(), &[&["server", "--data", "data"][..], &PORTS].concat());
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("--data"), "{message}");
@@ -103,8 +102,7 @@ fn a_data_directory_serves_one_server() {
 fn a_data_directory_that_cannot_be_made_is_named() {
     let here = directory();
     std::fs::write(here.path().join("file"), "").expect("written");
-    let ports = ["--http", "0", "--otlp-grpc", "0", "--otlp-http", "0"];
-    let output = run(here.path(), &[&["server", "--data", "file/data"][..], &ports].concat());
+    let output = run(here.path(), &[&["server", "--data", "file/data"][..], &PORTS].concat());
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("file/data"), "{message}");

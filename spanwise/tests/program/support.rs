@@ -24,6 +24,26 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Flags for ports that nobody else has.
+pub(crate) const PORTS: [&str; 16] = [
+    "--http",
+    "0",
+    "--otlp-grpc",
+    "0",
+    "--otlp-http",
+    "0",
+    "--zipkin",
+    "0",
+    "--jaeger-grpc",
+    "0",
+    "--jaeger-http",
+    "0",
+    "--jaeger-udp-compact",
+    "0",
+    "--jaeger-udp-binary",
+    "off",
+];
+
 /// A server that runs; killed when dropped.
 pub(crate) struct Server {
     child: Child,
@@ -39,7 +59,8 @@ impl Server {
     pub(crate) fn start(directory: &Path, subcommand: &str, more: &[&str]) -> Self {
         let mut child = spanwise(directory)
             .arg(subcommand)
-            .args(["--http", "0", "--otlp-grpc", "0", "--otlp-http", "0", "--data", "data"])
+            .args(PORTS)
+            .args(["--data", "data"])
             .args(more)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -1,8 +1,8 @@
 //! What is typed wrong, configured wrong, or cannot be had.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 
-use crate::support::{run, spanwise, text};
+use crate::support::{PORTS, run, spanwise, text};
 
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir().expect("a directory")
@@ -73,14 +73,20 @@ fn a_port_in_use_ends_with_1_and_names_its_owner() {
     let here = directory();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("bound").to_string();
+    let datagrams = UdpSocket::bind(&address).expect("the same port, for UDP");
     for (flag, purpose) in [
         ("--http", "UI and API"),
         ("--otlp-grpc", "agents and OTLP over gRPC"),
         ("--otlp-http", "OTLP over HTTP"),
+        ("--zipkin", "Zipkin"),
+        ("--jaeger-grpc", "Jaeger over gRPC"),
+        ("--jaeger-http", "Jaeger thrift over HTTP"),
+        ("--jaeger-udp-compact", "Jaeger compact over UDP"),
+        ("--jaeger-udp-binary", "Jaeger binary over UDP"),
     ] {
-        let free = ["--http", "--otlp-grpc", "--otlp-http"].into_iter().filter(|f| *f != flag);
         let mut arguments = vec!["server", "--data", "data", flag, &address];
-        arguments.extend(free.flat_map(|flag| [flag, "0"]));
+        let others = PORTS.chunks(2).filter(|other| other[0] != flag);
+        arguments.extend(others.flatten());
         let output = run(here.path(), &arguments);
         let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{message}");
@@ -90,8 +96,11 @@ fn a_port_in_use_ends_with_1_and_names_its_owner() {
         );
         assert!(message.contains(&expected), "{message}");
         assert!(message.contains(&format!("stop it or choose another with {flag}")), "{message}");
+        let spared = flag == "--zipkin" || flag.starts_with("--jaeger");
+        assert_eq!(message.contains(&format!("or do without: {flag} off")), spared, "{message}");
         assert!(!here.path().join("data").exists(), "the data directory was touched");
     }
+    drop(datagrams);
 }
 
 #[test]
