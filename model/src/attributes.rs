@@ -26,9 +26,21 @@ pub enum AttributeValue {
 /// unique: what was sent is kept.
 pub type Attributes = Vec<(String, AttributeValue)>;
 
-impl AttributeValue {
-    /// The number of the value's type in the `type` field of the column.
-    pub const fn type_number(&self) -> u8 {
+/// An [`AttributeValue`] whose text lies elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(missing_docs, reason = "documented on `AttributeValue`")]
+pub enum AttributeRef<'a> {
+    String(&'a str),
+    Int(i64),
+    Double(f64),
+    Bool(bool),
+    Bytes(&'a str),
+    Json(&'a str),
+}
+
+impl AttributeRef<'_> {
+    /// As [`AttributeValue::type_number`].
+    pub const fn type_number(self) -> u8 {
         match self {
             Self::String(_) => 0,
             Self::Int(_) => 1,
@@ -37,6 +49,49 @@ impl AttributeValue {
             Self::Bytes(_) => 4,
             Self::Json(_) => 5,
         }
+    }
+
+    /// A value with a text of its own.
+    pub fn to_value(self) -> AttributeValue {
+        match self {
+            Self::String(text) => AttributeValue::String(text.to_owned()),
+            Self::Int(number) => AttributeValue::Int(number),
+            Self::Double(number) => AttributeValue::Double(number),
+            Self::Bool(flag) => AttributeValue::Bool(flag),
+            Self::Bytes(text) => AttributeValue::Bytes(text.to_owned()),
+            Self::Json(text) => AttributeValue::Json(text.to_owned()),
+        }
+    }
+}
+
+/// The canonical text: what the column holds.
+impl fmt::Display for AttributeRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::String(text) | Self::Bytes(text) | Self::Json(text) => f.write_str(text),
+            Self::Int(number) => number.fmt(f),
+            Self::Double(number) => write!(f, "{number:?}"),
+            Self::Bool(flag) => flag.fmt(f),
+        }
+    }
+}
+
+impl AttributeValue {
+    /// The value without its text.
+    pub fn as_ref(&self) -> AttributeRef<'_> {
+        match self {
+            Self::String(text) => AttributeRef::String(text),
+            Self::Int(number) => AttributeRef::Int(*number),
+            Self::Double(number) => AttributeRef::Double(*number),
+            Self::Bool(flag) => AttributeRef::Bool(*flag),
+            Self::Bytes(text) => AttributeRef::Bytes(text),
+            Self::Json(text) => AttributeRef::Json(text),
+        }
+    }
+
+    /// The number of the value's type in the `type` field of the column.
+    pub fn type_number(&self) -> u8 {
+        self.as_ref().type_number()
     }
 
     /// The value with this type number and canonical text. A number that does
@@ -86,12 +141,7 @@ impl AttributeValue {
 /// The canonical text: what the column holds.
 impl fmt::Display for AttributeValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::String(text) | Self::Bytes(text) | Self::Json(text) => f.write_str(text),
-            Self::Int(number) => number.fmt(f),
-            Self::Double(number) => write!(f, "{number:?}"),
-            Self::Bool(flag) => flag.fmt(f),
-        }
+        self.as_ref().fmt(f)
     }
 }
 

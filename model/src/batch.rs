@@ -367,12 +367,22 @@ mod tests {
     #[test]
     fn rows_survive_the_batch() {
         let bare = Span::new(SpanId([9; 8]), Capture::App, Kind::Internal, "s", "o", 0, 0);
-        let spans = vec![full_span(), bare, full_span()];
-        let mut builder: SpanBatchBuilder = spans.iter().collect();
-        let batch = SpanBatch::try_from(builder.finish().unwrap()).unwrap();
-        let back: Vec<Span> = batch.spans().collect::<Result<_, _>>().unwrap();
-        assert_eq!(back, spans);
-        assert!(builder.is_empty());
+        let mut other = full_span();
+        other.service = "orders".into();
+        other.events.clear();
+        other.links.push(other.links[0].clone());
+        let spans =
+            [bare.clone(), full_span(), bare.clone(), other, full_span(), bare.clone(), bare];
+        let mut builder = SpanBatchBuilder::new();
+        // What one batch had leaves nothing behind for the next.
+        for spans in [&spans[..], &spans[2..3], &[], &spans[1..4]] {
+            spans.iter().for_each(|span| builder.push(span));
+            assert_eq!(builder.len(), spans.len());
+            let batch = SpanBatch::try_from(builder.finish().unwrap()).unwrap();
+            let back: Vec<Span> = batch.spans().collect::<Result<_, _>>().unwrap();
+            assert_eq!(back, spans);
+            assert!(builder.is_empty());
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! One flat Arrow schema ([`schema::span_schema`]) is the same in memory, on
 //! the wire, in Parquet and in ClickHouse. [`Span`] is one row of it as a
 //! struct, for code that works row by row; [`SpanBatchBuilder`] and
-//! [`SpanBatch`] convert between the two. This crate does no IO.
+//! [`SpanBatch`] convert between the two. [`SpanRef`] is a row whose texts lie
+//! elsewhere, for decoders that copy nothing in between. This crate does no IO.
 
 mod assembled;
 mod attributes;
@@ -13,15 +14,17 @@ mod clock;
 mod ids;
 pub mod schema;
 mod span;
+mod span_ref;
 mod vocabulary;
 
 pub use assembled::{Assembled, RowRef};
-pub use attributes::{AttributeValue, Attributes, ResourceJson};
+pub use attributes::{AttributeRef, AttributeValue, Attributes, ResourceJson};
 pub use batch::SpanBatch;
-pub use builder::SpanBatchBuilder;
+pub use builder::{EmitterPlaces, InnerAttributes, RowWriter, SpanBatchBuilder};
 pub use clock::{ClockFault, ClockFaults, mark_clocks};
 pub use ids::{IdError, SpanId, TraceId};
 pub use span::{Event, Flow, Link, Network, Span};
+pub use span_ref::{Emitter, SpanRef};
 pub use vocabulary::{Capture, Evidence, Kind, Status, UnknownName, protocol};
 
 /// An error met while reading a record batch as spans.

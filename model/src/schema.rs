@@ -119,12 +119,17 @@ pub fn value_fields() -> Fields {
 /// Name, key and value field names of the attribute map: Parquet's own.
 pub const MAP_NAMES: [&str; 3] = ["key_value", "key", "value"];
 
-fn map_type() -> DataType {
-    let entry = Fields::from(vec![
+/// Fields of an entry of the attribute map.
+pub fn map_entry_fields() -> Fields {
+    Fields::from(vec![
         Field::new(MAP_NAMES[1], DataType::Utf8, false),
         Field::new(MAP_NAMES[2], DataType::Struct(value_fields()), false),
-    ]);
-    DataType::Map(Arc::new(Field::new(MAP_NAMES[0], DataType::Struct(entry), false)), false)
+    ])
+}
+
+fn map_type() -> DataType {
+    let entry = DataType::Struct(map_entry_fields());
+    DataType::Map(Arc::new(Field::new(MAP_NAMES[0], entry, false)), false)
 }
 
 /// Fields of an event.

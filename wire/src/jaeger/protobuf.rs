@@ -13,11 +13,11 @@ use crate::rows::{DecodeError, Rows};
 /// Field numbers of `collector.proto` and `model.proto`.
 mod number {
     /// `PostSpansRequest.batch`
-    pub(super) const BATCH: u64 = 1;
+    pub(super) const BATCH: u32 = 1;
     /// `Batch.spans`
-    pub(super) const SPANS: u64 = 1;
+    pub(super) const SPANS: u32 = 1;
     /// `Batch.process`
-    pub(super) const PROCESS: u64 = 2;
+    pub(super) const PROCESS: u32 = 2;
 }
 
 #[derive(Clone, PartialEq, Message)]

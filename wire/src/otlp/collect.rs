@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use arrow::array::RecordBatch;
-use opentelemetry_proto::tonic::trace::v1::Span;
-use spanwise_model::SpanBatchBuilder;
+use spanwise_model::{EmitterPlaces, SpanBatchBuilder};
 
 use super::OtlpError;
 use super::resource::{ResourceFacts, ScopeFacts};
 use super::span::{self, Invalid};
+use super::view::SpanView;
 
 /// What one request may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +133,13 @@ pub(super) struct Collector {
     seen: usize,
 }
 
+/// A resource whose spans are being taken.
+pub(super) struct Emitting {
+    places: EmitterPlaces,
+    /// What each row refers to.
+    bytes: usize,
+}
+
 /// Bytes of a row's columns with fixed width, about.
 const ROW_BYTES: usize = 320;
 
@@ -169,25 +176,27 @@ impl Collector {
         self.rejections.malformed(what);
     }
 
+    /// Notes who emits the spans that follow.
+    pub(super) fn emitter(&mut self, resource: &ResourceFacts) -> Emitting {
+        Emitting { places: self.builder.emitter(&resource.emitter()), bytes: resource.bytes() }
+    }
+
     /// Takes a span, or counts it as rejected.
     pub(super) fn push(
         &mut self,
-        span: Span,
-        resource: &ResourceFacts,
+        span: &SpanView<'_>,
+        emitting: &Emitting,
         scope: &ScopeFacts,
     ) -> Result<(), OtlpError> {
-        self.row_bytes += ROW_BYTES + scope.bytes() + resource.bytes();
+        self.row_bytes += ROW_BYTES + scope.bytes() + emitting.bytes;
         if self.row_bytes > self.limits.row_bytes {
             return Err(OtlpError::TooLarge {
                 what: "bytes of rows",
                 limit: self.limits.row_bytes,
             });
         }
-        match span::to_row(span, resource, scope) {
-            Ok((row, dropped_links)) => {
-                self.dropped_links += dropped_links;
-                self.builder.push(&row);
-            }
+        match span::append(span, &emitting.places, scope, &mut self.builder) {
+            Ok(dropped_links) => self.dropped_links += dropped_links,
             Err(invalid) => self.rejections.count(invalid.name()),
         }
         Ok(())

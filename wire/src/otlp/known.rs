@@ -2,9 +2,10 @@
 //! and the older ones (OpenTelemetry's own, Zipkin's, OpenTracing's) that many
 //! senders still use.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
-use spanwise_model::{AttributeValue, Attributes, Flow, Kind, protocol};
+use spanwise_model::{AttributeRef, Attributes, Flow, Kind, protocol};
 
 use super::value::integer;
 
@@ -45,61 +46,104 @@ impl<'a> Endpoint<'a> {
     }
 }
 
+/// A [`Flow`] whose texts lie elsewhere.
+#[derive(Default)]
+pub(super) struct FlowRef<'a> {
+    pub(super) client_address: Option<Cow<'a, str>>,
+    pub(super) client_port: Option<u16>,
+    pub(super) server_address: Option<Cow<'a, str>>,
+    pub(super) server_port: Option<u16>,
+}
+
+/// Notes what an attribute's value says.
+pub(super) type Note = for<'a> fn(&mut Known<'a>, AttributeRef<'a>);
+
+/// How to note the values of attributes with this key; most say nothing here.
+pub(super) fn note(key: &str) -> Option<Note> {
+    let note: Note = match key {
+        "http.request.method" | "http.method" | "http.path" | "http.url" => {
+            |known, _| known.http = true
+        }
+        "http.response.status_code" | "http.status_code" => {
+            |known, value| known.http_status = integer(value)
+        }
+        "rpc.grpc.status_code" => |known, value| known.grpc_status = integer(value),
+        "rpc.response.status_code" | "grpc.status_code" => {
+            |known, value| known.grpc_status = known.grpc_status.or_else(|| grpc_code(value))
+        }
+        "db.system.name" => |known, value| known.database = text(value),
+        "db.system" => |known, value| known.database = known.database.or_else(|| text(value)),
+        // OpenTracing's, where `sql` stands for any relational one.
+        "db.type" => |known, value| {
+            let kind = || text(value).filter(|kind| *kind != "sql");
+            known.database = known.database.or_else(kind);
+        },
+        "rpc.system" | "rpc.system.name" => |known, value| known.rpc = text(value),
+        "messaging.system" => |known, value| known.messaging = text(value),
+        "error.type" => |known, value| known.error_type = text(value),
+        "exception.type" => |known, value| known.exception_type = text(value),
+        "http.request.header.x-request-id" | "http.request.header.x_request_id" => {
+            |known, value| known.x_request_id = first_text(value)
+        }
+        "network.peer.address" => |known, value| known.peer.address = ip(value),
+        "network.peer.port" => |known, value| known.peer.port = port(value),
+        "net.sock.peer.addr" => |known, value| known.old_peer.address = ip(value),
+        "net.peer.ip" => |known, value| {
+            known.old_peer.address = known.old_peer.address.or_else(|| ip(value));
+        },
+        "net.sock.peer.port" => |known, value| known.old_peer.port = port(value),
+        "net.peer.port" => |known, value| {
+            known.old_peer.port = known.old_peer.port.or_else(|| port(value));
+        },
+        "network.local.address" => |known, value| known.local.address = ip(value),
+        "network.local.port" => |known, value| known.local.port = port(value),
+        "net.sock.host.addr" | "net.host.ip" => |known, value| {
+            known.local.address = known.local.address.or_else(|| ip(value));
+        },
+        "net.sock.host.port" | "net.host.port" => |known, value| {
+            known.local.port = known.local.port.or_else(|| port(value));
+        },
+        "client.address" => |known, value| known.client.address = text(value),
+        "client.port" => |known, value| known.client.port = port(value),
+        "server.address" => |known, value| known.server.address = text(value),
+        "server.port" => |known, value| known.server.port = port(value),
+        "net.peer.name" => |known, value| {
+            known.server.address = known.server.address.or_else(|| text(value));
+        },
+        _ => return None,
+    };
+    Some(note)
+}
+
+const fn as_str(value: AttributeRef<'_>) -> Option<&str> {
+    match value {
+        AttributeRef::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn text(value: AttributeRef<'_>) -> Option<&str> {
+    as_str(value).filter(|text| !text.is_empty())
+}
+
+fn port(value: AttributeRef<'_>) -> Option<u16> {
+    integer(value).and_then(|port| u16::try_from(port).ok())
+}
+
+/// Sockets that are no IP sockets put a path here.
+fn ip(value: AttributeRef<'_>) -> Option<&str> {
+    as_str(value).filter(|text| text.parse::<IpAddr>().is_ok())
+}
+
 impl<'a> Known<'a> {
     pub(crate) fn new(attributes: &'a Attributes) -> Self {
         let mut known = Self::default();
         for (key, value) in attributes {
-            known.take(key, value);
+            if let Some(note) = note(key) {
+                note(&mut known, value.as_ref());
+            }
         }
         known
-    }
-
-    fn take(&mut self, key: &str, value: &'a AttributeValue) {
-        let text = || value.as_str().filter(|text| !text.is_empty());
-        let port = || integer(value).and_then(|port| u16::try_from(port).ok());
-        // Sockets that are no IP sockets put a path here.
-        let ip = || text().filter(|text| text.parse::<IpAddr>().is_ok());
-        match key {
-            "http.request.method" | "http.method" | "http.path" | "http.url" => self.http = true,
-            "http.response.status_code" | "http.status_code" => self.http_status = integer(value),
-            "rpc.grpc.status_code" => self.grpc_status = integer(value),
-            "rpc.response.status_code" | "grpc.status_code" => {
-                self.grpc_status = self.grpc_status.or_else(|| grpc_code(value));
-            }
-            "db.system.name" => self.database = text(),
-            "db.system" => self.database = self.database.or_else(text),
-            // OpenTracing's, where `sql` stands for any relational one.
-            "db.type" => {
-                self.database = self.database.or_else(|| text().filter(|kind| *kind != "sql"));
-            }
-            "rpc.system" | "rpc.system.name" => self.rpc = text(),
-            "messaging.system" => self.messaging = text(),
-            "error.type" => self.error_type = text(),
-            "exception.type" => self.exception_type = text(),
-            "http.request.header.x-request-id" | "http.request.header.x_request_id" => {
-                self.x_request_id = first_text(value);
-            }
-            "network.peer.address" => self.peer.address = ip(),
-            "network.peer.port" => self.peer.port = port(),
-            "net.sock.peer.addr" => self.old_peer.address = ip(),
-            "net.peer.ip" => self.old_peer.address = self.old_peer.address.or_else(ip),
-            "net.sock.peer.port" => self.old_peer.port = port(),
-            "net.peer.port" => self.old_peer.port = self.old_peer.port.or_else(port),
-            "network.local.address" => self.local.address = ip(),
-            "network.local.port" => self.local.port = port(),
-            "net.sock.host.addr" | "net.host.ip" => {
-                self.local.address = self.local.address.or_else(ip);
-            }
-            "net.sock.host.port" | "net.host.port" => {
-                self.local.port = self.local.port.or_else(port);
-            }
-            "client.address" => self.client.address = text(),
-            "client.port" => self.client.port = port(),
-            "server.address" => self.server.address = text(),
-            "server.port" => self.server.port = port(),
-            "net.peer.name" => self.server.address = self.server.address.or_else(text),
-            _ => {}
-        }
     }
 
     /// The protocol that the span's request used, the most telling name first:
@@ -118,37 +162,49 @@ impl<'a> Known<'a> {
 
     /// The connection, where the span's kind makes it plain which side is which.
     pub(crate) fn flow(&self, kind: Kind) -> Flow {
+        let flow = self.flow_ref(kind);
+        Flow {
+            client_address: flow.client_address.map(Cow::into_owned),
+            client_port: flow.client_port,
+            server_address: flow.server_address.map(Cow::into_owned),
+            server_port: flow.server_port,
+            network_namespace: None,
+        }
+    }
+
+    /// As [`Self::flow`], with texts where they lie.
+    pub(super) fn flow_ref(&self, kind: Kind) -> FlowRef<'a> {
         let peer = self.peer.or(self.old_peer);
         let (client, server) = match kind {
             // `server.*` of a server span is what the client called it, and
             // says nothing of the socket.
             Kind::Server => (peer.or(self.client), self.local),
             Kind::Client => (self.local, peer.or(self.server)),
-            Kind::Internal | Kind::Producer | Kind::Consumer => return Flow::default(),
+            Kind::Internal | Kind::Producer | Kind::Consumer => return FlowRef::default(),
         };
-        Flow {
+        FlowRef {
             client_address: client.address.map(plain_address),
             client_port: client.port,
             server_address: server.address.map(plain_address),
             server_port: server.port,
-            network_namespace: None,
         }
     }
 }
 
 /// IPv4 in its dotted form, also where a socket of both families saw it.
-fn plain_address(text: &str) -> String {
+fn plain_address(text: &str) -> Cow<'_, str> {
     match text.parse::<IpAddr>() {
-        Ok(address) => address.to_canonical().to_string(),
-        Err(_) => text.to_owned(),
+        Ok(IpAddr::V6(address)) => address.to_canonical().to_string().into(),
+        // What is read as IPv4 is written as it was.
+        Ok(IpAddr::V4(_)) | Err(_) => text.into(),
     }
 }
 
 /// Header attributes are arrays; some senders write a single text.
-fn first_text(value: &AttributeValue) -> Option<String> {
+fn first_text(value: AttributeRef<'_>) -> Option<String> {
     match value {
-        AttributeValue::String(text) => Some(text.clone()),
-        AttributeValue::Json(text) => {
+        AttributeRef::String(text) => Some(text.to_owned()),
+        AttributeRef::Json(text) => {
             serde_json::from_str::<Vec<String>>(text).ok()?.into_iter().next()
         }
         _ => None,
@@ -156,7 +212,7 @@ fn first_text(value: &AttributeValue) -> Option<String> {
 }
 
 /// The number of a gRPC status code, which newer conventions write as its name.
-fn grpc_code(value: &AttributeValue) -> Option<i64> {
+fn grpc_code(value: AttributeRef<'_>) -> Option<i64> {
     const NAMES: [&str; 17] = [
         "OK",
         "CANCELLED",
@@ -177,7 +233,7 @@ fn grpc_code(value: &AttributeValue) -> Option<i64> {
         "UNAUTHENTICATED",
     ];
     integer(value).or_else(|| {
-        let name = value.as_str()?;
+        let name = as_str(value)?;
         NAMES.iter().position(|known| *known == name).and_then(|code| i64::try_from(code).ok())
     })
 }

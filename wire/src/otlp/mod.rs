@@ -1,18 +1,22 @@
 //! OTLP traces (opentelemetry-proto 1.x): protobuf and JSON to span batches.
 //!
-//! A request is read in two layers. The outer one (resources, scopes) is walked
-//! over the bytes as they lie; each span is then decoded on its own, turned into
-//! a row and dropped. So a request of many tiny messages cannot grow to many
-//! times its size, and a faster span decoder can take the inner layer's place.
+//! A request is read span by span. A span is looked at where it lies: its fields
+//! are noted in a view, which is used again for the next one, and then copied to
+//! their columns. So no tree of objects is built, nothing is allocated for an
+//! attribute unless it is an array or a map, and a request of many tiny messages
+//! cannot grow to many times its size.
 
 mod collect;
+mod decode;
 mod json;
+mod keys;
 pub(crate) mod known;
 mod protobuf;
 mod resource;
 mod response;
 mod span;
 mod value;
+mod view;
 
 pub use collect::{Decoded, Limits, Rejections};
 pub use json::decode_json;

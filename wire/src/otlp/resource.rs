@@ -1,10 +1,9 @@
 //! What all spans of one resource, or of one scope, have in common.
 
-use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use spanwise_model::{AttributeValue, Attributes, ResourceJson};
+use spanwise_model::{AttributeRef, AttributeValue, Attributes, Emitter, ResourceJson};
 
-use super::value::{attributes, integer, text};
+use super::value::integer;
+use super::view::{ResourceView, ScopeView};
 
 /// Service of spans that name none (OpenTelemetry resource conventions).
 const UNKNOWN_SERVICE: &str = "unknown_service";
@@ -19,7 +18,7 @@ pub(super) struct ResourceFacts {
 }
 
 impl ResourceFacts {
-    pub(super) fn new(resource: Resource) -> Self {
+    pub(super) fn new(resource: &ResourceView<'_>) -> Self {
         let mut facts = Self {
             service: String::new(),
             instance: None,
@@ -27,30 +26,40 @@ impl ResourceFacts {
             process_id: None,
             json: ResourceJson::default(),
         };
-        let mut all = attributes(resource.attributes);
-        for (key, value) in &all {
-            match key.as_str() {
-                "service.name" => facts.service = text(value),
-                "service.instance.id" => facts.instance = Some(text(value)),
-                "host.name" => facts.host = Some(text(value)),
+        let mut all: Vec<(&str, AttributeValue)> = Vec::with_capacity(resource.attributes.len());
+        for pair in &resource.attributes {
+            let value = pair.value.as_ref();
+            match pair.key {
+                // Texts, whatever was sent.
+                "service.name" => facts.service = value.to_string(),
+                "service.instance.id" => facts.instance = Some(value.to_string()),
+                "host.name" => facts.host = Some(value.to_string()),
                 "process.pid" => {
                     facts.process_id = integer(value).and_then(|pid| u32::try_from(pid).ok());
                 }
                 _ => {}
             }
+            all.push((pair.key, value.to_value()));
         }
         if facts.service.is_empty() {
             UNKNOWN_SERVICE.clone_into(&mut facts.service);
         }
         if resource.dropped_attributes_count > 0 {
-            all.push((
-                "otel.dropped_attributes_count".to_owned(),
-                AttributeValue::Int(resource.dropped_attributes_count.into()),
-            ));
+            let dropped = AttributeValue::Int(resource.dropped_attributes_count.into());
+            all.push(("otel.dropped_attributes_count", dropped));
         }
-        facts.json =
-            ResourceJson::from_attributes(all.iter().map(|(key, value)| (key.as_str(), value)));
+        facts.json = ResourceJson::from_attributes(all.iter().map(|(key, value)| (*key, value)));
         facts
+    }
+
+    pub(super) fn emitter(&self) -> Emitter<'_> {
+        Emitter {
+            service: &self.service,
+            instance: self.instance.as_deref(),
+            host: self.host.as_deref(),
+            process_id: self.process_id,
+            resource: &self.json,
+        }
     }
 
     /// Bytes that each row refers to.
@@ -61,25 +70,31 @@ impl ResourceFacts {
 
 /// What emitted the spans: appended to each span's attributes under the names
 /// that OpenTelemetry gives them outside OTLP (`otel.scope.*`).
+#[derive(Default)]
 pub(super) struct ScopeFacts {
     attributes: Attributes,
     bytes: usize,
 }
 
 impl ScopeFacts {
-    pub(super) fn new(scope: InstrumentationScope) -> Self {
-        let mut all = Attributes::new();
+    pub(super) fn new(scope: &ScopeView<'_>) -> Self {
+        let mut facts = Self::default();
         if !scope.name.is_empty() {
-            all.push(("otel.scope.name".to_owned(), scope.name.into()));
+            facts.add("name", AttributeRef::String(scope.name));
         }
         if !scope.version.is_empty() {
-            all.push(("otel.scope.version".to_owned(), scope.version.into()));
+            facts.add("version", AttributeRef::String(scope.version));
         }
-        for (key, value) in attributes(scope.attributes) {
-            all.push((format!("otel.scope.{key}"), value));
+        for pair in &scope.attributes {
+            facts.add(pair.key, pair.value.as_ref());
         }
-        let bytes = all.iter().map(|(key, value)| key.len() + text_bytes(value)).sum();
-        Self { attributes: all, bytes }
+        facts
+    }
+
+    fn add(&mut self, key: &str, value: AttributeRef<'_>) {
+        let key = format!("otel.scope.{key}");
+        self.bytes += key.len() + text_bytes(value);
+        self.attributes.push((key, value.to_value()));
     }
 
     pub(super) const fn attributes(&self) -> &Attributes {
@@ -92,9 +107,9 @@ impl ScopeFacts {
     }
 }
 
-fn text_bytes(value: &AttributeValue) -> usize {
+const fn text_bytes(value: AttributeRef<'_>) -> usize {
     match value {
-        AttributeValue::String(text) | AttributeValue::Bytes(text) | AttributeValue::Json(text) => {
+        AttributeRef::String(text) | AttributeRef::Bytes(text) | AttributeRef::Json(text) => {
             text.len()
         }
         _ => 24,

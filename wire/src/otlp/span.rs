@@ -5,14 +5,15 @@
 
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
-use opentelemetry_proto::tonic::trace::v1::{Span as OtlpSpan, span as otlp};
 use spanwise_model::{
-    AttributeValue, Attributes, Capture, Event, Kind, Link, Span, SpanId, Status, TraceId,
+    AttributeRef, Capture, EmitterPlaces, Kind, RowWriter, SpanBatchBuilder, SpanId, SpanRef,
+    Status, TraceId,
 };
 
 use super::known::Known;
-use super::resource::{ResourceFacts, ScopeFacts};
-use super::value::attributes;
+use super::resource::ScopeFacts;
+use super::value::Value;
+use super::view::{EventView, SpanView};
 
 /// Which id makes that a span is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,74 +34,107 @@ impl Invalid {
     }
 }
 
-/// The row, and the number of its links that had to be left out.
-pub(super) fn to_row(
-    span: OtlpSpan,
-    resource: &ResourceFacts,
+/// Appends the span's row; the number of its links that had to be left out.
+pub(super) fn append(
+    span: &SpanView<'_>,
+    emitter: &EmitterPlaces,
     scope: &ScopeFacts,
-) -> Result<(Span, u64), Invalid> {
-    let trace_id = TraceId::from_bytes(&span.trace_id).ok_or(Invalid::Trace)?;
-    let span_id = SpanId::from_bytes(&span.span_id).ok_or(Invalid::Span)?;
-    let parent_span_id = parent(&span.parent_span_id)?;
+    builder: &mut SpanBatchBuilder,
+) -> Result<u64, Invalid> {
+    let trace_id = TraceId::from_bytes(span.trace_id).ok_or(Invalid::Trace)?;
+    let span_id = SpanId::from_bytes(span.span_id).ok_or(Invalid::Span)?;
+    let parent_span_id = parent(span.parent_span_id)?;
     let kind = kind(span.kind);
-    let start_unix_nano = nanoseconds(span.start_time_unix_nano);
-    let duration_nano = duration(span.start_time_unix_nano, span.end_time_unix_nano);
-    let events: Vec<Event> = span.events.into_iter().map(event).collect();
-    let sent_links = span.links.len();
-    let links: Vec<Link> = span.links.into_iter().filter_map(link).collect();
-    let dropped_links = (sent_links - links.len()) as u64;
-    let mut attributes = attributes(span.attributes);
-
-    let known = Known::new(&attributes);
-    let message = span.status.as_ref().map_or("", |status| status.message.as_str());
-    let status = status(span.status.as_ref().map_or(0, |status| status.code));
-    let error = error(status, &known, &events).map(str::to_owned);
-    let (protocol, status_code) = (known.protocol().map(str::to_owned), known.status_code());
-    let (flow, x_request_id) = (known.flow(kind), known.x_request_id);
-
-    // The message is the error where nothing names it better; else it is kept
-    // under the name that OpenTelemetry gives it outside OTLP.
-    let error = match error {
-        Some(error) => {
-            push_text(&mut attributes, "otel.status_description", message);
-            Some(error)
+    let status = status(span.status_code);
+    let mut known = Known::default();
+    for pair in &span.attributes {
+        if let Some(note) = pair.note {
+            note(&mut known, pair.value.as_ref());
         }
-        None if message.is_empty() => None,
-        None => Some(message.to_owned()),
-    };
-    attributes.extend_from_slice(scope.attributes());
-    push_count(&mut attributes, "otel.dropped_attributes_count", span.dropped_attributes_count);
-    push_count(&mut attributes, "otel.dropped_events_count", span.dropped_events_count);
-    push_count(&mut attributes, "otel.dropped_links_count", span.dropped_links_count);
+    }
+    let flow = known.flow_ref(kind);
+    let message = Some(span.status_message).filter(|message| !message.is_empty());
+    let named = error(status, &known, span);
 
-    let row = Span {
-        trace_id: Some(trace_id),
-        parent_span_id,
-        trace_state: Some(span.trace_state).filter(|state| !state.is_empty()),
-        instance: resource.instance.clone(),
-        protocol,
-        status,
-        status_code,
-        error,
-        flow,
-        x_request_id,
-        host: resource.host.clone(),
-        process_id: resource.process_id,
-        resource: resource.json.clone(),
-        attributes,
-        events,
-        links,
-        ..Span::new(
+    let mut row = builder.begin(
+        &SpanRef {
+            trace_id: Some(trace_id),
             span_id,
-            Capture::App,
+            parent_span_id,
+            trace_state: Some(span.trace_state).filter(|state| !state.is_empty()),
+            start_unix_nano: nanoseconds(span.start_time_unix_nano),
+            duration_nano: duration(span.start_time_unix_nano, span.end_time_unix_nano),
+            operation: span.name,
             kind,
-            resource.service.as_str(),
-            span.name,
-            start_unix_nano,
-            duration_nano,
-        )
-    };
-    Ok((row, dropped_links))
+            protocol: known.protocol(),
+            status,
+            status_code: known.status_code(),
+            // The message is the error where nothing names it better; else it is
+            // kept under the name that OpenTelemetry gives it outside OTLP.
+            error: named.or(message),
+            capture: Capture::App,
+            client_address: flow.client_address.as_deref(),
+            client_port: flow.client_port,
+            server_address: flow.server_address.as_deref(),
+            server_port: flow.server_port,
+            x_request_id: known.x_request_id.as_deref(),
+        },
+        emitter,
+    );
+    for pair in &span.attributes {
+        row.attribute(pair.key, pair.value.as_ref());
+    }
+    if let (Some(_), Some(message)) = (named, message) {
+        row.attribute("otel.status_description", AttributeRef::String(message));
+    }
+    row.attributes(scope.attributes());
+    let counts = [
+        (DROPPED_ATTRIBUTES, span.dropped_attributes_count),
+        ("otel.dropped_events_count", span.dropped_events_count),
+        ("otel.dropped_links_count", span.dropped_links_count),
+    ];
+    for (key, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+        row.attribute(key, AttributeRef::Int(count.into()));
+    }
+    for event in &span.events {
+        append_event(&mut row, span, event);
+    }
+    Ok(append_links(&mut row, span))
+}
+
+const DROPPED_ATTRIBUTES: &str = "otel.dropped_attributes_count";
+
+fn append_event(row: &mut RowWriter<'_>, span: &SpanView<'_>, event: &EventView<'_>) {
+    let mut attributes = row.event(nanoseconds(event.time_unix_nano), event.name);
+    for pair in &span.inner[event.attributes.clone()] {
+        attributes.attribute(pair.key, pair.value.as_ref());
+    }
+    if event.dropped_attributes_count > 0 {
+        let count = AttributeRef::Int(event.dropped_attributes_count.into());
+        attributes.attribute(DROPPED_ATTRIBUTES, count);
+    }
+}
+
+/// Returns how many were left out because their ids are wrong.
+fn append_links(row: &mut RowWriter<'_>, span: &SpanView<'_>) -> u64 {
+    let mut dropped = 0;
+    for link in &span.links {
+        let ids = TraceId::from_bytes(link.trace_id).zip(SpanId::from_bytes(link.span_id));
+        let Some((trace_id, span_id)) = ids else {
+            dropped += 1;
+            continue;
+        };
+        let state = Some(link.trace_state).filter(|state| !state.is_empty());
+        let mut attributes = row.link(trace_id, span_id, state);
+        for pair in &span.inner[link.attributes.clone()] {
+            attributes.attribute(pair.key, pair.value.as_ref());
+        }
+        if link.dropped_attributes_count > 0 {
+            let count = AttributeRef::Int(link.dropped_attributes_count.into());
+            attributes.attribute(DROPPED_ATTRIBUTES, count);
+        }
+    }
+    dropped
 }
 
 fn parent(bytes: &[u8]) -> Result<Option<SpanId>, Invalid> {
@@ -132,13 +166,15 @@ fn status(number: i32) -> Status {
 
 /// The name of what failed. An exception that was recorded on a span which did
 /// not fail was handled, and is no error.
-fn error<'a>(status: Status, known: &Known<'a>, events: &'a [Event]) -> Option<&'a str> {
+fn error<'a>(status: Status, known: &Known<'a>, span: &'a SpanView<'_>) -> Option<&'a str> {
     if status == Status::Error {
         let thrown = || {
-            let exception = events.iter().rev().find(|event| event.name == "exception")?;
-            let (_, value) =
-                exception.attributes.iter().find(|(key, _)| key == "exception.type")?;
-            value.as_str()
+            let exception = span.events.iter().rev().find(|event| event.name == "exception")?;
+            let attributes = &span.inner[exception.attributes.clone()];
+            match attributes.iter().find(|pair| pair.key == "exception.type")?.value {
+                Value::Text(text) => Some(text),
+                _ => None,
+            }
         };
         known.exception_type.or_else(thrown).or(known.error_type)
     } else {
@@ -158,33 +194,4 @@ fn duration(start_unix_nano: u64, end_unix_nano: u64) -> i64 {
     }
     let difference = i128::from(end_unix_nano) - i128::from(start_unix_nano);
     i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX })
-}
-
-fn event(event: otlp::Event) -> Event {
-    let mut attributes = attributes(event.attributes);
-    push_count(&mut attributes, "otel.dropped_attributes_count", event.dropped_attributes_count);
-    Event { time_unix_nano: nanoseconds(event.time_unix_nano), name: event.name, attributes }
-}
-
-fn link(link: otlp::Link) -> Option<Link> {
-    let mut attributes = attributes(link.attributes);
-    push_count(&mut attributes, "otel.dropped_attributes_count", link.dropped_attributes_count);
-    Some(Link {
-        trace_id: TraceId::from_bytes(&link.trace_id)?,
-        span_id: SpanId::from_bytes(&link.span_id)?,
-        trace_state: Some(link.trace_state).filter(|state| !state.is_empty()),
-        attributes,
-    })
-}
-
-fn push_count(attributes: &mut Attributes, key: &str, count: u32) {
-    if count > 0 {
-        attributes.push((key.to_owned(), AttributeValue::Int(count.into())));
-    }
-}
-
-fn push_text(attributes: &mut Attributes, key: &str, text: &str) {
-    if !text.is_empty() {
-        attributes.push((key.to_owned(), text.into()));
-    }
 }

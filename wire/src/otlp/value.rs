@@ -1,48 +1,99 @@
-//! OTLP attribute values to those of the span row.
+//! Attribute values as OTLP has them, their texts where they lie.
+
+use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as OtlpValue;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use serde_json::Value as Json;
-use spanwise_model::{AttributeValue, Attributes};
+use spanwise_model::AttributeRef;
 
-/// The attributes in the order in which they came.
-pub(super) fn attributes(list: Vec<KeyValue>) -> Attributes {
-    list.into_iter().map(|pair| (pair.key, attribute_value(pair.value))).collect()
+use super::known::{Note, note};
+
+/// An `AnyValue`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) enum Any<'a> {
+    /// No value, or an index into a table that only profiles carry.
+    #[default]
+    Nothing,
+    Text(&'a str),
+    Bool(bool),
+    Int(i64),
+    Double(f64),
+    Bytes(&'a [u8]),
+    Array(Vec<Any<'a>>),
+    Map(Vec<(&'a str, Any<'a>)>),
 }
 
-fn attribute_value(value: Option<AnyValue>) -> AttributeValue {
-    match value.and_then(|value| value.value) {
-        Some(Value::StringValue(text)) => AttributeValue::String(text),
-        Some(Value::BoolValue(flag)) => AttributeValue::Bool(flag),
-        Some(Value::IntValue(number)) => AttributeValue::Int(number),
-        Some(Value::DoubleValue(number)) => AttributeValue::Double(number),
-        Some(Value::BytesValue(bytes)) => AttributeValue::Bytes(STANDARD.encode(bytes)),
-        // Arrays and maps, and what carries no value at all (`null`).
-        other => AttributeValue::Json(json(other).to_string()),
+/// An attribute.
+#[derive(Clone)]
+pub(super) struct Pair<'a> {
+    pub(super) key: &'a str,
+    /// What the key says of the value.
+    pub(super) note: Option<Note>,
+    pub(super) value: Value<'a>,
+}
+
+impl fmt::Debug for Pair<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:?}", self.key, self.value)
     }
 }
 
-/// The depth is bounded by the decoders: prost stops at 100 messages,
-/// serde_json at 128 values.
-fn json(value: Option<Value>) -> Json {
-    let inner = |value: Option<AnyValue>| json(value.and_then(|value| value.value));
-    match value {
-        Some(Value::StringValue(text)) => Json::String(text),
-        Some(Value::BoolValue(flag)) => Json::Bool(flag),
-        Some(Value::IntValue(number)) => number.into(),
-        Some(Value::DoubleValue(number)) => serde_json::Number::from_f64(number)
-            .map_or_else(|| Json::String(not_finite(number).to_owned()), Json::Number),
-        Some(Value::BytesValue(bytes)) => Json::String(STANDARD.encode(bytes)),
-        Some(Value::ArrayValue(array)) => {
-            array.values.into_iter().map(|value| inner(Some(value))).collect()
+/// An attribute's value as the column will have it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value<'a> {
+    Text(&'a str),
+    Bool(bool),
+    Int(i64),
+    Double(f64),
+    /// In base64.
+    Bytes(String),
+    Json(String),
+}
+
+impl Value<'_> {
+    pub(super) fn as_ref(&self) -> AttributeRef<'_> {
+        match self {
+            Self::Text(text) => AttributeRef::String(text),
+            Self::Bool(flag) => AttributeRef::Bool(*flag),
+            Self::Int(number) => AttributeRef::Int(*number),
+            Self::Double(number) => AttributeRef::Double(*number),
+            Self::Bytes(text) => AttributeRef::Bytes(text),
+            Self::Json(text) => AttributeRef::Json(text),
         }
-        Some(Value::KvlistValue(list)) => Json::Object(
-            list.values.into_iter().map(|pair| (pair.key, inner(pair.value))).collect(),
-        ),
-        // An index into the table that profiles carry; traces have none.
-        Some(Value::StringValueStrindex(_)) | None => Json::Null,
+    }
+}
+
+impl<'a> From<Any<'a>> for Value<'a> {
+    fn from(any: Any<'a>) -> Self {
+        match any {
+            Any::Text(text) => Self::Text(text),
+            Any::Bool(flag) => Self::Bool(flag),
+            Any::Int(number) => Self::Int(number),
+            Any::Double(number) => Self::Double(number),
+            Any::Bytes(bytes) => Self::Bytes(STANDARD.encode(bytes)),
+            // Arrays and maps, and what carries no value at all (`null`).
+            other => Self::Json(json(other).to_string()),
+        }
+    }
+}
+
+/// The depth is bounded by the decoders, at about a hundred.
+fn json(any: Any<'_>) -> Json {
+    match any {
+        Any::Nothing => Json::Null,
+        Any::Text(text) => text.into(),
+        Any::Bool(flag) => flag.into(),
+        Any::Int(number) => number.into(),
+        Any::Double(number) => serde_json::Number::from_f64(number)
+            .map_or_else(|| not_finite(number).into(), Json::Number),
+        Any::Bytes(bytes) => STANDARD.encode(bytes).into(),
+        Any::Array(values) => values.into_iter().map(json).collect(),
+        Any::Map(pairs) => {
+            Json::Object(pairs.into_iter().map(|(key, any)| (key.to_owned(), json(any))).collect())
+        }
     }
 }
 
@@ -57,16 +108,43 @@ fn not_finite(number: f64) -> &'static str {
     }
 }
 
-/// The value as text, for columns that are texts whatever was sent.
-pub(super) fn text(value: &AttributeValue) -> String {
-    value.to_string()
+impl<'a> From<&'a AnyValue> for Any<'a> {
+    fn from(value: &'a AnyValue) -> Self {
+        match &value.value {
+            Some(OtlpValue::StringValue(text)) => Self::Text(text),
+            Some(OtlpValue::BoolValue(flag)) => Self::Bool(*flag),
+            Some(OtlpValue::IntValue(number)) => Self::Int(*number),
+            Some(OtlpValue::DoubleValue(number)) => Self::Double(*number),
+            Some(OtlpValue::BytesValue(bytes)) => Self::Bytes(bytes),
+            Some(OtlpValue::ArrayValue(array)) => {
+                Self::Array(array.values.iter().map(Into::into).collect())
+            }
+            Some(OtlpValue::KvlistValue(list)) => Self::Map(
+                list.values
+                    .iter()
+                    .map(|pair| (pair.key.as_str(), any_of(pair.value.as_ref())))
+                    .collect(),
+            ),
+            Some(OtlpValue::StringValueStrindex(_)) | None => Self::Nothing,
+        }
+    }
+}
+
+fn any_of(value: Option<&AnyValue>) -> Any<'_> {
+    value.map_or(Any::Nothing, Into::into)
+}
+
+impl<'a> From<&'a KeyValue> for Pair<'a> {
+    fn from(pair: &'a KeyValue) -> Self {
+        Self { key: &pair.key, note: note(&pair.key), value: any_of(pair.value.as_ref()).into() }
+    }
 }
 
 /// The value as an integer; some senders write numbers as texts.
-pub(super) fn integer(value: &AttributeValue) -> Option<i64> {
+pub(super) fn integer(value: AttributeRef<'_>) -> Option<i64> {
     match value {
-        AttributeValue::Int(number) => Some(*number),
-        AttributeValue::String(text) => text.trim().parse().ok(),
+        AttributeRef::Int(number) => Some(number),
+        AttributeRef::String(text) => text.trim().parse().ok(),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use crate::protobuf::submessages;
 use crate::rows::DecodeError;
 
 /// `ListOfSpans.spans`.
-const SPANS: u64 = 1;
+const SPANS: u32 = 1;
 
 #[derive(Clone, PartialEq, Message)]
 struct SpanProto {

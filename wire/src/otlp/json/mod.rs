@@ -9,6 +9,9 @@ mod message;
 mod scalar;
 mod value;
 
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::Span;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -53,17 +56,22 @@ pub fn decode_json(body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
     for (index, raw) in request.resource_spans.into_iter().flatten().enumerate() {
         let place = || format!("resourceSpans[{index}]");
         let Some(part) = read::<ResourceSpans<'_>>(raw, &place)? else { continue };
-        let resource = ResourceFacts::new(part.resource.map(Into::into).unwrap_or_default());
+        let resource: Resource = part.resource.map(Into::into).unwrap_or_default();
+        let emitting = collector.emitter(&ResourceFacts::new(&(&resource).into()));
         for (index, raw) in part.scope_spans.into_iter().flatten().enumerate() {
             let place = || format!("{}.scopeSpans[{index}]", place());
             let Some(part) = read::<ScopeSpans<'_>>(raw, &place)? else { continue };
-            let scope = ScopeFacts::new(part.scope.map(Into::into).unwrap_or_default());
+            let scope: InstrumentationScope = part.scope.map(Into::into).unwrap_or_default();
+            let scope = ScopeFacts::new(&(&scope).into());
             for (index, raw) in part.spans.into_iter().flatten().enumerate() {
                 if !collector.admit(raw.get().len())? {
                     continue;
                 }
                 match serde_json::from_str::<Option<JsonSpan>>(raw.get()) {
-                    Ok(Some(span)) => collector.push(span.into(), &resource, &scope)?,
+                    Ok(Some(span)) => {
+                        let span: Span = span.into();
+                        collector.push(&(&span).into(), &emitting, &scope)?;
+                    }
                     Ok(None) => {}
                     Err(error) => {
                         collector.malformed(|| (format!("{}.spans[{index}]", place()), error));

@@ -1,0 +1,95 @@
+//! A column of attributes: for each row a map from key to type and text.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, MapArray, StringBuilder, StructArray, UInt8Array};
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field};
+
+use super::texts::text_builder;
+use crate::schema::{self, MAP_NAMES};
+use crate::{AttributeRef, ModelError};
+
+pub(super) struct AttributeMaps {
+    /// Where each row's attributes begin, and after the last where they end.
+    offsets: Vec<i32>,
+    keys: StringBuilder,
+    types: Vec<u8>,
+    texts: StringBuilder,
+}
+
+impl Default for AttributeMaps {
+    fn default() -> Self {
+        Self { offsets: vec![0], keys: text_builder(), types: Vec::new(), texts: text_builder() }
+    }
+}
+
+impl AttributeMaps {
+    /// Appends an attribute to the row that is being written.
+    pub(super) fn push(&mut self, key: &str, value: AttributeRef<'_>) {
+        self.keys.append_value(key);
+        self.types.push(value.type_number());
+        match value {
+            AttributeRef::String(text) | AttributeRef::Bytes(text) | AttributeRef::Json(text) => {
+                self.texts.append_value(text);
+            }
+            AttributeRef::Int(number) => {
+                let mut digits = [0; 20];
+                self.texts.append_value(decimal(number, &mut digits));
+            }
+            AttributeRef::Bool(true) => self.texts.append_value("true"),
+            AttributeRef::Bool(false) => self.texts.append_value("false"),
+            AttributeRef::Double(_) => self.texts.append_value(value.to_string()),
+        }
+    }
+
+    /// Ends the row that was being written.
+    pub(super) fn end_row(&mut self) {
+        // The texts' own offsets, which are checked, have the same bound.
+        self.offsets.push(self.types.len() as i32);
+    }
+
+    pub(super) fn finish(&mut self) -> Result<MapArray, ModelError> {
+        let types = UInt8Array::from(std::mem::take(&mut self.types));
+        let values: [ArrayRef; 2] = [Arc::new(types), Arc::new(self.texts.finish())];
+        let values = StructArray::try_new(schema::value_fields(), values.into(), None)?;
+        let entry = schema::map_entry_fields();
+        let columns: [ArrayRef; 2] = [Arc::new(self.keys.finish()), Arc::new(values)];
+        let entries = StructArray::try_new(entry.clone(), columns.into(), None)?;
+        let offsets = ScalarBuffer::from(std::mem::replace(&mut self.offsets, vec![0]));
+        let field = Field::new(MAP_NAMES[0], DataType::Struct(entry), false);
+        let offsets = OffsetBuffer::new(offsets);
+        Ok(MapArray::try_new(Arc::new(field), offsets, entries, None, false)?)
+    }
+}
+
+/// The number's digits, as `Display` writes them but without its detours.
+fn decimal(number: i64, digits: &mut [u8; 20]) -> &str {
+    let mut rest = number.unsigned_abs();
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        at -= 1;
+        digits[at] = b'-';
+    }
+    std::str::from_utf8(&digits[at..]).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_those_of_display() {
+        for number in [0, 7, -1, 10, 99, 100, i64::MAX, i64::MIN, -1_000_000_007] {
+            assert_eq!(decimal(number, &mut [0; 20]), number.to_string());
+        }
+    }
+}

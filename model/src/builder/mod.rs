@@ -1,0 +1,319 @@
+//! Rows to a record batch.
+//!
+//! Columns are written as they will lie in the batch, and what a row has not
+//! is not touched: most columns of most rows are null. Texts are copied once,
+//! from where they lie to their column.
+
+mod attributes;
+mod lists;
+mod sparse;
+mod texts;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
+
+use crate::{
+    AttributeRef, Attributes, Emitter, Evidence, ModelError, Span, SpanId, SpanRef, TraceId, schema,
+};
+use attributes::AttributeMaps;
+use lists::{Events, Links};
+use sparse::{Ids, Numbers};
+use texts::{Dictionary, Place, Texts};
+
+/// Collects spans and turns them into one record batch of the span schema.
+#[derive(Default)]
+pub struct SpanBatchBuilder {
+    rows: usize,
+    trace_id: Ids<16>,
+    span_id: Ids<8>,
+    parent_span_id: Ids<8>,
+    trace_state: Texts,
+    start_unix_nano: Numbers<Int64Type>,
+    duration_nano: Numbers<Int64Type>,
+    service: Dictionary,
+    instance: Dictionary,
+    operation: Dictionary,
+    kind: Dictionary,
+    protocol: Dictionary,
+    status: Dictionary,
+    status_code: Numbers<Int32Type>,
+    error: Dictionary,
+    capture: Dictionary,
+    fragment_id: Numbers<UInt64Type>,
+    request_tcp_seq: Numbers<UInt32Type>,
+    response_tcp_seq: Numbers<UInt32Type>,
+    client_address: Dictionary,
+    client_port: Numbers<UInt16Type>,
+    server_address: Dictionary,
+    server_port: Numbers<UInt16Type>,
+    network_namespace: Numbers<UInt32Type>,
+    x_request_id: Texts,
+    logical_key: Texts,
+    assembled_trace_id: Ids<16>,
+    assembled_parent: Ids<8>,
+    evidence: Dictionary,
+    confidence: Numbers<Float32Type>,
+    host: Dictionary,
+    process_id: Numbers<UInt32Type>,
+    resource: Dictionary,
+    connect_nano: Numbers<Int64Type>,
+    rtt_nano: Numbers<Int64Type>,
+    retransmits: Numbers<UInt32Type>,
+    zero_windows: Numbers<UInt32Type>,
+    resets: Numbers<UInt32Type>,
+    request_bytes: Numbers<UInt64Type>,
+    response_bytes: Numbers<UInt64Type>,
+    attributes: AttributeMaps,
+    events: Events,
+    links: Links,
+}
+
+/// An [`Emitter`] in one builder's dictionaries, where all its spans refer to
+/// it; of no use after the builder's [`SpanBatchBuilder::finish`].
+#[derive(Debug, Clone, Copy)]
+pub struct EmitterPlaces {
+    service: Place,
+    instance: Option<Place>,
+    host: Option<Place>,
+    process_id: Option<u32>,
+    resource: Place,
+}
+
+/// A row to which attributes, events and links are yet to be added; it ends
+/// when this is dropped.
+pub struct RowWriter<'a> {
+    builder: &'a mut SpanBatchBuilder,
+}
+
+/// The attributes of an event or a link; they end when this is dropped.
+pub struct InnerAttributes<'a>(&'a mut AttributeMaps);
+
+impl SpanBatchBuilder {
+    /// An empty builder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Spans pushed since the last [`Self::finish`].
+    pub const fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there is nothing to finish.
+    pub const fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Notes who emits the spans that follow.
+    pub fn emitter(&mut self, emitter: &Emitter<'_>) -> EmitterPlaces {
+        EmitterPlaces {
+            service: self.service.place(emitter.service),
+            instance: emitter.instance.map(|text| self.instance.place(text)),
+            host: emitter.host.map(|text| self.host.place(text)),
+            process_id: emitter.process_id,
+            resource: self.resource.place(emitter.resource.as_str()),
+        }
+    }
+
+    /// Begins the row of a span whose texts lie elsewhere.
+    pub fn begin(&mut self, span: &SpanRef<'_>, emitter: &EmitterPlaces) -> RowWriter<'_> {
+        let row = self.rows;
+        self.trace_id.set(row, span.trace_id.map(|id| id.0));
+        self.span_id.set(row, Some(span.span_id.0));
+        self.parent_span_id.set(row, span.parent_span_id.map(|id| id.0));
+        self.trace_state.set(row, span.trace_state);
+        self.start_unix_nano.set(row, Some(span.start_unix_nano));
+        self.duration_nano.set(row, Some(span.duration_nano));
+        self.service.set_place(row, Some(emitter.service));
+        self.instance.set_place(row, emitter.instance);
+        self.operation.set(row, Some(span.operation));
+        self.kind.set(row, Some(span.kind.as_str()));
+        self.protocol.set(row, span.protocol);
+        self.status.set(row, Some(span.status.as_str()));
+        self.status_code.set(row, span.status_code);
+        self.error.set(row, span.error);
+        self.capture.set(row, Some(span.capture.as_str()));
+        self.client_address.set(row, span.client_address);
+        self.client_port.set(row, span.client_port);
+        self.server_address.set(row, span.server_address);
+        self.server_port.set(row, span.server_port);
+        self.x_request_id.set(row, span.x_request_id);
+        self.host.set_place(row, emitter.host);
+        self.process_id.set(row, emitter.process_id);
+        self.resource.set_place(row, Some(emitter.resource));
+        RowWriter { builder: self }
+    }
+
+    /// Appends one span.
+    pub fn push(&mut self, span: &Span) {
+        let row = self.rows;
+        self.fragment_id.set(row, span.fragment_id);
+        self.request_tcp_seq.set(row, span.request_tcp_seq);
+        self.response_tcp_seq.set(row, span.response_tcp_seq);
+        self.network_namespace.set(row, span.flow.network_namespace);
+        self.logical_key.set(row, span.logical_key.as_deref());
+        self.assembled_trace_id.set(row, span.assembled_trace_id.map(|id| id.0));
+        self.assembled_parent.set(row, span.assembled_parent.map(|id| id.0));
+        self.evidence.set(row, span.evidence.map(Evidence::as_str));
+        self.confidence.set(row, span.confidence);
+        self.connect_nano.set(row, span.network.connect_nano);
+        self.rtt_nano.set(row, span.network.rtt_nano);
+        self.retransmits.set(row, span.network.retransmits);
+        self.zero_windows.set(row, span.network.zero_windows);
+        self.resets.set(row, span.network.resets);
+        self.request_bytes.set(row, span.network.request_bytes);
+        self.response_bytes.set(row, span.network.response_bytes);
+        let emitter = self.emitter(&Emitter {
+            service: &span.service,
+            instance: span.instance.as_deref(),
+            host: span.host.as_deref(),
+            process_id: span.process_id,
+            resource: &span.resource,
+        });
+        let mut writer = self.begin(&SpanRef::from(span), &emitter);
+        writer.attributes(&span.attributes);
+        for event in &span.events {
+            writer.event(event.time_unix_nano, &event.name).attributes(&event.attributes);
+        }
+        for link in &span.links {
+            writer
+                .link(link.trace_id, link.span_id, link.trace_state.as_deref())
+                .attributes(&link.attributes);
+        }
+    }
+
+    /// The spans pushed so far as one batch; the builder is empty afterwards.
+    ///
+    /// # Errors
+    /// Where Arrow refuses the columns, which would be a mistake in this module.
+    pub fn finish(&mut self) -> Result<RecordBatch, ModelError> {
+        let rows = std::mem::take(&mut self.rows);
+        macro_rules! columns {
+            ($($field:ident: $finished:expr),+ $(,)?) => { vec![$({
+                // Builders grow by doubling, and batches are kept.
+                let mut column = { let $field = &mut self.$field; $finished };
+                column.shrink_to_fit();
+                Arc::new(column) as ArrayRef
+            }),+] };
+        }
+        let columns = columns![
+            trace_id: trace_id.finish(rows)?,
+            span_id: span_id.finish(rows)?,
+            parent_span_id: parent_span_id.finish(rows)?,
+            trace_state: trace_state.finish(rows),
+            start_unix_nano: start_unix_nano.finish(rows),
+            duration_nano: duration_nano.finish(rows),
+            service: service.finish(rows)?,
+            instance: instance.finish(rows)?,
+            operation: operation.finish(rows)?,
+            kind: kind.finish(rows)?,
+            protocol: protocol.finish(rows)?,
+            status: status.finish(rows)?,
+            status_code: status_code.finish(rows),
+            error: error.finish(rows)?,
+            capture: capture.finish(rows)?,
+            fragment_id: fragment_id.finish(rows),
+            request_tcp_seq: request_tcp_seq.finish(rows),
+            response_tcp_seq: response_tcp_seq.finish(rows),
+            client_address: client_address.finish(rows)?,
+            client_port: client_port.finish(rows),
+            server_address: server_address.finish(rows)?,
+            server_port: server_port.finish(rows),
+            network_namespace: network_namespace.finish(rows),
+            x_request_id: x_request_id.finish(rows),
+            logical_key: logical_key.finish(rows),
+            assembled_trace_id: assembled_trace_id.finish(rows)?,
+            assembled_parent: assembled_parent.finish(rows)?,
+            evidence: evidence.finish(rows)?,
+            confidence: confidence.finish(rows),
+            host: host.finish(rows)?,
+            process_id: process_id.finish(rows),
+            resource: resource.finish(rows)?,
+            connect_nano: connect_nano.finish(rows),
+            rtt_nano: rtt_nano.finish(rows),
+            retransmits: retransmits.finish(rows),
+            zero_windows: zero_windows.finish(rows),
+            resets: resets.finish(rows),
+            request_bytes: request_bytes.finish(rows),
+            response_bytes: response_bytes.finish(rows),
+            attributes: attributes.finish()?,
+            events: events.finish()?,
+            links: links.finish()?,
+        ];
+        Ok(RecordBatch::try_new(schema::span_schema(), columns)?)
+    }
+}
+
+impl RowWriter<'_> {
+    /// Adds an attribute.
+    pub fn attribute(&mut self, key: &str, value: AttributeRef<'_>) {
+        self.builder.attributes.push(key, value);
+    }
+
+    /// Adds attributes.
+    pub fn attributes(&mut self, attributes: &Attributes) {
+        push_all(&mut self.builder.attributes, attributes);
+    }
+
+    /// Adds an event, whose attributes are added to what is returned.
+    pub fn event(&mut self, time_unix_nano: i64, name: &str) -> InnerAttributes<'_> {
+        let events = &mut self.builder.events;
+        events.push(time_unix_nano, name);
+        InnerAttributes(&mut events.attributes)
+    }
+
+    /// Adds a link, whose attributes are added to what is returned.
+    pub fn link(
+        &mut self,
+        trace_id: TraceId,
+        span_id: SpanId,
+        trace_state: Option<&str>,
+    ) -> InnerAttributes<'_> {
+        let links = &mut self.builder.links;
+        links.push(trace_id, span_id, trace_state);
+        InnerAttributes(&mut links.attributes)
+    }
+}
+
+impl Drop for RowWriter<'_> {
+    fn drop(&mut self) {
+        self.builder.attributes.end_row();
+        self.builder.events.end_row();
+        self.builder.links.end_row();
+        self.builder.rows += 1;
+    }
+}
+
+impl InnerAttributes<'_> {
+    /// Adds an attribute.
+    pub fn attribute(&mut self, key: &str, value: AttributeRef<'_>) {
+        self.0.push(key, value);
+    }
+
+    /// Adds attributes.
+    pub fn attributes(&mut self, attributes: &Attributes) {
+        push_all(self.0, attributes);
+    }
+}
+
+impl Drop for InnerAttributes<'_> {
+    fn drop(&mut self) {
+        self.0.end_row();
+    }
+}
+
+fn push_all(maps: &mut AttributeMaps, attributes: &Attributes) {
+    for (key, value) in attributes {
+        maps.push(key, value.as_ref());
+    }
+}
+
+impl<'a> FromIterator<&'a Span> for SpanBatchBuilder {
+    fn from_iter<I: IntoIterator<Item = &'a Span>>(spans: I) -> Self {
+        let mut builder = Self::new();
+        spans.into_iter().for_each(|span| builder.push(span));
+        builder
+    }
+}

@@ -1,0 +1,287 @@
+//! Bytes to views of the messages, without a tree of objects: texts stay where
+//! they lie, and only arrays and maps among attributes are allocated.
+//!
+//! What is accepted, what is an error, and what repeated fields mean is as
+//! protobuf has it, and as prost does it (a property test holds the two
+//! together): of a repeated scalar the last counts, pieces of a message are
+//! merged, unknown fields are skipped, a known field of another type is an
+//! error. Groups are an error here, and skipped there.
+
+use super::keys::Keys;
+use super::value::{Any, Pair};
+use super::view::{EventView, LinkView, ResourceView, ScopeView, SpanView};
+use crate::protobuf::Payload::{Bytes, Fixed32, Fixed64, Varint};
+use crate::protobuf::{ReadError, Reader};
+
+/// Messages in messages, at most.
+const DEPTH: u32 = 100;
+
+/// What is left for the messages in a message of this depth.
+#[inline]
+fn inner(depth: u32) -> Result<u32, ReadError> {
+    depth.checked_sub(1).ok_or(ReadError::Deep)
+}
+
+#[inline]
+fn text<'a>(message: &'static str, number: u32, bytes: &'a [u8]) -> Result<&'a str, ReadError> {
+    std::str::from_utf8(bytes).map_err(|_| ReadError::Text { message, number })
+}
+
+/// Reads a `Span` into a view that is clear.
+pub(super) fn span<'a>(bytes: &'a [u8], view: &mut SpanView<'a>) -> Result<(), ReadError> {
+    const SPAN: &str = "Span";
+    let depth = inner(DEPTH)?;
+    let mut reader = Reader::new(bytes);
+    while let Some(field) = reader.next()? {
+        match (field.number, field.payload) {
+            (9, Bytes(bytes)) => {
+                let pair = pair(bytes, &mut view.keys, depth)?;
+                view.attributes.push(pair);
+            }
+            (1, Bytes(bytes)) => view.trace_id = bytes,
+            (2, Bytes(bytes)) => view.span_id = bytes,
+            (3, Bytes(bytes)) => view.trace_state = text(SPAN, 3, bytes)?,
+            (4, Bytes(bytes)) => view.parent_span_id = bytes,
+            (5, Bytes(bytes)) => view.name = text(SPAN, 5, bytes)?,
+            (6, Varint(number)) => view.kind = number as i32,
+            (7, Fixed64(time)) => view.start_time_unix_nano = time,
+            (8, Fixed64(time)) => view.end_time_unix_nano = time,
+            (10, Varint(count)) => view.dropped_attributes_count = count as u32,
+            (11, Bytes(bytes)) => {
+                let event = event(bytes, &mut view.inner, &mut view.keys, depth)?;
+                view.events.push(event);
+            }
+            (12, Varint(count)) => view.dropped_events_count = count as u32,
+            (13, Bytes(bytes)) => {
+                let link = link(bytes, &mut view.inner, &mut view.keys, depth)?;
+                view.links.push(link);
+            }
+            (14, Varint(count)) => view.dropped_links_count = count as u32,
+            (15, Bytes(bytes)) => status(bytes, view)?,
+            // Flags: of the sampled bit a stored span says enough.
+            (16, Fixed32(_)) => {}
+            (number @ 1..=16, _) => return Err(ReadError::Type { message: SPAN, number }),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn status<'a>(bytes: &'a [u8], view: &mut SpanView<'a>) -> Result<(), ReadError> {
+    const STATUS: &str = "Status";
+    let mut reader = Reader::new(bytes);
+    while let Some(field) = reader.next()? {
+        match (field.number, field.payload) {
+            (2, Bytes(bytes)) => view.status_message = text(STATUS, 2, bytes)?,
+            (3, Varint(number)) => view.status_code = number as i32,
+            (number @ 2..=3, _) => return Err(ReadError::Type { message: STATUS, number }),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn event<'a>(
+    bytes: &'a [u8],
+    attributes: &mut Vec<Pair<'a>>,
+    keys: &mut Keys<'a>,
+    depth: u32,
+) -> Result<EventView<'a>, ReadError> {
+    const EVENT: &str = "Event";
+    let start = attributes.len();
+    let mut event = EventView::default();
+    let mut reader = Reader::new(bytes);
+    while let Some(field) = reader.next()? {
+        match (field.number, field.payload) {
+            (1, Fixed64(time)) => event.time_unix_nano = time,
+            (2, Bytes(bytes)) => event.name = text(EVENT, 2, bytes)?,
+            (3, Bytes(bytes)) => attributes.push(pair(bytes, keys, inner(depth)?)?),
+            (4, Varint(count)) => event.dropped_attributes_count = count as u32,
+            (number @ 1..=4, _) => return Err(ReadError::Type { message: EVENT, number }),
+            _ => {}
+        }
+    }
+    event.attributes = start..attributes.len();
+    Ok(event)
+}
+
+fn link<'a>(
+    bytes: &'a [u8],
+    attributes: &mut Vec<Pair<'a>>,
+    keys: &mut Keys<'a>,
+    depth: u32,
+) -> Result<LinkView<'a>, ReadError> {
+    const LINK: &str = "Link";
+    let start = attributes.len();
+    let mut link = LinkView::default();
+    let mut reader = Reader::new(bytes);
+    while let Some(field) = reader.next()? {
+        match (field.number, field.payload) {
+            (1, Bytes(bytes)) => link.trace_id = bytes,
+            (2, Bytes(bytes)) => link.span_id = bytes,
+            (3, Bytes(bytes)) => link.trace_state = text(LINK, 3, bytes)?,
+            (4, Bytes(bytes)) => attributes.push(pair(bytes, keys, inner(depth)?)?),
+            (5, Varint(count)) => link.dropped_attributes_count = count as u32,
+            (6, Fixed32(_)) => {}
+            (number @ 1..=6, _) => return Err(ReadError::Type { message: LINK, number }),
+            _ => {}
+        }
+    }
+    link.attributes = start..attributes.len();
+    Ok(link)
+}
+
+/// Reads one piece of a `Resource` into what the pieces before it said.
+pub(super) fn resource<'a>(
+    bytes: &'a [u8],
+    view: &mut ResourceView<'a>,
+    keys: &mut Keys<'a>,
+) -> Result<(), ReadError> {
+    const RESOURCE: &str = "Resource";
+    let mut reader = Reader::new(bytes);
+    while let Some(field) = reader.next()? {
+        match (field.number, field.payload) {
+            (1, Bytes(bytes)) => {
+                let pair = pair(bytes, keys, inner(DEPTH)?)?;
+                view.attributes.push(pair);
+            }
+            (2, Varint(count)) => view.dropped_attributes_count = count as u32,
+            (number @ 1..=2, _) => return Err(ReadError::Type { message: RESOURCE, number }),
+            // Entity references among them.
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Reads one piece of an `InstrumentationScope`, as [`resource`].
+pub(super) fn scope<'a>(
+    bytes: &'a [u8],
+    view: &mut ScopeView<'a>,
+    keys: &mut Keys<'a>,
+) -> Result<(), ReadError> {
+    const SCOPE: &str = "InstrumentationScope";
+    let mut reader = Reader::new(bytes);
+    while let Some(field) = reader.next()? {
+        match (field.number, field.payload) {
+            (1, Bytes(bytes)) => view.name = text(SCOPE, 1, bytes)?,
+            (2, Bytes(bytes)) => view.version = text(SCOPE, 2, bytes)?,
+            (3, Bytes(bytes)) => {
+                let pair = pair(bytes, keys, inner(DEPTH)?)?;
+                view.attributes.push(pair);
+            }
+            (4, Varint(_)) => {}
+            (number @ 1..=4, _) => return Err(ReadError::Type { message: SCOPE, number }),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+const KEY_VALUE: &str = "KeyValue";
+
+/// Reads a `KeyValue`.
+#[inline]
+fn pair<'a>(bytes: &'a [u8], keys: &mut Keys<'a>, depth: u32) -> Result<Pair<'a>, ReadError> {
+    let (mut key, mut note) = ("", None);
+    let mut any = Any::Nothing;
+    let mut reader = Reader::new(bytes);
+    while let Some(field) = reader.next()? {
+        match (field.number, field.payload) {
+            (1, Bytes(bytes)) => {
+                let found = keys.look_up(bytes);
+                (key, note) =
+                    found.map_err(|_| ReadError::Text { message: KEY_VALUE, number: 1 })?;
+            }
+            (2, Bytes(bytes)) => merge_any(bytes, &mut any, inner(depth)?)?,
+            // An index into a table that only profiles carry.
+            (3, Varint(_)) => {}
+            (number @ 1..=3, _) => return Err(ReadError::Type { message: KEY_VALUE, number }),
+            _ => {}
+        }
+    }
+    Ok(Pair { key, note, value: any.into() })
+}
+
+/// Reads a piece of an `AnyValue`: whatever it sets last counts, but pieces of
+/// one array or one map go on where it ended.
+#[inline]
+fn merge_any<'a>(bytes: &'a [u8], any: &mut Any<'a>, depth: u32) -> Result<(), ReadError> {
+    const ANY_VALUE: &str = "AnyValue";
+    let mut reader = Reader::new(bytes);
+    while let Some(field) = reader.next()? {
+        match (field.number, field.payload) {
+            (1, Bytes(bytes)) => *any = Any::Text(text(ANY_VALUE, 1, bytes)?),
+            (2, Varint(flag)) => *any = Any::Bool(flag != 0),
+            (3, Varint(number)) => *any = Any::Int(number.cast_signed()),
+            (4, Fixed64(bits)) => *any = Any::Double(f64::from_bits(bits)),
+            (5, Bytes(bytes)) => merge_array(bytes, any, inner(depth)?)?,
+            (6, Bytes(bytes)) => merge_map(bytes, any, inner(depth)?)?,
+            (7, Bytes(bytes)) => *any = Any::Bytes(bytes),
+            (8, Varint(_)) => *any = Any::Nothing,
+            (number @ 1..=8, _) => return Err(ReadError::Type { message: ANY_VALUE, number }),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn merge_array<'a>(bytes: &'a [u8], any: &mut Any<'a>, depth: u32) -> Result<(), ReadError> {
+    const ARRAY_VALUE: &str = "ArrayValue";
+    let mut values = match std::mem::take(any) {
+        Any::Array(values) => values,
+        _ => Vec::new(),
+    };
+    let mut reader = Reader::new(bytes);
+    while let Some(field) = reader.next()? {
+        match (field.number, field.payload) {
+            (1, Bytes(bytes)) => {
+                let mut value = Any::Nothing;
+                merge_any(bytes, &mut value, inner(depth)?)?;
+                values.push(value);
+            }
+            (number @ 1, _) => return Err(ReadError::Type { message: ARRAY_VALUE, number }),
+            _ => {}
+        }
+    }
+    *any = Any::Array(values);
+    Ok(())
+}
+
+fn merge_map<'a>(bytes: &'a [u8], any: &mut Any<'a>, depth: u32) -> Result<(), ReadError> {
+    const KEY_VALUE_LIST: &str = "KeyValueList";
+    let mut pairs = match std::mem::take(any) {
+        Any::Map(pairs) => pairs,
+        _ => Vec::new(),
+    };
+    let mut reader = Reader::new(bytes);
+    while let Some(field) = reader.next()? {
+        match (field.number, field.payload) {
+            (1, Bytes(bytes)) => {
+                pairs.push(map_entry(bytes, inner(depth)?)?);
+            }
+            (number @ 1, _) => return Err(ReadError::Type { message: KEY_VALUE_LIST, number }),
+            _ => {}
+        }
+    }
+    *any = Any::Map(pairs);
+    Ok(())
+}
+
+fn map_entry(bytes: &[u8], depth: u32) -> Result<(&str, Any<'_>), ReadError> {
+    let (mut key, mut value) = ("", Any::Nothing);
+    let mut reader = Reader::new(bytes);
+    while let Some(field) = reader.next()? {
+        match (field.number, field.payload) {
+            (1, Bytes(bytes)) => key = text(KEY_VALUE, 1, bytes)?,
+            (2, Bytes(bytes)) => merge_any(bytes, &mut value, inner(depth)?)?,
+            (3, Varint(_)) => {}
+            (number @ 1..=3, _) => return Err(ReadError::Type { message: KEY_VALUE, number }),
+            _ => {}
+        }
+    }
+    Ok((key, value))
+}
+
+#[cfg(test)]
+mod tests;

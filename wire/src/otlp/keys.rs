@@ -1,0 +1,70 @@
+//! Attribute keys of a request: they are few, and each is looked at once.
+
+use std::str::Utf8Error;
+
+use super::known::{Note, note};
+
+/// More than the keys that an application uses; others cost a look each.
+const SLOTS: usize = 128;
+
+/// Keys met before, each in the one slot that its ends choose.
+#[derive(Clone, Default)]
+pub(super) struct Keys<'a> {
+    /// None before the first key.
+    slots: Vec<(&'a str, Option<Note>)>,
+}
+
+impl std::fmt::Debug for Keys<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Keys")
+    }
+}
+
+impl<'a> Keys<'a> {
+    /// The key as text, and how to note values of it.
+    #[inline]
+    pub(super) fn look_up(&mut self, key: &'a [u8]) -> Result<(&'a str, Option<Note>), Utf8Error> {
+        if self.slots.is_empty() {
+            // The empty key is known from the start: it says nothing.
+            self.slots.resize(SLOTS, ("", None));
+        }
+        let slot = &mut self.slots[slot(key)];
+        if slot.0.as_bytes() != key {
+            let text = std::str::from_utf8(key)?;
+            *slot = (text, note(text));
+        }
+        Ok(*slot)
+    }
+}
+
+/// Names share their beginnings; their length and last bytes tell them apart.
+#[inline]
+fn slot(key: &[u8]) -> usize {
+    let last = match key.last_chunk::<8>() {
+        Some(last) => u64::from_le_bytes(*last),
+        None => key.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+    };
+    let mixed = (last ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // The upper bits are the mixed ones.
+    (mixed >> (u64::BITS - SLOTS.ilog2())) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_that_is_taken_is_taken_over() {
+        let texts: Vec<String> = (0..1_000).map(|number| format!("app.key.{number}")).collect();
+        let mut keys = Keys::default();
+        for _ in 0..2 {
+            for text in &texts {
+                let (found, note) = keys.look_up(text.as_bytes()).unwrap();
+                assert_eq!((found, note.is_none()), (text.as_str(), true));
+            }
+            assert!(keys.look_up(b"http.method").unwrap().1.is_some());
+            assert_eq!(keys.look_up(b"").unwrap().0, "");
+        }
+        assert!(keys.look_up(&[0xff; 9]).is_err());
+    }
+}

@@ -1,0 +1,159 @@
+//! A request's messages, their texts where they lie in it.
+
+use std::ops::Range;
+
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::Span;
+
+use super::keys::Keys;
+use super::value::Pair;
+
+/// A `Span`. One is used for all spans of a request, so that its lists are
+/// allocated once and its keys known from the span before.
+#[derive(Debug, Default, Clone)]
+pub(super) struct SpanView<'a> {
+    pub(super) trace_id: &'a [u8],
+    pub(super) span_id: &'a [u8],
+    pub(super) parent_span_id: &'a [u8],
+    pub(super) trace_state: &'a str,
+    pub(super) name: &'a str,
+    pub(super) kind: i32,
+    pub(super) start_time_unix_nano: u64,
+    pub(super) end_time_unix_nano: u64,
+    pub(super) attributes: Vec<Pair<'a>>,
+    pub(super) dropped_attributes_count: u32,
+    pub(super) events: Vec<EventView<'a>>,
+    pub(super) dropped_events_count: u32,
+    pub(super) links: Vec<LinkView<'a>>,
+    pub(super) dropped_links_count: u32,
+    pub(super) status_message: &'a str,
+    pub(super) status_code: i32,
+    /// Attributes of events and links, which name them by their places.
+    pub(super) inner: Vec<Pair<'a>>,
+    pub(super) keys: Keys<'a>,
+}
+
+/// A `Span.Event`.
+#[derive(Debug, Default, Clone)]
+pub(super) struct EventView<'a> {
+    pub(super) time_unix_nano: u64,
+    pub(super) name: &'a str,
+    pub(super) attributes: Range<usize>,
+    pub(super) dropped_attributes_count: u32,
+}
+
+/// A `Span.Link`.
+#[derive(Debug, Default, Clone)]
+pub(super) struct LinkView<'a> {
+    pub(super) trace_id: &'a [u8],
+    pub(super) span_id: &'a [u8],
+    pub(super) trace_state: &'a str,
+    pub(super) attributes: Range<usize>,
+    pub(super) dropped_attributes_count: u32,
+}
+
+/// A `Resource`.
+#[derive(Debug, Default, Clone)]
+pub(super) struct ResourceView<'a> {
+    pub(super) attributes: Vec<Pair<'a>>,
+    pub(super) dropped_attributes_count: u32,
+}
+
+/// An `InstrumentationScope`.
+#[derive(Debug, Default, Clone)]
+pub(super) struct ScopeView<'a> {
+    pub(super) name: &'a str,
+    pub(super) version: &'a str,
+    pub(super) attributes: Vec<Pair<'a>>,
+}
+
+impl SpanView<'_> {
+    /// Makes it that of a span with no field set.
+    pub(super) fn clear(&mut self) {
+        let Self { attributes, events, links, inner, .. } = self;
+        attributes.clear();
+        events.clear();
+        links.clear();
+        inner.clear();
+        self.trace_id = &[];
+        self.span_id = &[];
+        self.parent_span_id = &[];
+        self.trace_state = "";
+        self.name = "";
+        self.kind = 0;
+        self.start_time_unix_nano = 0;
+        self.end_time_unix_nano = 0;
+        self.dropped_attributes_count = 0;
+        self.dropped_events_count = 0;
+        self.dropped_links_count = 0;
+        self.status_message = "";
+        self.status_code = 0;
+    }
+}
+
+impl<'a> From<&'a Span> for SpanView<'a> {
+    fn from(span: &'a Span) -> Self {
+        let mut inner = Vec::new();
+        let mut add = |attributes: &'a [_]| {
+            let start = inner.len();
+            inner.extend(attributes.iter().map(Pair::from));
+            start..inner.len()
+        };
+        let events = span.events.iter().map(|event| EventView {
+            time_unix_nano: event.time_unix_nano,
+            name: &event.name,
+            attributes: add(&event.attributes),
+            dropped_attributes_count: event.dropped_attributes_count,
+        });
+        let events = events.collect();
+        let links = span.links.iter().map(|link| LinkView {
+            trace_id: &link.trace_id,
+            span_id: &link.span_id,
+            trace_state: &link.trace_state,
+            attributes: add(&link.attributes),
+            dropped_attributes_count: link.dropped_attributes_count,
+        });
+        let links = links.collect();
+        let status = span.status.as_ref();
+        Self {
+            trace_id: &span.trace_id,
+            span_id: &span.span_id,
+            parent_span_id: &span.parent_span_id,
+            trace_state: &span.trace_state,
+            name: &span.name,
+            kind: span.kind,
+            start_time_unix_nano: span.start_time_unix_nano,
+            end_time_unix_nano: span.end_time_unix_nano,
+            attributes: span.attributes.iter().map(Into::into).collect(),
+            dropped_attributes_count: span.dropped_attributes_count,
+            events,
+            dropped_events_count: span.dropped_events_count,
+            links,
+            dropped_links_count: span.dropped_links_count,
+            status_message: status.map_or("", |status| &status.message),
+            status_code: status.map_or(0, |status| status.code),
+            inner,
+            keys: Keys::default(),
+        }
+    }
+}
+
+impl<'a> From<&'a Resource> for ResourceView<'a> {
+    fn from(resource: &'a Resource) -> Self {
+        Self {
+            attributes: resource.attributes.iter().map(Into::into).collect(),
+            dropped_attributes_count: resource.dropped_attributes_count,
+        }
+    }
+}
+
+impl<'a> From<&'a InstrumentationScope> for ScopeView<'a> {
+    fn from(scope: &'a InstrumentationScope) -> Self {
+        Self {
+            name: &scope.name,
+            version: &scope.version,
+            attributes: scope.attributes.iter().map(Into::into).collect(),
+        }
+    }
+}
