@@ -5,7 +5,7 @@ BINARY := target/release/spanwise
 CARGO := cargo
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build unit e2e browser test-kill \
+.PHONY: help demo test dev lint bench setup web build unit e2e browser clients fuzz test-kill \
         bench-capture bench-assemble bench-decode bench-store bench-store-grow bench-soak clean
 
 help: ## This list
@@ -66,6 +66,14 @@ test-kill: setup ## The store killed with -9 a hundred times under load
 browser: build ## The UI in headless Chromium against the running shop
 	python3 demo/shop.py install
 	python3 tests/e2e/browser.py --spanwise $(BINARY)
+
+clients: build ## Spans by the ecosystem's own clients, in five languages, and the trees they make
+	python3 tests/clients/clients.py --spanwise $(BINARY)
+
+# Ten CPU-minutes each: make fuzz FUZZ_SECONDS=600
+FUZZ_SECONDS ?= 60
+fuzz: setup ## Every parser of outside bytes against inputs made to break it
+	fuzz/run.sh $(FUZZ_SECONDS)
 
 # ---- benchmarks ------------------------------------------------------------
 

@@ -2,16 +2,12 @@
 
 mod common;
 
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
+use common::client::{self, Answer, gzip};
 use common::{Memory, Server, request};
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
 use spanwise_ingest::Limits;
@@ -21,37 +17,8 @@ use tokio::net::TcpStream;
 const PROTOBUF: (&str, &str) = ("content-type", "application/x-protobuf");
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-struct Answer {
-    status: u16,
-    headers: http::HeaderMap,
-    body: Bytes,
-}
-
-impl Answer {
-    fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.body).unwrap()
-    }
-}
-
 async fn post(server: &Server, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
-    let mut request = http::Request::post(format!("http://{}{path}", server.http));
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
-    let client = Client::builder(TokioExecutor::new()).build_http();
-    let response = client.request(request.body(Full::new(Bytes::from(body))).unwrap()).await;
-    let (parts, body) = response.unwrap().into_parts();
-    Answer {
-        status: parts.status.as_u16(),
-        headers: parts.headers,
-        body: body.collect().await.unwrap().to_bytes(),
-    }
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
+    client::post(server.http, path, headers, body).await
 }
 
 const JSON_SPAN: &str = r#"{"resourceSpans":[{"scopeSpans":[{"spans":[

@@ -1,6 +1,10 @@
 //! A sink that remembers, and receivers on free ports.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
 
+pub mod client;
+#[path = "../../../wire/tests/support/thrift.rs"]
+pub mod thrift;
+
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,9 +19,9 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use parking_lot::Mutex;
-use spanwise_ingest::{Ingest, Limits, Origin, Refused, Sink};
+use spanwise_ingest::{Ingest, Limits, Origin, Refused, Sink, ThriftProtocol};
 use spanwise_model::SpanBatch;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -78,6 +82,11 @@ pub struct Server {
     pub ingest: Ingest,
     pub grpc: SocketAddr,
     pub http: SocketAddr,
+    pub zipkin: SocketAddr,
+    pub jaeger_grpc: SocketAddr,
+    pub jaeger_http: SocketAddr,
+    pub jaeger_udp_compact: SocketAddr,
+    pub jaeger_udp_binary: SocketAddr,
     stop: Vec<oneshot::Sender<()>>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -90,25 +99,49 @@ impl Server {
     /// Receivers whose gRPC port is this one.
     pub async fn start_at(sink: Arc<Memory>, limits: Limits, grpc: SocketAddr) -> Self {
         let ingest = Ingest::new(sink, limits);
-        let grpc_listener = TcpListener::bind(grpc).await.unwrap();
-        let http_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (grpc, http) =
-            (grpc_listener.local_addr().unwrap(), http_listener.local_addr().unwrap());
-        let (stop_grpc, stopped_grpc) = oneshot::channel::<()>();
-        let (stop_http, stopped_http) = oneshot::channel::<()>();
-        let serve_grpc = ingest.clone();
-        let serve_http = ingest.clone();
-        let tasks = vec![
-            tokio::spawn(async move {
-                let stopped = async { drop(stopped_grpc.await) };
-                serve_grpc.serve_grpc(grpc_listener, stopped).await.unwrap();
-            }),
-            tokio::spawn(async move {
-                let stopped = async { drop(stopped_http.await) };
-                serve_http.serve_http(http_listener, stopped).await.unwrap();
-            }),
-        ];
-        Self { ingest, grpc, http, stop: vec![stop_grpc, stop_http], tasks }
+        let free = || TcpListener::bind("127.0.0.1:0");
+        let (mut stop, mut tasks) = (Vec::new(), Vec::new());
+        macro_rules! serve {
+            ($listener:expr, $serve:ident) => {{
+                let listener = $listener.await.unwrap();
+                let address = listener.local_addr().unwrap();
+                let (tell, told) = oneshot::channel::<()>();
+                let ingest = ingest.clone();
+                tasks.push(tokio::spawn(async move {
+                    ingest.$serve(listener, async { drop(told.await) }).await.unwrap();
+                }));
+                stop.push(tell);
+                address
+            }};
+        }
+        let grpc = serve!(TcpListener::bind(grpc), serve_grpc);
+        let http = serve!(free(), serve_http);
+        let zipkin = serve!(free(), serve_zipkin);
+        let jaeger_grpc = serve!(free(), serve_jaeger_grpc);
+        let jaeger_http = serve!(free(), serve_jaeger_http);
+        let mut udp = Vec::new();
+        for protocol in [ThriftProtocol::Compact, ThriftProtocol::Binary] {
+            let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            udp.push(socket.local_addr().unwrap());
+            let (tell, told) = oneshot::channel::<()>();
+            let ingest = ingest.clone();
+            tasks.push(tokio::spawn(async move {
+                ingest.serve_jaeger_udp(socket, protocol, async { drop(told.await) }).await;
+            }));
+            stop.push(tell);
+        }
+        Self {
+            ingest,
+            grpc,
+            http,
+            zipkin,
+            jaeger_grpc,
+            jaeger_http,
+            jaeger_udp_compact: udp[0],
+            jaeger_udp_binary: udp[1],
+            stop,
+            tasks,
+        }
     }
 
     /// Ends it as a signal would.

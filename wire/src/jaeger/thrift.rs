@@ -74,12 +74,12 @@ fn span(reader: &mut Reader<'_>) -> Result<JaegerSpan, ThriftError> {
             (3, Type::I64) => read.span_id = SpanId::from_u64(reader.i64()?.cast_unsigned()),
             (4, Type::I64) => read.parent_span_id = SpanId::from_u64(reader.i64()?.cast_unsigned()),
             (5, Type::Binary) => read.operation = reader.text()?,
-            (6, Type::List) => read.references = structs(reader, reference)?,
+            (6, Type::List) => read.references = reader.structs(reference)?,
             (7, Type::I32) => read.flags = reader.i32()?.cast_unsigned(),
             (8, Type::I64) => read.start_unix_nano = nanoseconds(reader.i64()?),
             (9, Type::I64) => read.duration_nano = nanoseconds(reader.i64()?),
-            (10, Type::List) => read.tags = structs(reader, tag)?,
-            (11, Type::List) => read.logs = structs(reader, log)?,
+            (10, Type::List) => read.tags = reader.structs(tag)?,
+            (11, Type::List) => read.logs = reader.structs(log)?,
             _ => reader.skip(field.kind)?,
         }
     }
@@ -93,28 +93,11 @@ fn read_process(reader: &mut Reader<'_>) -> Result<Process, ThriftError> {
     while let Some(field) = reader.field(&mut last)? {
         match (field.id, field.kind) {
             (1, Type::Binary) => service = reader.text()?,
-            (2, Type::List) => tags = structs(reader, tag)?,
+            (2, Type::List) => tags = reader.structs(tag)?,
             _ => reader.skip(field.kind)?,
         }
     }
     Ok(Process::new(service, tags))
-}
-
-/// The structs of a list; elements of another type are stepped over.
-fn structs<'a, T>(
-    reader: &mut Reader<'a>,
-    read: fn(&mut Reader<'a>) -> Result<T, ThriftError>,
-) -> Result<Vec<T>, ThriftError> {
-    let (kind, length) = reader.list()?;
-    let mut all = Vec::new();
-    for _ in 0..length {
-        if kind == Type::Struct {
-            all.push(read(reader)?);
-        } else {
-            reader.skip(kind)?;
-        }
-    }
-    Ok(all)
 }
 
 fn reference(reader: &mut Reader<'_>) -> Result<Reference, ThriftError> {
@@ -142,7 +125,7 @@ fn log(reader: &mut Reader<'_>) -> Result<Log, ThriftError> {
     while let Some(field) = reader.field(&mut last)? {
         match (field.id, field.kind) {
             (1, Type::I64) => read.time_unix_nano = nanoseconds(reader.i64()?),
-            (2, Type::List) => read.fields = structs(reader, tag)?,
+            (2, Type::List) => read.fields = reader.structs(tag)?,
             _ => reader.skip(field.kind)?,
         }
     }

@@ -186,6 +186,24 @@ impl<'a> Reader<'a> {
         Ok(String::from_utf8_lossy(self.bytes()?).into_owned())
     }
 
+    /// The structs of a list, each read by `read`; elements of another type are
+    /// stepped over.
+    pub(crate) fn structs<T>(
+        &mut self,
+        read: fn(&mut Self) -> Result<T, ThriftError>,
+    ) -> Result<Vec<T>, ThriftError> {
+        let (kind, length) = self.list()?;
+        let mut all = Vec::new();
+        for _ in 0..length {
+            if kind == Type::Struct {
+                all.push(read(self)?);
+            } else {
+                self.skip(kind)?;
+            }
+        }
+        Ok(all)
+    }
+
     /// Steps over a value.
     pub(crate) fn skip(&mut self, kind: Type) -> Result<(), ThriftError> {
         self.skip_within(kind, MAX_DEPTH)

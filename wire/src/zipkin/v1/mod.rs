@@ -336,7 +336,7 @@ mod tests {
         let half =
             || vec![annotation(20, "sr", server.clone()), annotation(70, "ss", server.clone())];
         let joined = (Some(Kind::Server), "back".to_owned(), Some(20), Some(50), true, None);
-        assert_eq!(told(span(half(), vec![])), [joined.clone()]);
+        assert_eq!(told(span(half(), vec![])), std::slice::from_ref(&joined));
         let began = V1Span {
             timestamp_micros: Some(20),
             duration_micros: Some(50),

@@ -57,8 +57,8 @@ fn span(reader: &mut Reader<'_>) -> Result<Result<V1Span, Invalid>, ThriftError>
             (3, Type::Binary) => name = reader.text()?,
             (4, Type::I64) => id = reader.i64()?,
             (5, Type::I64) => parent = reader.i64()?,
-            (6, Type::List) => each(reader, |reader| Ok(annotations.push(annotation(reader)?)))?,
-            (8, Type::List) => each(reader, |reader| Ok(tags.push(tag(reader)?)))?,
+            (6, Type::List) => annotations = reader.structs(annotation)?,
+            (8, Type::List) => tags = reader.structs(tag)?,
             (9, Type::Bool) => debug = reader.bool()?,
             (10, Type::I64) => timestamp = Some(reader.i64()?),
             (11, Type::I64) => duration = Some(reader.i64()?),
@@ -82,22 +82,6 @@ fn span(reader: &mut Reader<'_>) -> Result<Result<V1Span, Invalid>, ThriftError>
         tags,
         debug,
     }))
-}
-
-/// Reads the structs of a list, one by one.
-fn each<'a>(
-    reader: &mut Reader<'a>,
-    mut read: impl FnMut(&mut Reader<'a>) -> Result<(), ThriftError>,
-) -> Result<(), ThriftError> {
-    let (kind, length) = reader.list()?;
-    for _ in 0..length {
-        if kind == Type::Struct {
-            read(reader)?;
-        } else {
-            reader.skip(kind)?;
-        }
-    }
-    Ok(())
 }
 
 fn annotation(reader: &mut Reader<'_>) -> Result<V1Annotation, ThriftError> {

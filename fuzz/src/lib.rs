@@ -1,0 +1,12 @@
+//! What fuzz targets share.
+
+use spanwise_model::SpanBatch;
+use spanwise_wire::otlp::Decoded;
+
+/// Reads every row of a batch back: whatever was taken must be whole.
+pub fn rows(decoded: Decoded) {
+    let count = decoded.batch.num_rows();
+    let batch = SpanBatch::try_from(decoded.batch).expect("decoders make the span schema");
+    let read = batch.spans().map(|span| span.expect("decoders make valid rows")).count();
+    assert_eq!(read, count);
+}

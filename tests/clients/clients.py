@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""The ecosystem's own clients, in four languages, each against the real server:
+each sends one known tree, and the API must show that tree."""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "e2e"))
+
+from checks import Checks  # noqa: E402
+from spanwise import Refused, Spanwise, binary  # noqa: E402
+
+# Built here, so that a second run has it.
+BUILT = HERE / ".built"
+SECONDS = 10
+
+# (operation, kind, status), children by operation.
+TREE = ("checkout", "server", "unset", [("charge", "client", "error", []), ("price", "internal", "unset", [])])
+# Zipkin's tracers report both sides of a call under one id.
+SHARED = ("checkout", "server", "unset", [
+    ("charge", "client", "error", [("charge", "server", "unset", [("authorize", "internal", "unset", [])])]),
+    ("price", "internal", "unset", [])])
+
+
+class Language:
+    """How the clients of a language are built, run, and which there are."""
+
+    def __init__(self, name, inputs, build, command, clients):
+        self.name, self.inputs, self.build, self.command, self.clients = name, inputs, build, command, clients
+
+    def install(self):
+        """Builds, unless that was done with the same inputs."""
+        stamp = BUILT / f"{self.name}.stamp"
+        newest = max((path.stat().st_mtime for path in self.inputs()), default=0)
+        if stamp.exists() and stamp.stat().st_mtime > newest:
+            return
+        print(f"installing the clients of {self.name}", flush=True)
+        BUILT.mkdir(exist_ok=True)
+        for arguments, directory in self.build():
+            done = subprocess.run(list(map(str, arguments)), cwd=directory, capture_output=True, text=True)
+            if done.returncode != 0:
+                raise SystemExit(f"{arguments[0]} failed in {directory}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        stamp.touch()
+
+
+def python():
+    venv = BUILT / "python"
+    requirements = HERE / "python" / "requirements.txt"
+    return Language(
+        "python", lambda: [requirements],
+        lambda: [([sys.executable, "-m", "venv", venv], HERE),
+                 ([venv / "bin" / "pip", "install", "--quiet", "-r", requirements], HERE)],
+        [venv / "bin" / "python", HERE / "python" / "tree.py"],
+        ["otlp-grpc", "otlp-http", "zipkin-json", "py-zipkin-v1-thrift", "py-zipkin-v1-json", "py-zipkin-v2-protobuf",
+         "jaeger-udp"])
+
+
+def node():
+    source = HERE / "node"
+    return Language(
+        "node", lambda: [source / "package-lock.json"],
+        lambda: [(["npm", "ci", "--no-audit", "--no-fund", "--silent"], source)],
+        ["node", source / "tree.js"],
+        ["otlp-grpc", "otlp-http", "otlp-json", "zipkin-json", "zipkin-js-v1", "zipkin-js-v2", "jaeger-udp",
+         "jaeger-http"])
+
+
+def go():
+    source = HERE / "go"
+    return Language(
+        "go", lambda: [*source.glob("*.go"), source / "go.sum"],
+        lambda: [(["go", "build", "-o", BUILT / "go-tree", "."], source)],
+        [BUILT / "go-tree"],
+        ["otlp-grpc", "otlp-http", "zipkin-json", "jaeger-udp", "jaeger-http"])
+
+
+def java():
+    source = HERE / "java"
+    target = source / "target"
+    return Language(
+        "java", lambda: [source / "pom.xml", *source.rglob("*.java")],
+        lambda: [(["mvn", "-q", "-B", "package"], source)],
+        ["java", "-cp", f"{target}/clients.jar:{target}/lib/*", "clients.Tree"],
+        ["brave", "otlp-grpc", "otlp-http", "zipkin-json", "jaeger-udp", "jaeger-http"])
+
+
+LANGUAGES = [python, node, go, java]
+
+
+def endpoint(spanwise, language, client):
+    """Where a client sends to, as it wants to be told."""
+    grpc, http, compact, _ = spanwise.jaeger
+    del grpc
+    for part, url in [
+        ("otlp-grpc", f"http://127.0.0.1:{spanwise.grpc}"),
+        ("otlp-", f"http://127.0.0.1:{spanwise.otlp}/v1/traces"),
+        ("py-zipkin-v1", f"http://127.0.0.1:{spanwise.zipkin}/api/v1/spans"),
+        ("zipkin-js-v1", f"http://127.0.0.1:{spanwise.zipkin}/api/v1/spans"),
+        ("py-zipkin-v2", f"http://127.0.0.1:{spanwise.zipkin}/api/v2/spans"),
+        ("zipkin", f"http://127.0.0.1:{spanwise.zipkin}/api/v2/spans"),
+        ("brave", f"http://127.0.0.1:{spanwise.zipkin}/api/v2/spans"),
+        ("jaeger-udp", f"udp://127.0.0.1:{compact}"),
+        # Go's client and Java's want to see the format named.
+        ("jaeger-http", f"http://127.0.0.1:{http}/api/traces" + ("?format=jaeger.thrift" if language == "go" else "")),
+    ]:
+        if client.startswith(part):
+            return url
+    raise KeyError(client)
+
+
+def shape(trace):
+    """The trace as (operation, kind, status, children)."""
+    spans = {span["span_id"]: span for span in trace["spans"]}
+
+    def of(span):
+        children = sorted(of(spans[child]) for child in span["children"])
+        return span["operation"], span["kind"], span["status"], children
+
+    roots = [of(spans[root]) for root in trace["roots"]]
+    return roots[0] if len(roots) == 1 else roots
+
+
+def wait_for(spanwise, trace_id, wanted):
+    """The trace once it has the wanted shape, or how it is after a while."""
+    deadline, trace = time.monotonic() + SECONDS, None
+    while time.monotonic() < deadline:
+        try:
+            trace = spanwise.get(f"traces/{trace_id}")
+            if shape(trace) == wanted:
+                break
+        except Refused:
+            pass
+        time.sleep(0.1)
+    return trace
+
+
+def details(trace, service):
+    """What is wrong with the spans themselves; empty where nothing is."""
+    wrong = []
+    for span in trace["spans"]:
+        attributes = {each["key"]: each["value"] for each in span["attributes"]}
+        if span["operation"] == "price":
+            if str(attributes.get("items")) != "3":
+                wrong.append(f"items is {attributes.get('items')!r}")
+            if [event["name"] for event in span["events"]] != ["cache miss"]:
+                wrong.append(f"events are {[event['name'] for event in span['events']]}")
+        if span["operation"] == "charge" and span["kind"] == "client" and "card declined" not in str(span.get("error")):
+            wrong.append(f"error is {span.get('error')!r}")
+        if not span["service"].startswith(service):
+            wrong.append(f"service is {span['service']!r}")
+        if abs(int(span["start_unix_nano"]) - time.time_ns()) > 10**11 or not 0 <= int(span["duration_nano"]) < 10**10:
+            wrong.append(f"{span['operation']} began at {span['start_unix_nano']} for {span['duration_nano']}")
+    return wrong
+
+
+def run(checks, spanwise, language, client):
+    service = f"{language.name}-{client}"
+    command = [*map(str, language.command), client, service, endpoint(spanwise, language.name, client)]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "JAEGER_"))}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    said = re.findall(r"^[0-9a-f]{32}$", done.stdout, re.MULTILINE)
+    if done.returncode != 0 or not said:
+        checks.check(f"{service} sends", False, f"exit code {done.returncode}\n{done.stdout}{done.stderr[-2000:]}")
+        return
+    wanted = SHARED if client == "brave" or client.startswith("zipkin-js") else TREE
+    trace = wait_for(spanwise, said[-1], wanted)
+    if trace is None:
+        checks.check(service, False, f"no trace {said[-1]}; the client said: {done.stderr[-1000:]}")
+        return
+    wrong = details(trace, service)
+    found = shape(trace)
+    checks.check(service, found == wanted and not wrong,
+                 "; ".join(wrong) if found == wanted else f"{found}; {'; '.join(trace['warnings'])}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--spanwise", help="the program to test (default: target/release/spanwise, else the debug build)")
+    parser.add_argument("--only", default="", help="run the clients whose LANGUAGE-CLIENT contains this")
+    options = parser.parse_args()
+    program = binary(options.spanwise)
+
+    checks, languages = Checks(), [language() for language in LANGUAGES]
+    chosen = [(language, client) for language in languages for client in language.clients
+              if options.only in f"{language.name}-{client}"]
+    for language in languages:
+        if any(each is language for each, _ in chosen):
+            language.install()
+    work = Path(tempfile.mkdtemp(prefix="spanwise-clients-"))
+    spanwise = Spanwise(program, work / "data", work / "spanwise.log", "server")
+    try:
+        spanwise.start()
+        for language, client in chosen:
+            checks.case(f"{language.name}-{client}", lambda: run(checks, spanwise, language, client))
+        counters = spanwise.get("status")["ingest"]["counters"]
+        lost = {name: count for name, count in counters.items() if count and ("reject" in name or "drop" in name)}
+        checks.check("nothing was rejected or dropped", not lost, str(lost or ""))
+        spanwise.stop()
+    finally:
+        spanwise.kill()
+        shutil.rmtree(work, ignore_errors=True)
+    raise SystemExit(checks.close())
+
+
+if __name__ == "__main__":
+    main()
