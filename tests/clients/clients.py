@@ -97,8 +97,7 @@ LANGUAGES = [python, node, go, java]
 
 def endpoint(spanwise, language, client):
     """Where a client sends to, as it wants to be told."""
-    grpc, http, compact, _ = spanwise.jaeger
-    del grpc
+    _, http, compact, binary_udp = spanwise.jaeger
     for part, url in [
         ("otlp-grpc", f"http://127.0.0.1:{spanwise.grpc}"),
         ("otlp-", f"http://127.0.0.1:{spanwise.otlp}/v1/traces"),
@@ -107,7 +106,8 @@ def endpoint(spanwise, language, client):
         ("py-zipkin-v2", f"http://127.0.0.1:{spanwise.zipkin}/api/v2/spans"),
         ("zipkin", f"http://127.0.0.1:{spanwise.zipkin}/api/v2/spans"),
         ("brave", f"http://127.0.0.1:{spanwise.zipkin}/api/v2/spans"),
-        ("jaeger-udp", f"udp://127.0.0.1:{compact}"),
+        # Node.js' client speaks the binary protocol, the others the compact one.
+        ("jaeger-udp", f"udp://127.0.0.1:{binary_udp if language == 'node' else compact}"),
         # Go's client and Java's want to see the format named.
         ("jaeger-http", f"http://127.0.0.1:{http}/api/traces" + ("?format=jaeger.thrift" if language == "go" else "")),
     ]:
@@ -148,7 +148,8 @@ def details(trace, service):
     for span in trace["spans"]:
         attributes = {each["key"]: each["value"] for each in span["attributes"]}
         if span["operation"] == "price":
-            if str(attributes.get("items")) != "3":
+            # A text in Zipkin; a double where all numbers are.
+            if float(attributes.get("items", "nan")) != 3:
                 wrong.append(f"items is {attributes.get('items')!r}")
             if [event["name"] for event in span["events"]] != ["cache miss"]:
                 wrong.append(f"events are {[event['name'] for event in span['events']]}")
@@ -170,7 +171,7 @@ def run(checks, spanwise, language, client):
     if done.returncode != 0 or not said:
         checks.check(f"{service} sends", False, f"exit code {done.returncode}\n{done.stdout}{done.stderr[-2000:]}")
         return
-    wanted = SHARED if client == "brave" or client.startswith("zipkin-js") else TREE
+    wanted = SHARED if client == "brave" or client.startswith("zipkin-js-") else TREE
     trace = wait_for(spanwise, said[-1], wanted)
     if trace is None:
         checks.check(service, False, f"no trace {said[-1]}; the client said: {done.stderr[-1000:]}")

@@ -45,34 +45,40 @@ async function zipkin(encoder, service, endpoint) {
   const { Annotation, BatchRecorder, ExplicitContext, Tracer, jsonEncoder } = require("zipkin");
   const { HttpLogger } = require("zipkin-transport-http");
   const logger = new HttpLogger({ endpoint, jsonEncoder: jsonEncoder[encoder], httpInterval: 100, fetchImplementation: require("node-fetch") });
-  const recorder = new BatchRecorder({ logger });
-  const tracerOf = (name) => new Tracer({ ctxImpl: new ExplicitContext(), recorder, localServiceName: name, supportsJoin: true });
+  // Each service has a recorder of its own: one would take the halves for one.
+  const tracerOf = (localServiceName) =>
+    new Tracer({ ctxImpl: new ExplicitContext(), recorder: new BatchRecorder({ logger }), localServiceName, supportsJoin: true });
   const [front, back] = [tracerOf(service), tracerOf(`${service}-back`)];
   const within = (tracer, id, name, begin, end, body) => {
     tracer.letId(id, () => {
+      tracer.recordServiceName(tracer.localEndpoint.serviceName);
       tracer.recordRpc(name);
       tracer.recordAnnotation(begin);
       body();
       tracer.recordAnnotation(end);
     });
   };
+  const local = (tracer, name, body) => {
+    tracer.letId(tracer.createChildId(), () => {
+      tracer.recordServiceName(tracer.localEndpoint.serviceName);
+      tracer.recordAnnotation(new Annotation.LocalOperationStart(name));
+      body();
+      tracer.recordAnnotation(new Annotation.LocalOperationStop());
+    });
+  };
   const root = front.createRootId();
   within(front, root, "checkout", new Annotation.ServerRecv(), new Annotation.ServerSend(), () => {
-    front.letId(front.createChildId(), () => {
-      front.recordAnnotation(new Annotation.LocalOperationStart("price"));
+    local(front, "price", () => {
       front.recordBinary("items", "3");
       front.recordMessage("cache miss");
-      front.recordAnnotation(new Annotation.LocalOperationStop());
     });
     const call = front.createChildId();
     within(front, call, "charge", new Annotation.ClientSend(), new Annotation.ClientRecv(), () => {
       front.recordBinary("error", "card declined");
       const joined = back.join(call);
       within(back, joined, "charge", new Annotation.ServerRecv(), new Annotation.ServerSend(), () => {
-        back.letId(back.createChildId(), () => {
-          back.recordAnnotation(new Annotation.LocalOperationStart("authorize"));
-          back.recordAnnotation(new Annotation.LocalOperationStop());
-        });
+        // Version 1 names the service only beside an annotation.
+        local(back, "authorize", () => back.recordBinary("bank", "ours"));
       });
     });
   });

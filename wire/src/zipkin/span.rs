@@ -1,9 +1,11 @@
 //! A span of Zipkin's second version, and the row that it becomes.
 
+use serde_json::{Map, Value};
 use spanwise_model::{
     AttributeValue, Attributes, Capture, Event, Kind, ResourceJson, Span, SpanId, TraceId,
 };
 
+use super::json::attribute_value;
 use crate::tags::Said;
 
 /// Service of spans that name none (OpenTelemetry resource conventions).
@@ -169,11 +171,31 @@ impl ZipkinSpan {
 
 impl From<Annotation> for Event {
     fn from(annotation: Annotation) -> Self {
-        Self {
-            time_unix_nano: nanoseconds(annotation.timestamp_micros),
-            name: annotation.value,
-            attributes: Attributes::new(),
+        let time_unix_nano = nanoseconds(annotation.timestamp_micros);
+        let (name, attributes) = match opentelemetry_event(&annotation.value) {
+            Some(event) => event,
+            None => (annotation.value, Attributes::new()),
+        };
+        Self { time_unix_nano, name, attributes }
+    }
+}
+
+/// An event of OpenTelemetry, which its exporters write as the annotation
+/// `"name":{"key":"value"}`, some with braces around ("OpenTelemetry to Zipkin
+/// Transformation", "Events").
+fn opentelemetry_event(annotation: &str) -> Option<(String, Attributes)> {
+    let read: Map<String, Value> = match annotation.as_bytes().first() {
+        Some(b'"') => serde_json::from_str(&format!("{{{annotation}}}")).ok()?,
+        Some(b'{') => serde_json::from_str(annotation).ok()?,
+        _ => return None,
+    };
+    let mut entries = read.into_iter();
+    match (entries.next(), entries.next()) {
+        (Some((name, Value::Object(attributes))), None) => {
+            let attributes = attributes.into_iter();
+            Some((name, attributes.map(|(key, value)| (key, attribute_value(value))).collect()))
         }
+        _ => None,
     }
 }
 
@@ -191,5 +213,31 @@ fn put_text(attributes: &mut Attributes, key: &str, text: Option<String>) {
 fn put_port(attributes: &mut Attributes, key: &str, port: Option<u16>) {
     if let Some(port) = port {
         attributes.push((key.to_owned(), AttributeValue::Int(port.into())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_opentelemetry_are_read_as_such() {
+        let event = |value: &str| {
+            let annotation = Annotation { timestamp_micros: 1, value: value.to_owned() };
+            let event = Event::from(annotation);
+            (event.name, event.attributes)
+        };
+        let plain = |name: &str| (name.to_owned(), Attributes::new());
+        assert_eq!(event(r#""cache miss":{}"#), plain("cache miss"));
+        assert_eq!(event(r#"{"cache miss": {}}"#), plain("cache miss"));
+        let (name, attributes) = event(r#""retry":{"count":2,"why":"slow"}"#);
+        assert_eq!(name, "retry");
+        assert_eq!(
+            attributes,
+            [("count".to_owned(), 2_i64.into()), ("why".to_owned(), "slow".into())]
+        );
+        for other in ["cache miss", r#""quoted""#, r#"{"a":1}"#, r#"{"a":{},"b":{}}"#, "{", ""] {
+            assert_eq!(event(other), plain(other));
+        }
     }
 }

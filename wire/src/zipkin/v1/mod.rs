@@ -98,7 +98,7 @@ fn sides(span: V1Span) -> Vec<ZipkinSpan> {
     let mut others = Vec::new();
     for annotation in span.annotations {
         let core = CORE.iter().find(|(name, ..)| *name == annotation.value);
-        let place = match core.filter(|_| annotation.endpoint.is_some()) {
+        let place = match core {
             Some((_, kind, begins)) => sides
                 .iter_mut()
                 .find(|side| side.kind == Some(*kind))
@@ -362,7 +362,7 @@ mod tests {
         let made = sides(span(vec![annotation(90, "cr", front.clone())], vec![]));
         assert_eq!(made[0].annotations[0].value, "cr");
         assert_eq!((made[0].kind, made[0].timestamp_micros), (Some(Kind::Client), None));
-        // A second begin, a core annotation of nobody, and an annotation.
+        // A second begin, an end of nobody, and an annotation.
         let annotations = vec![
             annotation(1, "cs", front.clone()),
             annotation(2, "cs", front.clone()),
@@ -371,7 +371,8 @@ mod tests {
         ];
         let made = sides(span(annotations, vec![tag("lc", front.clone()), tag("x", None)]));
         let values: Vec<_> = made[0].annotations.iter().map(|a| a.value.as_str()).collect();
-        assert_eq!(values, ["cs", "cr", "retry"]);
+        assert_eq!(values, ["cs", "retry"]);
+        assert_eq!((made[0].timestamp_micros, made[0].duration_micros), (Some(1), Some(2)));
         assert_eq!(made[0].tags.len(), 2);
         // No annotation at all.
         assert_eq!(told(span(vec![], vec![tag("x", front)])).len(), 1);
