@@ -119,7 +119,9 @@ fn every_folder_with_a_manifest_is_a_member() {
     for folder in below(&root).into_iter().filter(|path| !path.ends_with("target")) {
         for crate_folder in below(&folder).into_iter().chain([folder]) {
             let name = crate_folder.strip_prefix(&root).expect("below the root").to_string_lossy();
-            if crate_folder.join("Cargo.toml").exists() {
+            let manifest = crate_folder.join("Cargo.toml");
+            // A workspace of its own is built by its own command.
+            if manifest.exists() && !read(&manifest).contains("\n[workspace]") {
                 assert!(members.contains_key(&*name), "{name} is in no one's build");
             }
         }
