@@ -3,6 +3,10 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BINARY := target/release/spanwise
 CARGO := cargo
+# Tests use what the program was built with, which is most of a build; our own
+# code is built for them with assertions and overflow checks.
+CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+           CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test dev lint bench setup web build unit e2e browser clients fuzz test-kill \
@@ -43,15 +47,16 @@ dev: setup web/node_modules/.package-lock.json ## Server and UI with reload: UI 
 
 lint: setup web/node_modules/.package-lock.json ## Formatting and lints; warnings are errors
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CHECKED) $(CARGO) clippy --release --workspace --all-targets --locked -- -D warnings
 	cd web && npm run lint
 
 # ---- tests -----------------------------------------------------------------
 
-test: build unit e2e browser ## Everything that must hold
+# In this order: unit tests leave their own build of the program behind.
+test: unit e2e browser ## Everything that must hold
 
 unit: setup web/node_modules/.package-lock.json ## Unit, property, contract and recorded-stream tests
-	$(CARGO) test --workspace --locked
+	$(CHECKED) $(CARGO) test --release --workspace --locked
 	cd web && npm test
 	python3 tests/e2e/compare_test.py
 
@@ -61,7 +66,7 @@ e2e: build ## The shop under the tracer against its own ground truth; bad input
 	python3 tests/e2e/badinput.py --spanwise $(BINARY)
 
 test-kill: setup ## The store killed with -9 a hundred times under load
-	SPANWISE_TEST_KILLS=100 $(CARGO) test -p spanwise-store --locked --test store kill::whatever -- --nocapture
+	SPANWISE_TEST_KILLS=100 $(CHECKED) $(CARGO) test --release -p spanwise-store --locked --test store kill::whatever -- --nocapture
 
 browser: build ## The UI in headless Chromium against the running shop
 	python3 demo/shop.py install
@@ -83,7 +88,7 @@ bench-capture: setup ## Nanoseconds added to each socket call
 	$(CARGO) build --release --locked -p spanwise-bench-capture
 	target/release/spanwise-bench-capture
 
-bench-assemble: ## Nanoseconds that assembly costs each span, and large traces
+bench-assemble: setup ## Nanoseconds that assembly costs each span, and large traces
 	$(CARGO) bench --locked -p spanwise-assemble --bench window --bench trace
 
 STORE_RESULTS = bench/results/$(shell date +%F)-store

@@ -6,7 +6,7 @@
 
 use ahash::AHashMap;
 use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use spanwise_model::Evidence;
 
 use crate::process::Runtime;

@@ -1,6 +1,6 @@
 //! Exchanges to spans.
 
-use rand::Rng;
+use rand::RngExt;
 use rand::rngs::SmallRng;
 use spanwise_model::{Capture, Evidence, Flow, Kind, Network, Span, SpanId, Status};
 

@@ -2,7 +2,7 @@
 
 use ahash::AHashMap;
 use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use spanwise_model::Span;
 
 use crate::connections::Connection;
@@ -63,7 +63,7 @@ impl Tracer {
     pub fn new(config: TracerConfig, processes: Box<dyn ProcessDirectory>) -> Self {
         let mut random = match config.seed {
             Some(seed) => SmallRng::seed_from_u64(seed),
-            None => SmallRng::from_os_rng(),
+            None => rand::make_rng(),
         };
         Self {
             config,

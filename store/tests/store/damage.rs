@@ -180,7 +180,7 @@ async fn a_file_that_breaks_while_it_is_served_is_set_aside_by_whoever_meets_it(
 
 #[tokio::test]
 async fn random_damage_to_a_file_panics_nothing() {
-    use rand::{Rng, SeedableRng};
+    use rand::{RngExt, SeedableRng};
     let mut random = rand::rngs::StdRng::seed_from_u64(7);
     let directory = tempfile::tempdir().expect("a directory");
     let paths = three_files(directory.path()).await;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use spanwise_store::embedded::EmbeddedConfig;
 use spanwise_store::{Selection, Store};
 

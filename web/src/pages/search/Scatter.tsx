@@ -123,6 +123,8 @@ export function Scatter(props: {
             ticks: { show: false },
             size: 24,
             gap: 4,
+            // The longest label, a time with milliseconds, and air.
+            space: 90,
             values: (_, marks, __, ___, step) => marks.map((mark) => clock(mark, step)),
           },
           {

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use prost::Message;
 use prost::encoding::encode_varint;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 use super::super::keys::Keys;
 use super::super::view::{EventView, ResourceView, ScopeView, SpanView};
