@@ -1,4 +1,5 @@
-//! Files as the OpenTelemetry Collector's file exporter writes them.
+//! Files as the OpenTelemetry Collector's file exporter writes them, and as
+//! Jaeger's and Zipkin's UIs and APIs answer.
 
 use std::io::Cursor;
 
@@ -6,6 +7,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use proptest::prelude::*;
 use prost::Message;
+use spanwise_model::SpanBatch;
 use spanwise_wire::files::{FileError, FileLimits, Kind, Record, open};
 
 fn message(spans: u8) -> Vec<u8> {
@@ -94,6 +96,70 @@ fn what_is_cut_off_or_damaged_is_named_and_the_rest_is_read() {
         error.contains("the compressed file, after line") && error.contains("is cut off"),
         "{error}"
     );
+}
+
+const JAEGER: &str = r#"{"traceID":"1f","spans":[
+  {"traceID":"1f","spanID":"a","operationName":"GET /","startTime":1700000000000000,"duration":1500,
+   "references":[],"processID":"p1","tags":[{"key":"http.status_code","type":"int64","value":200}],
+   "logs":[{"timestamp":1700000000000100,"fields":[{"key":"event","type":"string","value":"retry"}]}]},
+  {"traceID":"1f","spanID":"b","operationName":"SELECT","startTime":1700000000000200,"duration":300,
+   "references":[{"refType":"CHILD_OF","traceID":"1f","spanID":"a"}],"processID":"p2","tags":[]}],
+  "processes":{"p1":{"serviceName":"shop","tags":[{"key":"hostname","type":"string","value":"h"}]},
+               "p2":{"serviceName":"db","tags":[]}}}"#;
+const ZIPKIN_V2: &str = r#"{"traceId":"1f","id":"b","parentId":"a","kind":"CLIENT","name":"get /",
+  "timestamp":1700000000000000,"duration":1500,"localEndpoint":{"serviceName":"shop"},
+  "annotations":[{"timestamp":1700000000000100,"value":"retry"}],"tags":{"http.path":"/"}}"#;
+const ZIPKIN_V1: &str = r#"{"traceId":"1f","id":"b","name":"get /","timestamp":1700000000000000,
+  "duration":1500,"annotations":[{"timestamp":1700000000000000,"value":"cs",
+  "endpoint":{"serviceName":"shop","ipv4":"127.0.0.1"}}],"binaryAnnotations":[]}"#;
+
+#[test]
+fn what_jaeger_and_zipkin_answer() {
+    let (jaeger, v1, v2) = (Kind::JaegerJson, Kind::ZipkinV1Json, Kind::ZipkinV2Json);
+    for (file, kind, spans) in [
+        (format!(r#"{{"data":[{JAEGER}],"total":0,"limit":0,"errors":null}}"#), jaeger, 2),
+        (format!("[{JAEGER},{JAEGER}]"), jaeger, 4),
+        (JAEGER.to_owned(), jaeger, 2),
+        (format!("[{ZIPKIN_V2},{ZIPKIN_V2}]"), v2, 2),
+        (format!("[[{ZIPKIN_V2}],[{ZIPKIN_V2},{ZIPKIN_V2}]]"), v2, 3),
+        (ZIPKIN_V2.to_owned(), v2, 1),
+        (format!("[{ZIPKIN_V1}]"), v1, 1),
+        (format!("[[{ZIPKIN_V1}]]"), v1, 1),
+    ] {
+        assert_eq!(told(file.as_bytes()), [Ok((kind, spans))], "{file}");
+        // On one line, and several of them.
+        let line = file.replace('\n', "") + "\n";
+        assert_eq!(told(line.repeat(2).as_bytes()), [Ok((kind, spans)), Ok((kind, spans))]);
+    }
+    assert_eq!(told(b"[]"), [Ok((v2, 0))]);
+}
+
+#[test]
+fn traces_of_jaeger_are_read_whole() {
+    let records = read(JAEGER.as_bytes(), FileLimits::default());
+    let decoded = records.into_iter().next().expect("a record").expect("read").decoded;
+    let batch = SpanBatch::try_from(decoded.expect("spans").batch).expect("the schema");
+    let spans: Vec<_> = batch.spans().map(|span| span.expect("a span")).collect();
+    let [root, child] = spans.as_slice() else { panic!("{spans:?}") };
+    assert_eq!((root.service.as_str(), child.service.as_str()), ("shop", "db"));
+    assert_eq!(child.parent_span_id, Some(root.span_id));
+    assert_eq!(child.trace_id, root.trace_id);
+    assert_eq!((root.start_unix_nano, root.duration_nano), (1_700_000_000_000_000_000, 1_500_000));
+    assert_eq!((root.host.as_deref(), root.events[0].name.as_str()), (Some("h"), "retry"));
+}
+
+#[test]
+fn other_lists_are_told_from_spans() {
+    for (file, reason) in [
+        ("[1]", "something else than objects"),
+        ("[[[1]]]", "list of lists of lists"),
+        (r#"[{"a":1}]"#, "neither Jaeger traces nor Zipkin spans"),
+        (r#"{"a":1}"#, "without resourceSpans"),
+    ] {
+        let said = told(file.as_bytes());
+        let error = said[0].as_ref().expect_err(file);
+        assert!(error.contains(reason) && error.contains("known are"), "{error}");
+    }
 }
 
 #[test]

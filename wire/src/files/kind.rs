@@ -4,8 +4,10 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use crate::otlp::{self, Decoded, Limits};
+use crate::{jaeger, zipkin};
 
 /// What a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,8 +16,14 @@ pub enum Kind {
     OtlpJson,
     /// An OTLP `ExportTraceServiceRequest` in protobuf.
     OtlpProtobuf,
-    /// OTLP logs, metrics or profiles, which are no spans, or nothing at all.
+    /// OTLP logs, metrics or profiles, which are no spans.
     OtherTelemetry,
+    /// Traces of Jaeger's UI or API.
+    JaegerJson,
+    /// Spans of Zipkin, version 1.
+    ZipkinV1Json,
+    /// Spans of Zipkin, version 2.
+    ZipkinV2Json,
 }
 
 impl fmt::Display for Kind {
@@ -24,6 +32,9 @@ impl fmt::Display for Kind {
             Self::OtlpJson => "OTLP JSON",
             Self::OtlpProtobuf => "OTLP protobuf",
             Self::OtherTelemetry => "OTLP logs, metrics or profiles",
+            Self::JaegerJson => "Jaeger JSON",
+            Self::ZipkinV1Json => "Zipkin v1 JSON",
+            Self::ZipkinV2Json => "Zipkin v2 JSON",
         })
     }
 }
@@ -39,45 +50,144 @@ pub(super) enum Unread {
 type Read = Result<(Kind, Option<Decoded>), Unread>;
 
 /// Reads a record.
-pub(super) fn read(bytes: &[u8], limits: &Limits) -> Read {
-    match bytes.trim_ascii_start().first() {
+pub(super) fn read(bytes: &[u8], limits: &Limits, now_unix_nano: i64) -> Read {
+    let text = bytes.trim_ascii_start();
+    let wrong = |error: serde_json::Error| Unread::Wrong(error.to_string());
+    match text.first() {
         Some(b'{') => {
-            let shape: Shape =
-                serde_json::from_slice(bytes).map_err(|error| Unread::Wrong(error.to_string()))?;
-            object(&shape, bytes, limits)
+            let shape: Shape<'_> = serde_json::from_slice(bytes).map_err(wrong)?;
+            object(&shape, bytes, limits, now_unix_nano)
         }
-        Some(b'[') => Err(Unread::Unknown("is a JSON list".to_owned())),
-        _ => match otlp::decode_protobuf(bytes, limits) {
-            Ok(decoded) => Ok((Kind::OtlpProtobuf, Some(decoded))),
-            Err(error) => Err(Unread::Wrong(error.to_string())),
-        },
+        Some(b'[') => {
+            let items: Vec<&RawValue> = serde_json::from_slice(bytes).map_err(wrong)?;
+            list(&items, bytes, limits, now_unix_nano)
+        }
+        _ => {
+            let decoded = otlp::decode_protobuf(bytes, limits)
+                .map_err(|error| Unread::Wrong(error.to_string()))?;
+            Ok((Kind::OtlpProtobuf, Some(decoded)))
+        }
     }
 }
 
 /// The names by which kinds are told apart.
 #[derive(Deserialize)]
-struct Shape {
-    #[serde(rename = "resourceSpans", alias = "resource_spans")]
+struct Shape<'a> {
+    #[serde(alias = "resource_spans", rename = "resourceSpans")]
+    resource_spans: Option<IgnoredAny>,
+    #[serde(
+        rename = "resourceLogs",
+        alias = "resource_logs",
+        alias = "resourceMetrics",
+        alias = "resource_metrics",
+        alias = "resourceProfiles"
+    )]
+    other: Option<IgnoredAny>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    #[serde(rename = "traceID")]
+    jaeger_trace: Option<IgnoredAny>,
     spans: Option<IgnoredAny>,
-    #[serde(rename = "resourceLogs", alias = "resource_logs")]
-    logs: Option<IgnoredAny>,
-    #[serde(rename = "resourceMetrics", alias = "resource_metrics")]
-    metrics: Option<IgnoredAny>,
-    #[serde(rename = "resourceProfiles", alias = "resource_profiles")]
-    profiles: Option<IgnoredAny>,
+    #[serde(rename = "traceId")]
+    zipkin_trace: Option<IgnoredAny>,
+    #[serde(rename = "binaryAnnotations")]
+    binary_annotations: Option<IgnoredAny>,
+    #[serde(borrow)]
+    annotations: Option<Vec<AnnotationShape<'a>>>,
 }
 
-fn object(shape: &Shape, bytes: &[u8], limits: &Limits) -> Read {
-    if shape.spans.is_some() {
-        return match otlp::decode_json(bytes, limits) {
-            Ok(decoded) => Ok((Kind::OtlpJson, Some(decoded))),
-            Err(error) => Err(Unread::Wrong(error.to_string())),
+#[derive(Deserialize)]
+struct AnnotationShape<'a> {
+    /// Only version 1 says so of each annotation.
+    #[serde(borrow)]
+    endpoint: Option<&'a RawValue>,
+}
+
+impl Shape<'_> {
+    const fn is_jaeger(&self) -> bool {
+        self.jaeger_trace.is_some() && self.spans.is_some()
+    }
+
+    fn is_zipkin_v1(&self) -> bool {
+        let endpoints = self.annotations.iter().flatten().any(|one| one.endpoint.is_some());
+        self.binary_annotations.is_some() || endpoints
+    }
+}
+
+fn shape_of(item: &RawValue) -> Option<Shape<'_>> {
+    serde_json::from_str(item.get()).ok()
+}
+
+fn object(shape: &Shape<'_>, bytes: &[u8], limits: &Limits, now_unix_nano: i64) -> Read {
+    // It has been read as JSON, so that all of it is UTF-8.
+    let text = || String::from_utf8_lossy(bytes);
+    if shape.resource_spans.is_some() {
+        let decoded =
+            otlp::decode_json(bytes, limits).map_err(|error| Unread::Wrong(error.to_string()))?;
+        Ok((Kind::OtlpJson, Some(decoded)))
+    } else if shape.other.is_some() {
+        Ok((Kind::OtherTelemetry, None))
+    } else if shape.is_jaeger() {
+        jaeger(format!("[{}]", text()).as_bytes(), limits)
+    } else if let Some(data) = shape.data {
+        jaeger(data.get().as_bytes(), limits)
+    } else if shape.zipkin_trace.is_some() {
+        zipkin(format!("[{}]", text()).as_bytes(), shape.is_zipkin_v1(), limits, now_unix_nano)
+    } else if bytes.trim_ascii() == b"{}" {
+        // What the file exporter writes of an empty request.
+        Ok((Kind::OtherTelemetry, None))
+    } else {
+        Err(Unread::Unknown(
+            "is a JSON object without resourceSpans (OTLP), data (Jaeger) or traceId (Zipkin)"
+                .to_owned(),
+        ))
+    }
+}
+
+fn list(items: &[&RawValue], bytes: &[u8], limits: &Limits, now_unix_nano: i64) -> Read {
+    let Some(first) = items.first() else { return Ok((Kind::ZipkinV2Json, None)) };
+    let wrong = |error: serde_json::Error| Unread::Wrong(error.to_string());
+    if first.get().starts_with('[') {
+        // Zipkin answers a search with a list of traces, each a list of spans.
+        let mut spans: Vec<&RawValue> = Vec::new();
+        for item in items {
+            spans.extend(serde_json::from_str::<Vec<&RawValue>>(item.get()).map_err(wrong)?);
+        }
+        let all = serde_json::to_vec(&spans).map_err(wrong)?;
+        return match spans.first() {
+            Some(first) if first.get().starts_with('[') => {
+                Err(Unread::Unknown("is a list of lists of lists".to_owned()))
+            }
+            _ => list(&spans, &all, limits, now_unix_nano),
         };
     }
-    let other = [&shape.logs, &shape.metrics, &shape.profiles].into_iter().any(Option::is_some);
-    // `{}` is what an empty request looks like.
-    if other || bytes.trim_ascii() == b"{}" {
-        return Ok((Kind::OtherTelemetry, None));
+    let Some(shape) = shape_of(first) else {
+        return Err(Unread::Unknown("is a JSON list of something else than objects".to_owned()));
+    };
+    if shape.is_jaeger() {
+        jaeger(bytes, limits)
+    } else if shape.zipkin_trace.is_some() {
+        // A span of either version may lack what tells them apart.
+        let v1 = items.iter().filter_map(|item| shape_of(item)).any(|shape| shape.is_zipkin_v1());
+        zipkin(bytes, v1, limits, now_unix_nano)
+    } else {
+        Err(Unread::Unknown("is a JSON list of neither Jaeger traces nor Zipkin spans".to_owned()))
     }
-    Err(Unread::Unknown("is a JSON object without `resourceSpans`".to_owned()))
+}
+
+fn jaeger(traces: &[u8], limits: &Limits) -> Read {
+    let decoded =
+        jaeger::decode_json(traces, limits).map_err(|error| Unread::Wrong(error.to_string()))?;
+    Ok((Kind::JaegerJson, Some(decoded)))
+}
+
+fn zipkin(spans: &[u8], v1: bool, limits: &Limits, now_unix_nano: i64) -> Read {
+    let (kind, format) = if v1 {
+        (Kind::ZipkinV1Json, zipkin::Format::V1Json)
+    } else {
+        (Kind::ZipkinV2Json, zipkin::Format::V2Json)
+    };
+    let decoded = zipkin::decode(format, spans, limits, now_unix_nano)
+        .map_err(|error| Unread::Wrong(error.to_string()))?;
+    Ok((kind, Some(decoded)))
 }

@@ -2,7 +2,7 @@
 //!
 //! What a file holds is decided from its bytes, never from its name: OTLP in
 //! JSON or protobuf, as the OpenTelemetry Collector's file exporter writes it,
-//! also compressed with gzip or zstd. A file is read record by record, so that
+//! JSON of Jaeger or Zipkin, also compressed with gzip or zstd. A file is read record by record, so that
 //! its size does not matter, only that of its largest record.
 
 mod kind;
@@ -39,7 +39,8 @@ pub enum FileError {
     /// The bytes are of no kind that is known.
     #[error(
         "it is of no kind that can be imported ({reason}); known are OTLP JSON and protobuf as \
-         the OpenTelemetry Collector's file exporter writes them, also as gzip or zstd"
+         the OpenTelemetry Collector's file exporter writes them, and the JSON of Jaeger and \
+         Zipkin, also as gzip or zstd"
     )]
     Unknown {
         /// What was seen instead.

@@ -1,6 +1,7 @@
 //! Record after record of a file.
 
 use std::io::{self, BufRead, Read};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::de::IgnoredAny;
 
@@ -183,7 +184,7 @@ impl Records {
             Shape::Message => self.message()?,
         };
         let Some((place, bytes)) = next else { return Ok(None) };
-        let read = kind::read(&bytes, &self.limits.spans);
+        let read = kind::read(&bytes, &self.limits.spans, now_unix_nano());
         match read {
             Ok((kind, decoded)) => Ok(Some(Record { place, kind, decoded, bytes })),
             // The first record tells what the file is.
@@ -195,6 +196,11 @@ impl Records {
             }
         }
     }
+}
+
+fn now_unix_nano() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// The first line of a document that is written over many lines is short.

@@ -3,6 +3,7 @@
 //! `agent.thrift`), to span batches.
 
 mod datagrams;
+mod json;
 mod process;
 mod protobuf;
 mod span;
@@ -35,5 +36,16 @@ pub fn decode_protobuf(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeEr
 pub fn decode_thrift(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> {
     let mut rows = Rows::new("Jaeger thrift Batch", limits);
     thrift::read(body, &mut rows)?;
+    rows.finish()
+}
+
+/// Reads a JSON list of traces, each as Jaeger's UI downloads it and its API
+/// answers.
+///
+/// # Errors
+/// As [`decode_protobuf`].
+pub fn decode_json(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> {
+    let mut rows = Rows::new("Jaeger JSON list of traces", limits);
+    json::read(body, &mut rows)?;
     rows.finish()
 }
