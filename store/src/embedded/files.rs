@@ -8,6 +8,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,7 +88,7 @@ impl SpanFile {
         let file = File::open(path).map_err(unreadable)?;
         let bytes = file.metadata().map_err(unreadable)?.len();
         let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
-        let metadata = ArrowReaderMetadata::load(&file, options).map_err(|error| broken(&error))?;
+        let metadata = load(&file, options).map_err(|reason| broken(&reason))?;
         if metadata.schema().fields() != span_schema().fields() {
             return Err(Unserved::Unreadable(
                 "its columns are not those of this version's spans".to_owned(),
@@ -203,6 +204,16 @@ impl Drop for SpanFile {
         {
             tracing::warn!("cannot remove {}: {error}", self.path.display());
         }
+    }
+}
+
+/// Reads what a file says of its columns. Readers of damaged descriptions are not
+/// beyond a panic, which must not keep the other files from being served.
+fn load(file: &File, options: ArrowReaderOptions) -> Result<ArrowReaderMetadata, String> {
+    let load = AssertUnwindSafe(|| ArrowReaderMetadata::load(file, options));
+    match catch_unwind(load) {
+        Ok(loaded) => loaded.map_err(|error| error.to_string()),
+        Err(_) => Err("what it says of its columns makes no sense".to_owned()),
     }
 }
 

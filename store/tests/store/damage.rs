@@ -187,8 +187,10 @@ async fn random_damage_to_a_file_panics_nothing() {
     let sound = fs::read(&paths[1]).expect("read");
     for round in 0..25 {
         let mut bytes = sound.clone();
+        // Every other time in what the file says of itself, or it is rarely hit.
+        let first = if round % 2 == 0 { 0 } else { bytes.len() - footer_bytes(&bytes) };
         for _ in 0..1 + round % 8 {
-            let at = random.random_range(0..bytes.len());
+            let at = random.random_range(first..bytes.len());
             bytes[at] = random.random();
         }
         let _ = fs::remove_file(paths[1].with_extension("parquet.broken"));
@@ -203,6 +205,12 @@ async fn random_damage_to_a_file_panics_nothing() {
         assert_eq!(rest_of(ids(&everything(&*store).await)), wanted, "round {round}");
         abandon(store).await;
     }
+}
+
+/// The bytes of a Parquet file's footer, with its length and the magic number.
+fn footer_bytes(file: &[u8]) -> usize {
+    let length = &file[file.len() - 8..file.len() - 4];
+    u32::from_le_bytes(length.try_into().expect("four bytes")) as usize + 8
 }
 
 /// Numbers of spans whose other columns may be damaged.
