@@ -6,24 +6,59 @@ use parquet::schema::types::ColumnPath;
 use spanwise_model::schema::column;
 
 use super::index::BLOCK_ROWS;
+use super::layout::{Layout, Own, OwnType, file_column};
 
 const ZSTD_LEVEL: i32 = 3;
+/// A dictionary has to be read to read one value, so it is small; a column of
+/// more distinct values goes on without one.
+const DICTIONARY_BYTES: usize = 64 << 10;
 
-/// The properties of all files.
-pub(super) fn properties() -> WriterProperties {
-    let path = |name: &str| ColumnPath::from(name);
+/// The properties of a file of shapes, which are read all at once.
+pub(super) fn of_shapes() -> WriterProperties {
+    WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL).unwrap_or_default()))
+        .set_max_row_group_row_count(None)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_offset_index_disabled(true)
+        .set_created_by("spanwise".to_owned())
+        .set_column_dictionary_enabled(path(file_column::SHAPE), false)
+        .set_column_encoding(path(file_column::SHAPE), Encoding::DELTA_BINARY_PACKED)
+        .build()
+}
+
+fn path(name: &str) -> ColumnPath {
+    ColumnPath::new(vec![name.to_owned()])
+}
+
+/// The properties of a file of spans, of some of whose attributes most values are
+/// distinct.
+pub(super) fn of_spans(layout: &Layout, distinct: &[Own]) -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL).unwrap_or_default()))
         .set_max_row_group_row_count(None)
         // One look-up reads a page of each column.
         .set_data_page_row_count_limit(BLOCK_ROWS)
+        .set_dictionary_page_size_limit(DICTIONARY_BYTES)
         .set_statistics_enabled(EnabledStatistics::None)
         .set_created_by("spanwise".to_owned());
     // Blocks have their own least and greatest; these are for other readers.
     for name in [column::START_UNIX_NANO, column::DURATION_NANO] {
+        builder = builder.set_column_statistics_enabled(path(name), EnabledStatistics::Page);
+    }
+    // The high bytes are nearly all alike, the low ones as good as random.
+    for name in [column::DURATION_NANO, file_column::SHAPE] {
         builder = builder
-            .set_column_statistics_enabled(path(name), EnabledStatistics::Page)
-            // Times grow by little within a trace.
+            .set_column_dictionary_enabled(path(name), false)
+            .set_column_encoding(path(name), Encoding::BYTE_STREAM_SPLIT);
+    }
+    // Neighbours differ by little: rows of a trace in their times, siblings in
+    // how far away their parent is.
+    for name in [
+        column::START_UNIX_NANO,
+        file_column::PARENT_ROW_OFFSET,
+        file_column::ASSEMBLED_PARENT_ROW_OFFSET,
+    ] {
+        builder = builder
             .set_column_dictionary_enabled(path(name), false)
             .set_column_encoding(path(name), Encoding::DELTA_BINARY_PACKED);
     }
@@ -42,6 +77,17 @@ pub(super) fn properties() -> WriterProperties {
     ] {
         builder = builder.set_column_dictionary_enabled(path(name), false);
     }
-    let values = ["attributes", "key_value", "value", "value"].map(str::to_owned).to_vec();
+    let common = layout.schema.fields().len() - layout.own.len();
+    for (own, field) in layout.own.iter().zip(layout.schema.fields().iter().skip(common)) {
+        if distinct.contains(own) {
+            builder = builder.set_column_dictionary_enabled(path(field.name()), false);
+        }
+        if own.own_type == OwnType::Int {
+            // After the dictionary, where there is one.
+            builder =
+                builder.set_column_encoding(path(field.name()), Encoding::DELTA_BINARY_PACKED);
+        }
+    }
+    let values = [column::ATTRIBUTES, "key_value", "value", "value"].map(str::to_owned).to_vec();
     builder.set_column_dictionary_enabled(ColumnPath::new(values), false).build()
 }

@@ -18,12 +18,14 @@ use parking_lot::RwLock;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::file::metadata::PageIndexPolicy;
 use parquet::file::statistics::Statistics;
-use spanwise_model::schema::{column, span_schema};
+use spanwise_model::schema::column;
 
 use super::fault;
 use super::handle::Handle;
 use super::index::Index;
+use super::layout::Layout;
 use super::origins::TakenRanges;
+use super::shape_file::{ShapeFile, directory_of, remove_leftovers};
 use crate::contract::StoreError;
 
 /// Key of the file metadata under which the taken batches are noted.
@@ -34,6 +36,9 @@ pub(super) const WRITTEN: &str = "spanwise.written_unix_nano";
 pub(super) const INDEX: &str = "spanwise.index";
 /// Key of the number of the last deletion that the file was written without.
 pub(super) const DELETIONS: &str = "spanwise.deletions";
+
+/// Key of the name of the file of its shapes.
+pub(super) const SHAPES: &str = "spanwise.shapes";
 
 /// A file, with everything that is needed to decide whether to read it.
 #[derive(Debug)]
@@ -54,9 +59,13 @@ pub(super) struct SpanFile {
     /// The last deletion that it was written without.
     pub(super) deletions: u64,
     pub(super) metadata: ArrowReaderMetadata,
+    pub(super) layout: Layout,
+    pub(super) shapes: ShapeFile,
     /// Rows that were deleted since.
     gone: RwLock<Option<Arc<Gone>>>,
     doomed: AtomicBool,
+    /// Whether another file has its name.
+    superseded: AtomicBool,
 }
 
 /// Rows of a file that are deleted.
@@ -89,16 +98,18 @@ impl SpanFile {
         let bytes = file.metadata().map_err(unreadable)?.len();
         let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
         let metadata = load(&file, options).map_err(|reason| broken(&reason))?;
-        if metadata.schema().fields() != span_schema().fields() {
-            return Err(Unserved::Unreadable(
-                "its columns are not those of this version's spans".to_owned(),
-            ));
-        }
         let about = metadata.metadata().file_metadata();
         let note = |key: &str| {
             let pairs = about.key_value_metadata()?;
             pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
         };
+        let foreign =
+            || Unserved::Unreadable("its columns are not those of this version's files".to_owned());
+        let shapes = note(SHAPES).filter(|name| !name.contains('/')).ok_or_else(foreign)?;
+        let directory = directory_of(path.parent().unwrap_or(Path::new("")));
+        let shapes = ShapeFile::open(directory.join(shapes))?;
+        let layout =
+            Layout::of_file(metadata.schema(), shapes.metadata.schema()).ok_or_else(foreign)?;
         let origins = note(ORIGINS).and_then(|text| serde_json::from_str(text).ok());
         let deletions = note(DELETIONS).and_then(|text| text.parse().ok());
         let written = note(WRITTEN).and_then(|text| text.parse().ok());
@@ -115,15 +126,18 @@ impl SpanFile {
             file: handle,
             generations,
             rows,
-            bytes,
+            bytes: bytes + shapes.bytes,
             starts: (least, most),
             written_unix_nano: written.unwrap_or(i64::MAX),
             index,
             origins: origins.unwrap_or_default(),
             deletions: deletions.unwrap_or(0),
             metadata,
+            layout,
+            shapes,
             gone: RwLock::new(None),
             doomed: AtomicBool::new(false),
+            superseded: AtomicBool::new(false),
         })
     }
 
@@ -195,21 +209,34 @@ impl SpanFile {
     pub(super) fn doom(&self) {
         self.doomed.store(true, Ordering::Release);
     }
+
+    /// The same, where another file already has its name.
+    pub(super) fn supersede(&self) {
+        self.superseded.store(true, Ordering::Release);
+        self.doom();
+    }
 }
 
 impl Drop for SpanFile {
     fn drop(&mut self) {
-        if self.doomed.load(Ordering::Acquire)
+        if !self.doomed.load(Ordering::Acquire) {
+            return;
+        }
+        if !self.superseded.load(Ordering::Acquire)
             && let Err(error) = fs::remove_file(&self.path)
         {
             tracing::warn!("cannot remove {}: {error}", self.path.display());
         }
+        self.shapes.remove();
     }
 }
 
 /// Reads what a file says of its columns. Readers of damaged descriptions are not
 /// beyond a panic, which must not keep the other files from being served.
-fn load(file: &File, options: ArrowReaderOptions) -> Result<ArrowReaderMetadata, String> {
+pub(super) fn load(
+    file: &File,
+    options: ArrowReaderOptions,
+) -> Result<ArrowReaderMetadata, String> {
     let load = AssertUnwindSafe(|| ArrowReaderMetadata::load(file, options));
     match catch_unwind(load) {
         Ok(loaded) => loaded.map_err(|error| error.to_string()),
@@ -240,8 +267,8 @@ pub(super) fn file_name((first, last): (u64, u64)) -> String {
 
 fn generations_of(path: &Path) -> Option<(u64, u64)> {
     let name = path.file_name()?.to_str()?;
-    let (generations, _) = name.split_once(".parquet")?;
-    let (first, last) = generations.split_once('-')?;
+    let (generations, rest) = name.split_once('.')?;
+    let (first, last) = generations.split_once('-').filter(|_| rest.contains("parquet"))?;
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
@@ -290,6 +317,15 @@ pub(super) fn open(directory: &Path) -> Result<Found, StoreError> {
         }
     }
     found.files = kept;
+    remove_leftovers(directory, |name| {
+        let path = Path::new(name);
+        // Of a file that is not there or cannot be read now, it may be wanted again.
+        let holds = |file: &&Arc<SpanFile>| {
+            generations_of(path).is_some_and(|(first, last)| file.holds(first) && file.holds(last))
+        };
+        let holder = found.files.iter().find(holds);
+        holder.is_none_or(|file| file.shapes.path.file_name() == path.file_name())
+    });
     Ok(found)
 }
 

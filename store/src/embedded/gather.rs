@@ -1,19 +1,18 @@
 //! Rows of many batches as columns of one, in a given order.
 //!
 //! Arrow's `interleave` does this for any type. Here are the types that it
-//! does at a cost per row and batch, or value by value: dictionaries, ids, and
-//! the map of attributes.
+//! does at a cost per row and batch, or value by value: dictionaries and ids.
 
 use std::sync::Arc;
 
 use ahash::AHashMap;
 use arrow::array::{
     Array, ArrayRef, AsArray, DictionaryArray, FixedSizeBinaryArray, Int32Array, ListArray,
-    MapArray, StringArray, StructArray, UInt8Array, new_empty_array, new_null_array,
+    MapArray, RecordBatch, RecordBatchOptions, StringArray, new_empty_array, new_null_array,
 };
-use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::compute::interleave;
-use arrow::datatypes::{DataType, Field, Int32Type, UInt8Type};
+use arrow::datatypes::{DataType, Field, Int32Type, SchemaRef};
 use arrow::error::ArrowError;
 
 use super::order::Place;
@@ -34,11 +33,8 @@ pub(super) fn column(
     match field.data_type() {
         DataType::Dictionary(key, _) if **key == DataType::Int32 => texts(arrays, places),
         DataType::FixedSizeBinary(width) => ids(*width, arrays, places),
-        DataType::Map(entries, _) => maps(entries, arrays, places),
-        DataType::List(item) if arrays.iter().all(|array| is_empty_list(array)) => {
-            let offsets = OffsetBuffer::new_zeroed(places.len());
-            let none = new_empty_array(item.data_type());
-            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, none, None)?))
+        DataType::List(_) if !arrays.iter().any(|array| has_values(array)) => {
+            without_values(field, places.len())
         }
         _ => {
             let arrays: Vec<&dyn Array> = arrays.iter().map(|array| array.as_ref()).collect();
@@ -47,15 +43,29 @@ pub(super) fn column(
     }
 }
 
-fn mistyped(what: &str) -> ArrowError {
-    ArrowError::SchemaError(format!("a column is no {what}"))
+/// The rows of all batches, which have this schema, as one. Dictionaries have
+/// each text once.
+///
+/// # Errors
+/// As [`column`].
+pub(super) fn all(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch, ArrowError> {
+    if batches.is_empty() {
+        return Ok(RecordBatch::new_empty(Arc::clone(schema)));
+    }
+    let places: Vec<Place> = (batches.iter().enumerate())
+        .flat_map(|(number, batch)| (0..batch.num_rows()).map(move |row| (number, row)))
+        .collect();
+    let columns = schema.fields().iter().enumerate().map(|(place, field)| {
+        let arrays: Vec<&ArrayRef> = batches.iter().map(|batch| batch.column(place)).collect();
+        column(field, &arrays, &places)
+    });
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
 }
 
-fn is_empty_list(array: &ArrayRef) -> bool {
-    array.as_list_opt::<i32>().is_some_and(|lists| {
-        let offsets = lists.value_offsets();
-        offsets.first() == offsets.last()
-    })
+fn mistyped(what: &str) -> ArrowError {
+    ArrowError::SchemaError(format!("a column is no {what}"))
 }
 
 /// Dictionaries, as one whose values are distinct.
@@ -101,101 +111,41 @@ fn ids(width: i32, arrays: &[&ArrayRef], places: &[Place]) -> Result<ArrayRef, A
     Ok(Arc::new(FixedSizeBinaryArray::try_new(width, Buffer::from(bytes), nulls)?))
 }
 
-/// An array of attribute maps, taken apart.
-struct Maps<'a> {
-    offsets: &'a [i32],
-    keys: &'a StringArray,
-    types: &'a UInt8Array,
-    values: &'a StringArray,
-}
-
-impl<'a> Maps<'a> {
-    fn of(array: &'a ArrayRef) -> Option<Self> {
-        let maps = array.as_map_opt()?;
-        let values = maps.values().as_struct_opt()?;
-        Some(Self {
-            offsets: maps.value_offsets(),
-            keys: maps.keys().as_string_opt()?,
-            types: values.columns().first()?.as_primitive_opt::<UInt8Type>()?,
-            values: values.columns().get(1)?.as_string_opt()?,
-        })
-    }
-}
-
-/// Texts that are appended range by range.
-struct TextRanges {
-    offsets: Vec<i32>,
-    bytes: Vec<u8>,
-}
-
-impl TextRanges {
-    fn append(&mut self, from: &StringArray, first: usize, end: usize) -> Result<(), ArrowError> {
-        let offsets = &from.value_offsets()[first..=end];
-        let (begin, stop) = (offsets[0], offsets[offsets.len() - 1]);
-        let at = i32::try_from(self.bytes.len() + (stop - begin) as usize)
-            .map_err(|_| ArrowError::OffsetOverflowError(self.bytes.len()))?
-            - (stop - begin);
-        self.bytes.extend_from_slice(&from.value_data()[begin as usize..stop as usize]);
-        self.offsets.extend(offsets[1..].iter().map(|offset| offset - begin + at));
-        Ok(())
-    }
-
-    fn finish(self) -> Result<StringArray, ArrowError> {
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
-        StringArray::try_new(offsets, Buffer::from(self.bytes), None)
-    }
-}
-
-fn maps(
-    entries: &Arc<Field>,
-    arrays: &[&ArrayRef],
-    places: &[Place],
-) -> Result<ArrayRef, ArrowError> {
-    let sources: Option<Vec<Maps<'_>>> = arrays.iter().map(|array| Maps::of(array)).collect();
-    let sources = sources.ok_or_else(|| mistyped("map of attributes"))?;
-    let DataType::Struct(fields) = entries.data_type() else {
-        return Err(mistyped("map of attributes"));
-    };
-    let [_, value_field] = fields.as_ref() else { return Err(mistyped("map of attributes")) };
-    let DataType::Struct(value_fields) = value_field.data_type() else {
-        return Err(mistyped("map of attributes"));
-    };
-    let ranges = || {
-        places.iter().map(|&(batch, row)| {
-            let offsets = sources[batch].offsets;
-            (&sources[batch], offsets[row] as usize, offsets[row + 1] as usize)
-        })
-    };
-    let count: usize = ranges().map(|(_, first, end)| end - first).sum();
-    let texts = || {
-        let mut offsets = Vec::with_capacity(count + 1);
-        offsets.push(0);
-        TextRanges { offsets, bytes: Vec::new() }
-    };
-    let (mut keys, mut values) = (texts(), texts());
-    let mut types: Vec<u8> = Vec::with_capacity(count);
-    let mut ends: Vec<i32> = Vec::with_capacity(places.len() + 1);
-    ends.push(0);
-    for (from, first, end) in ranges() {
-        if first < end {
-            keys.append(from.keys, first, end)?;
-            values.append(from.values, first, end)?;
-            types.extend_from_slice(&from.types.values()[first..end]);
+/// A column of so many rows, none of which has a value.
+///
+/// # Errors
+/// Where rows must have one.
+pub(super) fn without_values(field: &Field, rows: usize) -> Result<ArrayRef, ArrowError> {
+    match field.data_type() {
+        DataType::List(item) if !field.is_nullable() => {
+            let none = new_empty_array(item.data_type());
+            let offsets = OffsetBuffer::new_zeroed(rows);
+            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, none, None)?))
         }
-        ends.push(types.len() as i32);
+        DataType::Map(entry, ordered) if !field.is_nullable() => {
+            let none = new_empty_array(entry.data_type());
+            let offsets = OffsetBuffer::new_zeroed(rows);
+            let none = none.as_struct().clone();
+            let maps = MapArray::try_new(Arc::clone(entry), offsets, none, None, *ordered)?;
+            Ok(Arc::new(maps))
+        }
+        data_type => Ok(new_null_array(data_type, rows)),
     }
-    let values: Vec<ArrayRef> = vec![Arc::new(UInt8Array::from(types)), Arc::new(values.finish()?)];
-    let values = StructArray::try_new(value_fields.clone(), values, None)?;
-    let pairs: Vec<ArrayRef> = vec![Arc::new(keys.finish()?), Arc::new(values)];
-    let pairs = StructArray::try_new(fields.clone(), pairs, None)?;
-    let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
-    Ok(Arc::new(MapArray::try_new(Arc::clone(entries), ends, pairs, None, false)?))
+}
+
+/// Whether any row has a value of a column.
+pub(super) fn has_values(array: &dyn Array) -> bool {
+    let none = |offsets: &[i32]| offsets.first() == offsets.last();
+    match array.data_type() {
+        DataType::List(_) => !none(array.as_list::<i32>().value_offsets()),
+        DataType::Map(..) => !none(array.as_map().value_offsets()),
+        _ => array.null_count() < array.len(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::RecordBatch;
     use proptest::prelude::*;
     use spanwise_model::schema::span_schema;
     use spanwise_model::{

@@ -17,17 +17,18 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use arrow::array::{AsArray, MapArray, RecordBatch};
+use arrow::array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
 use super::filter::{BLOCK_BYTES, Filter, block_may_have, block_offset};
 use super::handle::Handle;
-use super::keys::{each_key, each_trace, hash_attribute, starts};
+use super::keys::{each_key, each_trace, starts};
 
 /// Rows of a block. The last one of a row group has fewer.
 pub(super) const BLOCK_ROWS: usize = 4096;
-/// Bits in a block's filter for each hash.
-const FILTER_BITS: usize = 8;
+/// Bits in a block's filter for each hash: one of some twenty blocks is read in
+/// vain.
+const FILTER_BITS: usize = 7;
 const TRACE_BYTES: usize = 12;
 const ENTRY_BYTES: usize = 24;
 /// Traces that are read at once to find one: by its hash it is known where the
@@ -285,8 +286,9 @@ pub(super) struct IndexWriter {
 }
 
 impl IndexWriter {
-    /// Adds the rows of a row group: their key columns, and their attributes.
-    pub(super) fn add(&mut self, keys: &RecordBatch, attributes: Option<&MapArray>) {
+    /// Adds the rows of a row group: their key columns, and for each block the
+    /// hashes of their attributes.
+    pub(super) fn add(&mut self, keys: &RecordBatch, attributes: &[Vec<u64>]) {
         let rows = keys.num_rows();
         self.add_traces(keys);
         let mut hashes = Vec::new();
@@ -295,9 +297,7 @@ impl IndexWriter {
             let block = keys.slice(first, count);
             hashes.clear();
             each_key(&block, |_, hash| hashes.push(hash));
-            if let Some(attributes) = attributes {
-                each_pair(&attributes.slice(first, count), &mut hashes);
-            }
+            hashes.extend(attributes.get(first / BLOCK_ROWS).into_iter().flatten());
             hashes.sort_unstable();
             hashes.dedup();
             let mut filter = Filter::new(hashes.len(), FILTER_BITS);
@@ -376,26 +376,5 @@ impl IndexWriter {
         note.parts_crc32 = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&self.blocks);
         (bytes, note)
-    }
-}
-
-/// Adds the hash of every attribute with its value. Of those that come often,
-/// most repetitions are left out at once.
-fn each_pair(attributes: &MapArray, hashes: &mut Vec<u64>) {
-    const SEEN: usize = 1024;
-    let keys = attributes.keys().as_string_opt::<i32>();
-    let values = attributes.values().as_struct_opt().and_then(|values| values.columns().get(1));
-    let values = values.and_then(|values| values.as_string_opt::<i32>());
-    let (Some(keys), Some(values)) = (keys, values) else { return };
-    let offsets = attributes.value_offsets();
-    let (Some(first), Some(end)) = (offsets.first(), offsets.last()) else { return };
-    let mut seen = [0u64; SEEN];
-    for entry in *first as usize..*end as usize {
-        let hash = hash_attribute(keys.value(entry), values.value(entry));
-        let place = &mut seen[hash as usize % SEEN];
-        if *place != hash {
-            *place = hash;
-            hashes.push(hash);
-        }
     }
 }

@@ -56,9 +56,19 @@ pub(super) fn hash_trace(id: &[u8]) -> u64 {
     hash(Kind::Trace, id)
 }
 
+/// From which the hashes of an attribute's values begin.
+pub(super) fn attribute_seed(key: &str) -> u64 {
+    hash(Kind::Attribute, key.as_bytes())
+}
+
+/// The hash of a value of the attribute that has this seed.
+pub(super) fn hash_value(seed: u64, value: &str) -> u64 {
+    hash_bytes(seed, value.as_bytes())
+}
+
 /// The hash of an attribute with its value.
 pub(super) fn hash_attribute(key: &str, value: &str) -> u64 {
-    hash_bytes(hash(Kind::Attribute, key.as_bytes()), value.as_bytes())
+    hash_value(attribute_seed(key), value)
 }
 
 #[cfg(test)]

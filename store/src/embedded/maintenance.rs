@@ -190,9 +190,10 @@ impl EmbeddedStore {
                 }
                 for part in &run {
                     state.forget(part);
-                    // A file of the same name is where the part was.
-                    if file.as_ref().is_none_or(|file| file.path != part.path) {
-                        part.doom();
+                    match &file {
+                        // It is where the part was.
+                        Some(file) if file.path == part.path => part.supersede(),
+                        _ => part.doom(),
                     }
                 }
                 if let Some(file) = file {

@@ -2,23 +2,26 @@
 //! decide say which are, and only those are read whole.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use arrow::array::{BooleanBufferBuilder, RecordBatch};
 use arrow::buffer::BooleanBuffer;
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowPredicateFn, ParquetRecordBatchReaderBuilder, RowFilter, RowSelection, RowSelector,
-};
+use arrow::compute::filter_record_batch;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::errors::ParquetError;
+use spanwise_model::schema::column;
 
 use super::deletions::{DECISIVE, each_selected};
 use super::files::SpanFile;
-use super::handle::Handle;
 use super::keys::{KeySet, overlaps};
+use super::layout::{Parents, SpanIds, Wanted, restore};
+use super::pages::Group;
 use crate::contract::{Key, Selection, TimeRange};
 
 const BATCH_ROWS: usize = 8192;
+/// So few rows are read whole at once, rather than the columns that decide
+/// first.
+const FEW_ROWS: usize = 1024;
 
 /// Rows of the file that have any of the keys and start in the range.
 pub(super) fn find_by_keys(
@@ -26,19 +29,24 @@ pub(super) fn find_by_keys(
     keys: &KeySet,
     time: TimeRange,
 ) -> Result<Vec<RecordBatch>, ParquetError> {
-    let rows = left(file, &candidates(file, keys, time)?);
-    if rows.is_empty() {
-        return Ok(Vec::new());
+    let mut rows = left(file, &candidates(file, keys, time)?);
+    if rows.iter().map(ExactSizeIterator::len).sum::<usize>() > FEW_ROWS {
+        let columns = keys.columns();
+        let mut numbers = rows.iter().cloned().flatten();
+        let mut wanted: Vec<Range<usize>> = Vec::new();
+        for batch in read(file, &rows, &Wanted::columns(&columns))? {
+            let own: Vec<usize> = numbers.by_ref().take(batch.num_rows()).collect();
+            let mask = keys.mask(&batch, time);
+            wanted.extend(mask.values().set_indices().map(|row| own[row]..own[row] + 1));
+        }
+        rows = united(wanted, usize::try_from(file.rows).unwrap_or(0));
     }
-    let columns = keys.columns();
-    let schema = file.metadata.parquet_schema();
-    let decisive = ProjectionMask::columns(schema, columns.iter().copied());
-    // The filter must own what it asks, and lives no longer than this call.
-    let wanted = Arc::new(keys.clone());
-    let predicate = ArrowPredicateFn::new(decisive, move |batch| Ok(wanted.mask(&batch, time)));
-    let reader = open(file, &rows).with_row_filter(RowFilter::new(vec![Box::new(predicate)]));
-    let found = reader.build()?.collect::<Result<Vec<_>, _>>()?;
-    Ok(found.into_iter().filter(|batch| batch.num_rows() > 0).collect())
+    let mut found = Vec::new();
+    for batch in read(file, &rows, &Wanted::ALL)? {
+        let batch = filter_record_batch(&batch, &keys.mask(&batch, time))?;
+        found.extend((batch.num_rows() > 0).then_some(batch));
+    }
+    Ok(found)
 }
 
 /// Rows among which are all that have any of the keys and start in the range.
@@ -98,47 +106,110 @@ pub(super) fn left(file: &SpanFile, rows: &[Range<usize>]) -> Vec<Range<usize>> 
     left
 }
 
-/// Reads these rows, given in order and without overlap.
-pub(super) fn open(
+/// These rows, given in order and without overlap, as rows of the span schema.
+///
+/// # Errors
+/// Where the file is damaged.
+pub(super) fn read(
     file: &SpanFile,
     rows: &[Range<usize>],
-) -> ParquetRecordBatchReaderBuilder<Handle> {
-    let mut groups = Vec::new();
-    let mut selectors: Vec<RowSelector> = Vec::new();
+    wanted: &Wanted<'_>,
+) -> Result<Vec<RecordBatch>, ParquetError> {
+    let places = wanted.places(&file.layout);
+    let mut all = Vec::new();
+    for (group, rows) in by_group(file, rows) {
+        let batches = read_places(file, group, &rows, places.clone())?;
+        let shapes = match wanted.needs_shapes() {
+            true => Some(file.shapes.group(group)?),
+            false => None,
+        };
+        let parents = match wanted.needs_parents() {
+            true => parents(file, group, &rows, &batches)?,
+            false => Parents::Presence,
+        };
+        let mut first = 0;
+        for batch in &batches {
+            let shapes = shapes.as_deref();
+            all.push(restore(&file.layout, batch, first, wanted, shapes, &parents)?);
+            first += batch.num_rows();
+        }
+    }
+    Ok(all)
+}
+
+/// Rows, given in order and without overlap, by the row group that they are in.
+fn by_group(file: &SpanFile, rows: &[Range<usize>]) -> Vec<(usize, Vec<Range<usize>>)> {
     let bounds = file.group_rows();
+    let mut groups = Vec::new();
     let mut rest = rows;
     for (group, bound) in bounds.windows(2).enumerate() {
         let (first, end) = (bound[0], bound[1]);
         // What begins before the end of the group, the last of which may go on.
         let count = rest.partition_point(|range| range.start < end);
-        if count == 0 {
-            continue;
+        let own = rest[..count].iter().map(|range| range.start.max(first)..range.end.min(end));
+        let own: Vec<Range<usize>> = own.filter(|range| !range.is_empty()).collect();
+        if !own.is_empty() {
+            groups.push((group, own));
         }
-        groups.push(group);
-        let mut at = first;
-        for range in &rest[..count] {
-            let (from, to) = (range.start.max(first), range.end.min(end));
-            selectors.extend((from > at).then(|| RowSelector::skip(from - at)));
-            selectors.push(RowSelector::select(to - from));
-            at = to;
-        }
-        selectors.extend((end > at).then(|| RowSelector::skip(end - at)));
-        let goes_on = rest[count - 1].end > end;
+        let goes_on = count > 0 && rest[count - 1].end > end;
         rest = &rest[count - usize::from(goes_on)..];
     }
-    let metadata = file.metadata.clone();
-    ParquetRecordBatchReaderBuilder::new_with_metadata(file.file.clone(), metadata)
-        .with_batch_size(BATCH_ROWS)
-        .with_row_groups(groups)
-        .with_row_selection(RowSelection::from(selectors))
+    groups
+}
+
+/// The ids that rows which were read refer to as their parents.
+fn parents(
+    file: &SpanFile,
+    group: usize,
+    rows: &[Range<usize>],
+    batches: &[RecordBatch],
+) -> Result<Parents, ParquetError> {
+    let numbers = rows.iter().cloned().flatten().map(|row| row as u32).collect();
+    let own = SpanIds::of(batches, numbers)?;
+    let missing = own.missing(batches);
+    let end = file.group_rows()[group + 1];
+    let others = united(missing.iter().map(|row| *row as usize..*row as usize + 1).collect(), end);
+    let place = file.layout.schema.index_of(column::SPAN_ID).ok();
+    let batches = match others.is_empty() {
+        true => Vec::new(),
+        false => read_places(file, group, &others, place.into_iter().collect())?,
+    };
+    Ok(Parents::Ids(own, SpanIds::of(&batches, missing)?))
+}
+
+/// Columns of these rows of a row group as they are in the file, by their places
+/// in it.
+fn read_places(
+    file: &SpanFile,
+    group: usize,
+    rows: &[Range<usize>],
+    places: Vec<usize>,
+) -> Result<Vec<RecordBatch>, ParquetError> {
+    let bounds = file.group_rows();
+    let (mut at, end) = (bounds[group], bounds[group + 1]);
+    let mut selectors: Vec<RowSelector> = Vec::new();
+    for range in rows {
+        selectors.extend((range.start > at).then(|| RowSelector::skip(range.start - at)));
+        selectors.push(RowSelector::select(range.end - range.start));
+        at = range.end;
+    }
+    selectors.extend((end > at).then(|| RowSelector::skip(end - at)));
+    let schema = file.metadata.parquet_schema();
+    let mask = ProjectionMask::roots(schema, places);
+    let hint = file.metadata.schema().fields();
+    let levels = parquet_to_arrow_field_levels(schema, mask, Some(hint))?;
+    let group = Group { file: &file.file, metadata: file.metadata.metadata(), group };
+    let selection = Some(RowSelection::from(selectors));
+    let reader =
+        ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, BATCH_ROWS, selection)?;
+    Ok(reader.collect::<Result<Vec<_>, _>>()?)
 }
 
 /// The rows of one row group that are not deleted.
 pub(super) fn read_group(file: &SpanFile, group: usize) -> Result<Vec<RecordBatch>, ParquetError> {
     let rows = file.group_rows();
     let whole = rows[group]..rows[group + 1];
-    let reader = open(file, &left(file, std::slice::from_ref(&whole))).build()?;
-    Ok(reader.collect::<Result<Vec<_>, _>>()?)
+    read(file, &left(file, std::slice::from_ref(&whole)), &Wanted::ALL)
 }
 
 /// Reads everything, and keeps nothing.
@@ -146,8 +217,8 @@ pub(super) fn read_group(file: &SpanFile, group: usize) -> Result<Vec<RecordBatc
 /// # Errors
 /// Where any of it cannot be read.
 pub(super) fn check(file: &SpanFile) -> Result<(), ParquetError> {
-    for batch in open(file, std::slice::from_ref(&file.all_rows())).build()? {
-        batch?;
+    for group in file.group_rows().windows(2) {
+        read(file, std::slice::from_ref(&(group[0]..group[1])), &Wanted::ALL)?;
     }
     Ok(())
 }
@@ -175,10 +246,8 @@ pub(super) fn selected(
     if rows.is_empty() {
         return Ok(found.finish());
     }
-    let decisive = ProjectionMask::columns(file.metadata.parquet_schema(), DECISIVE);
     let mut numbers = rows.iter().cloned().flatten();
-    for batch in open(file, &rows).with_projection(decisive).build()? {
-        let batch = batch?;
+    for batch in read(file, &rows, &Wanted::columns(&DECISIVE))? {
         let own: Vec<usize> = numbers.by_ref().take(batch.num_rows()).collect();
         each_selected(&batch, selections, |row| found.set_bit(own[row], true));
     }

@@ -14,10 +14,9 @@ use arrow::array::{
     Array, AsArray, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array,
 };
 use arrow::compute::kernels::cmp;
-use arrow::compute::{and, concat_batches, is_not_null, is_null, not, take_record_batch};
+use arrow::compute::{and, is_not_null, is_null, not, take_record_batch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use parquet::arrow::ProjectionMask;
 use parquet::errors::ParquetError;
 use spanwise_model::Status;
 use spanwise_model::schema::{column, span_schema};
@@ -26,8 +25,9 @@ use super::chunk::View;
 use super::files::SpanFile;
 use super::index::Block;
 use super::keys::{hash_attribute, in_range, overlaps, starts};
+use super::layout::Wanted;
 use super::state::Snapshot;
-use super::{attribute, reader};
+use super::{attribute, gather, reader};
 use crate::contract::{Predicate, Query, TimeRange};
 
 /// Blocks that are looked through at once, at most: as many as a row group has.
@@ -179,7 +179,7 @@ impl Search<'_> {
                 Err(error) => unreadable.push((source, error.to_string())),
             }
         }
-        let rows = concat_batches(&schema, &found)?;
+        let rows = gather::all(&schema, &found)?;
         let options = arrow::compute::SortOptions { descending: true, nulls_first: false };
         let order = match starts(&rows) {
             Some(starts) => {
@@ -273,12 +273,11 @@ fn matching(
     if rows.is_empty() {
         return Ok(hits);
     }
-    let decisive = decisive_columns(predicate);
-    let decisive =
-        ProjectionMask::columns(file.metadata.parquet_schema(), decisive.iter().copied());
+    let columns = decisive_columns(predicate);
+    let keys: Vec<&str> = predicate.attributes.iter().map(|wanted| wanted.key.as_str()).collect();
+    let wanted = Wanted { columns: Some(&columns), keys: Some(&keys), parent_ids: false };
     let mut numbers = rows.iter().cloned().flatten();
-    for batch in reader::open(file, rows).with_projection(decisive).build()? {
-        let batch = batch?;
+    for batch in reader::read(file, rows, &wanted)? {
         let mask = mask(&batch, predicate, time)?;
         let Some(starts) = starts(&batch) else { continue };
         for (row, number) in numbers.by_ref().take(batch.num_rows()).enumerate() {
@@ -308,11 +307,7 @@ fn read_rows(
     columns: &[&'static str],
 ) -> Result<Vec<RecordBatch>, ParquetError> {
     let ranges = ranges(rows.iter().map(|(_, row)| *row));
-    let wanted = ProjectionMask::columns(file.metadata.parquet_schema(), columns.iter().copied());
-    Ok(reader::open(file, &ranges)
-        .with_projection(wanted)
-        .build()?
-        .collect::<Result<Vec<_>, _>>()?)
+    reader::read(file, &ranges, &Wanted::columns(columns))
 }
 
 /// The columns of the answer, in the schema's order; with the start, by which it
@@ -324,7 +319,8 @@ fn answered(query: &Query) -> Vec<&'static str> {
     column_names().into_iter().filter(wanted).collect()
 }
 
-fn column_names() -> Vec<&'static str> {
+/// The names of all columns.
+pub(super) fn column_names() -> Vec<&'static str> {
     use std::sync::LazyLock;
     static NAMES: LazyLock<Vec<String>> =
         LazyLock::new(|| span_schema().fields().iter().map(|field| field.name().clone()).collect());

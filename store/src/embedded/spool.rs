@@ -13,14 +13,13 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
 use serde::{Deserialize, Serialize};
 use spanwise_model::schema::span_schema;
 
 use super::files::SpanFile;
 use super::maintenance::blocking;
 use super::origins::{self, TakenRanges};
-use super::{EmbeddedStore, fault, reader};
+use super::{EmbeddedStore, fault, gather, reader};
 use crate::contract::StoreError;
 
 /// What outlives the files that were let go.
@@ -174,7 +173,7 @@ impl EmbeddedStore {
         let file = Arc::clone(&file.0);
         blocking("reading a file", move || {
             let read = reader::read_group(&file, part)
-                .and_then(|rows| Ok(concat_batches(&span_schema(), &rows)?));
+                .and_then(|rows| Ok(gather::all(&span_schema(), &rows)?));
             read.map_err(fault::engine(format!("cannot read {}", file.path.display())))
         })
         .await

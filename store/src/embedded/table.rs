@@ -1,37 +1,35 @@
 //! The table `spans` for SQL: rows in memory and files of one moment.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use bytes::Bytes;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::DataFusionError;
-use datafusion::datasource::listing::PartitionedFile;
+use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::datasource::physical_plan::{
-    FileGroup, FileScanConfigBuilder, ParquetFileReaderFactory, ParquetSource,
-    parquet::ParquetRowSelection,
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType,
 };
-use datafusion::datasource::source::DataSourceExec;
-use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::union::UnionExec;
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use parquet::arrow::arrow_reader::{ArrowReaderOptions, RowSelection};
-use parquet::arrow::async_reader::AsyncFileReader;
-use parquet::errors::ParquetError;
-use parquet::file::metadata::ParquetMetaData;
-use parquet::file::reader::ChunkReader;
-use spanwise_model::schema::span_schema;
+use futures::StreamExt as _;
+use spanwise_model::schema::{column, span_schema};
 
 use super::files::SpanFile;
+use super::keys::overlaps;
+use super::layout::Wanted;
 use super::reader;
+use super::search::column_names;
 use super::state::Snapshot;
+use crate::contract::TimeRange;
+
+/// Rows of a file that are in memory at once.
+const READ_ROWS: usize = 16 * 1024;
 
 /// See the module.
 #[derive(Debug)]
@@ -44,35 +42,6 @@ impl SpanTable {
     pub(super) fn new(snapshot: Snapshot) -> Self {
         let recent = snapshot.recent.iter().map(|view| view.rows.clone()).collect();
         Self { recent, files: Arc::new(snapshot.files) }
-    }
-
-    fn scan_files(
-        &self,
-        projection: Option<Vec<usize>>,
-    ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
-        let readers = Arc::new(Readers { files: Arc::clone(&self.files) });
-        let source = ParquetSource::new(span_schema())
-            .with_parquet_file_reader_factory(readers)
-            .with_pushdown_filters(true)
-            .with_enable_page_index(true);
-        // The path of a file is its place in the list.
-        let files = self.files.iter().enumerate();
-        let files = files.map(|(n, file)| {
-            let whole = PartitionedFile::new(n.to_string(), file.bytes);
-            if !file.is_outdated() {
-                return whole;
-            }
-            let rows = file.all_rows();
-            let left = reader::left(file, std::slice::from_ref(&rows));
-            let selection = RowSelection::from_consecutive_ranges(left.into_iter(), rows.end);
-            whole.with_extension(ParquetRowSelection::new(selection))
-        });
-        let config =
-            FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
-                .with_file_groups(vec![FileGroup::new(files.collect())])
-                .with_projection_indices(projection)?
-                .build();
-        Ok(DataSourceExec::from_data_source(config))
     }
 }
 
@@ -90,7 +59,6 @@ impl TableProvider for SpanTable {
         &self,
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>, DataFusionError> {
-        // The engine pushes them on into the scan of files by itself.
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }
 
@@ -98,8 +66,8 @@ impl TableProvider for SpanTable {
         &self,
         _state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        _limit: Option<usize>,
+        filters: &[Expr],
+        limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
         let recent = MemorySourceConfig::try_new_exec(
             std::slice::from_ref(&self.recent),
@@ -109,53 +77,134 @@ impl TableProvider for SpanTable {
         if self.files.is_empty() {
             return Ok(recent);
         }
-        UnionExec::try_new(vec![recent, self.scan_files(projection.cloned())?])
+        let all: Vec<usize> = (0..span_schema().fields().len()).collect();
+        let places = projection.cloned().unwrap_or(all);
+        let files = Scan {
+            files: Arc::clone(&self.files),
+            time: time(filters),
+            schema: Arc::new(span_schema().project(&places)?),
+        };
+        let schema = Arc::clone(&files.schema);
+        let files = StreamingTableExec::try_new(
+            schema,
+            vec![Arc::new(files)],
+            None,
+            std::iter::empty(),
+            false,
+            limit,
+        )?;
+        UnionExec::try_new(vec![recent, Arc::new(files)])
     }
 }
 
-/// Opens files with the metadata that the store holds of them.
+/// The times in which all rows lie that pass some filters, all of which hold.
+fn time(filters: &[Expr]) -> TimeRange {
+    let mut range = TimeRange::ALL;
+    for filter in filters {
+        let Expr::BinaryExpr(BinaryExpr { left, op, right }) = filter else { continue };
+        let (name, op, value) = match (left.as_ref(), right.as_ref()) {
+            (Expr::Column(name), Expr::Literal(value, _)) => (name, Some(*op), value),
+            (Expr::Literal(value, _), Expr::Column(name)) => (name, op.swap(), value),
+            _ => continue,
+        };
+        let ScalarValue::Int64(Some(value)) = value else { continue };
+        if name.name != column::START_UNIX_NANO {
+            continue;
+        }
+        match op {
+            Some(Operator::Gt | Operator::GtEq) => {
+                range.from_unix_nano = range.from_unix_nano.max(*value);
+            }
+            Some(Operator::Lt | Operator::LtEq) => {
+                range.to_unix_nano = range.to_unix_nano.min(value.saturating_add(1));
+            }
+            Some(Operator::Eq) => {
+                range.from_unix_nano = range.from_unix_nano.max(*value);
+                range.to_unix_nano = range.to_unix_nano.min(value.saturating_add(1));
+            }
+            _ => {}
+        }
+    }
+    range
+}
+
+/// Some columns of the rows of all files.
 #[derive(Debug)]
-struct Readers {
+struct Scan {
     files: Arc<Vec<Arc<SpanFile>>>,
+    time: TimeRange,
+    schema: SchemaRef,
 }
 
-impl ParquetFileReaderFactory for Readers {
-    fn create_reader(
-        &self,
-        _partition: usize,
-        file: PartitionedFile,
-        _metadata_size_hint: Option<usize>,
-        _metrics: &ExecutionPlanMetricsSet,
-    ) -> Result<Box<dyn AsyncFileReader + Send>, DataFusionError> {
-        let place: Option<usize> = file.object_meta.location.as_ref().parse().ok();
-        let found = place.and_then(|place| self.files.get(place)).cloned();
-        let file = found.ok_or_else(|| {
-            DataFusionError::Internal("a scan asks for a file that is not its own".to_owned())
-        })?;
-        Ok(Box::new(Reader { file }))
-    }
-}
-
-struct Reader {
-    /// Held so that the file is not removed meanwhile.
+/// Rows of a file that are read together.
+struct Part {
     file: Arc<SpanFile>,
+    rows: Vec<Range<usize>>,
 }
 
-impl AsyncFileReader for Reader {
-    fn get_bytes(
-        &mut self,
-        range: std::ops::Range<u64>,
-    ) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
-        // Statements run on a thread of their own, which may wait for a disk.
-        let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
-        let bytes = self.file.file.get_bytes(range.start, length);
-        futures::future::ready(bytes).boxed()
+impl Scan {
+    fn parts(&self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        for file in self.files.iter() {
+            let blocks = file.index.blocks.iter();
+            let blocks = blocks.filter(|block| overlaps(block.starts, self.time));
+            let (mut rows, mut count) = (Vec::new(), 0);
+            for block in blocks {
+                rows.push(block.first_row..block.first_row + block.rows);
+                count += block.rows;
+                if count >= READ_ROWS {
+                    parts.push(Part { file: Arc::clone(file), rows: std::mem::take(&mut rows) });
+                    count = 0;
+                }
+            }
+            parts.extend((count > 0).then(|| Part { file: Arc::clone(file), rows }));
+        }
+        parts
     }
 
-    fn get_metadata<'a>(
-        &'a mut self,
-        _options: Option<&'a ArrowReaderOptions>,
-    ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>, ParquetError>> {
-        futures::future::ready(Ok(Arc::clone(self.file.metadata.metadata()))).boxed()
+    fn read(part: &Part, schema: &SchemaRef) -> Result<Vec<RecordBatch>, DataFusionError> {
+        let rows = reader::left(&part.file, &part.rows);
+        if schema.fields().is_empty() {
+            let count = rows.iter().map(ExactSizeIterator::len).sum();
+            let options = RecordBatchOptions::new().with_row_count(Some(count));
+            let rows = RecordBatch::try_new_with_options(Arc::clone(schema), vec![], &options)?;
+            return Ok(vec![rows]);
+        }
+        let columns: Vec<&'static str> =
+            column_names().into_iter().filter(|name| schema.index_of(name).is_ok()).collect();
+        let read = reader::read(&part.file, &rows, &Wanted::columns(&columns))?;
+        // In the order that was asked for.
+        let order: Result<Vec<usize>, _> = match read.first() {
+            Some(first) => {
+                schema.fields().iter().map(|f| first.schema_ref().index_of(f.name())).collect()
+            }
+            None => Ok(Vec::new()),
+        };
+        let order = order?;
+        read.iter().map(|batch| Ok(batch.project(&order)?)).collect()
+    }
+}
+
+impl PartitionStream for Scan {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let schema = Arc::clone(&self.schema);
+        let read = move |part: Part| {
+            let schema = Arc::clone(&schema);
+            async move {
+                // Statements run on a thread of their own, which may wait for a
+                // disk, but must look at the clock from time to time.
+                tokio::task::yield_now().await;
+                futures::stream::iter(match Self::read(&part, &schema) {
+                    Ok(batches) => batches.into_iter().map(Ok).collect(),
+                    Err(error) => vec![Err(error)],
+                })
+            }
+        };
+        let stream = futures::stream::iter(self.parts()).then(read).flatten();
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream))
     }
 }

@@ -5,24 +5,23 @@
 //! one, and those with deleted rows, which are written anew without them.
 
 use std::fs::{self, File};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{FieldRef, Schema};
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::{ArrowRowGroupWriterFactory, compute_leaves};
-use parquet::column::writer::ColumnCloseResult;
+use arrow::error::ArrowError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::page_index::column_index::ColumnIndexMetaData;
-use parquet::file::writer::SerializedFileWriter;
 use spanwise_model::schema::{column, span_schema};
 
-use super::encoding::properties;
-use super::files::{DELETIONS, INDEX, ORIGINS, SpanFile, WRITTEN, file_name};
+use super::files::{DELETIONS, INDEX, ORIGINS, SHAPES, SpanFile, WRITTEN, file_name};
 use super::index::{IndexWriter, TraceRun};
+use super::layout::{self, Layout, Own, Plan, Rows, file_column};
 use super::origins::TakenRanges;
-use super::{fault, gather, keys, order, reader};
+use super::shape_file::directory_of;
+use super::sheet::{Failure, Part, Sheet};
+use super::{encoding, fault, gather, keys, order, reader};
 use crate::contract::StoreError;
 
 /// Rows of a row group, at most.
@@ -52,7 +51,24 @@ pub(super) fn write(
     batches: &[RecordBatch],
     notes: &Notes,
 ) -> Result<Option<SpanFile>, StoreError> {
-    make(directory, generations, notes, |file| file.add(batches))
+    let sorted = || -> Result<_, ArrowError> {
+        let rows = Rows::new(batches)?;
+        let places = order::by_trace(batches)?;
+        Ok((rows, places))
+    };
+    let (rows, places) = sorted().map_err(fault::engine("cannot read rows in memory"))?;
+    let plan = Plan::new(&rows.split, &rows.fixed, &places, None);
+    let has = |name: &str| match name {
+        file_column::PARENT_ROW_OFFSET | file_column::ASSEMBLED_PARENT_ROW_OFFSET => true,
+        name => batches.iter().filter_map(|batch| batch.column_by_name(name)).any(|a| {
+            // What has no column of its own is in the map.
+            name == column::ATTRIBUTES || gather::has_values(a)
+        }),
+    };
+    let layout = Layout::new(plan.own.clone(), plan.shaped.clone(), has);
+    make(directory, generations, (layout, &plan.distinct), notes, |file| {
+        file.add(batches, &rows, &plan, &places)
+    })
 }
 
 /// Makes one file of the rows of some files, as [`write`] does. Only the rows of
@@ -66,24 +82,27 @@ pub(super) fn merge(
     parts: &[Arc<SpanFile>],
     notes: &Notes,
 ) -> Result<Option<SpanFile>, StoreError> {
-    make(directory, generations, notes, |file| file.merge(parts))
+    let layout = Layout::union(parts.iter().map(|part| &part.layout));
+    make(directory, generations, (layout, &[]), notes, |file| file.merge(parts))
 }
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn make(
     directory: &Path,
     generations: (u64, u64),
+    (layout, distinct): (Layout, &[Own]),
     notes: &Notes,
     fill: impl FnOnce(&mut FileWriter) -> Result<(), Failure>,
 ) -> Result<Option<SpanFile>, StoreError> {
     let path = directory.join(file_name(generations));
     let temporary = path.with_extension("parquet.tmp");
+    let shapes = directory_of(directory);
+    let shapes = shapes.join(shapes_name(generations));
     let written = || -> Result<bool, Failure> {
-        let mut file = FileWriter::create(&temporary)?;
+        let mut file = FileWriter::create(&temporary, &shapes, layout, distinct)?;
         fill(&mut file)?;
         if file.rows == 0 {
             fs::remove_file(&temporary)?;
+            fs::remove_file(&shapes)?;
             return Ok(false);
         }
         file.finish(notes)?;
@@ -99,9 +118,17 @@ fn make(
         Ok(false) => Ok(None),
         Err(error) => {
             let _ = fs::remove_file(&temporary);
+            let _ = fs::remove_file(&shapes);
             Err(fault::engine(format!("cannot write {}", path.display()))(error))
         }
     }
+}
+
+/// A name that no other file of shapes has.
+fn shapes_name(generations: (u64, u64)) -> String {
+    let unique = RandomState::new().build_hasher().finish();
+    let name = file_name(generations);
+    format!("{}.{unique:016x}.parquet", name.trim_end_matches(".parquet"))
 }
 
 /// A row group of a file.
@@ -109,27 +136,48 @@ type Group<'a> = (&'a Arc<SpanFile>, usize);
 
 struct FileWriter {
     path: PathBuf,
-    writer: SerializedFileWriter<File>,
-    columns: ArrowRowGroupWriterFactory,
+    shapes_path: PathBuf,
+    layout: Layout,
+    spans: Sheet,
+    shapes: Sheet,
     index: IndexWriter,
-    groups: usize,
     rows: usize,
 }
 
 impl FileWriter {
-    fn create(path: &Path) -> Result<Self, Failure> {
-        let file = File::create(path)?;
-        let writer = ArrowWriter::try_new(file, span_schema(), Some(properties()))?;
-        let (writer, columns) = writer.into_serialized_writer()?;
-        let index = IndexWriter::default();
-        Ok(Self { path: path.to_owned(), writer, columns, index, groups: 0, rows: 0 })
+    fn create(
+        path: &Path,
+        shapes_path: &Path,
+        layout: Layout,
+        distinct: &[Own],
+    ) -> Result<Self, Failure> {
+        if let Some(directory) = shapes_path.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        let spans = Sheet::create(path, &layout.schema, encoding::of_spans(&layout, distinct))?;
+        let shapes = Sheet::create(shapes_path, &layout.shapes_schema, encoding::of_shapes())?;
+        let (path, shapes_path) = (path.to_owned(), shapes_path.to_owned());
+        Ok(Self {
+            path,
+            shapes_path,
+            layout,
+            spans,
+            shapes,
+            index: IndexWriter::default(),
+            rows: 0,
+        })
     }
 
-    /// Adds rows, encoded and in order.
-    fn add(&mut self, batches: &[RecordBatch]) -> Result<(), Failure> {
-        let places = order::by_trace(batches)?;
+    /// Adds rows, encoded, in the order of these places.
+    fn add(
+        &mut self,
+        batches: &[RecordBatch],
+        rows: &Rows<'_>,
+        plan: &Plan<'_>,
+        places: &[order::Place],
+    ) -> Result<(), Failure> {
         for places in places.chunks(ROW_GROUP_ROWS) {
-            self.add_group(batches, places)?;
+            self.add_group(batches, rows, plan, places)?;
         }
         Ok(())
     }
@@ -137,35 +185,36 @@ impl FileWriter {
     fn add_group(
         &mut self,
         batches: &[RecordBatch],
+        rows: &Rows<'_>,
+        plan: &Plan<'_>,
         places: &[order::Place],
     ) -> Result<(), Failure> {
-        let mut writers = self.columns.create_column_writers(self.groups)?.into_iter();
-        let mut chunks = Vec::with_capacity(writers.len());
-        let mut keys: Vec<(FieldRef, ArrayRef)> = Vec::new();
-        let mut attributes = None;
-        for (index, field) in span_schema().fields().iter().enumerate() {
-            // Column by column, so that no more than one is there twice.
+        let gathered = |name: &str| {
+            let index = span_schema().index_of(name)?;
+            let field = Arc::clone(&span_schema().fields()[index]);
             let arrays: Vec<&ArrayRef> = batches.iter().map(|batch| batch.column(index)).collect();
-            let column = gather::column(field, &arrays, places)?;
-            for (leaf, mut writer) in compute_leaves(field, &column)?.iter().zip(&mut writers) {
-                writer.write(leaf)?;
-                chunks.push(writer.close()?);
-            }
-            if keys::COLUMNS.contains(&field.name().as_str()) {
-                keys.push((Arc::clone(field), column));
-            } else if field.name() == column::ATTRIBUTES {
-                attributes = Some(column);
-            }
-        }
-        let mut group = self.writer.next_row_group()?;
-        for chunk in chunks {
-            chunk.append_to_row_group(&mut group)?;
-        }
-        group.close()?;
-        let (fields, arrays): (Vec<FieldRef>, Vec<ArrayRef>) = keys.into_iter().unzip();
-        let keys = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?;
-        self.index.add(&keys, attributes.as_ref().and_then(|array| array.as_map_opt()));
-        self.groups += 1;
+            let column = gather::column(&field, &arrays, places)?;
+            Ok::<_, ArrowError>((field, column))
+        };
+        let some = |names: &[&str]| -> Result<RecordBatch, ArrowError> {
+            let columns: Result<Vec<_>, _> = names.iter().map(|name| gathered(name)).collect();
+            let (fields, arrays): (Vec<FieldRef>, Vec<ArrayRef>) = columns?.into_iter().unzip();
+            RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+        };
+        let mut packed = layout::pack(&some(&layout::NEEDED)?, rows, places)?;
+        let columns = rows.columns(&self.layout, plan, places)?;
+        packed.insert(file_column::SHAPE, columns.numbers);
+        packed.insert(column::ATTRIBUTES, columns.rest);
+        self.index.add(&some(&keys::COLUMNS)?, &columns.hashes);
+
+        let common = self.layout.schema.fields().len() - self.layout.own.len();
+        let mut own = columns.own.into_iter();
+        self.spans.add(|place, field| match packed.remove(field.name().as_str()) {
+            Some(column) => Ok(column),
+            None if place < common => Ok(gathered(field.name())?.1),
+            None => own.next().ok_or_else(|| "an attribute has no column".into()),
+        })?;
+        self.shapes.add(|place, _| Ok(Arc::clone(columns.shapes.column(place))))?;
         self.rows += places.len();
         Ok(())
     }
@@ -176,13 +225,14 @@ impl FileWriter {
         for part in parts {
             let traces = part.index.traces(&part.file)?;
             let rows = part.group_rows();
+            let fits = self.layout.has_all_of(&part.layout);
             for (group, rows) in rows.windows(2).enumerate() {
                 let count = rows[1] - rows[0];
                 // Without an index to copy, one is made from the rows.
                 let deleted = part
                     .gone()
                     .is_some_and(|gone| gone.rows.slice(rows[0], count).count_set_bits() > 0);
-                let anew = traces.is_none() || deleted;
+                let anew = traces.is_none() || deleted || !fits;
                 if anew || count < SMALL_GROUP_ROWS {
                     small.push((part, group));
                     small_rows += count;
@@ -204,59 +254,49 @@ impl FileWriter {
 
     /// Adds the rows of some row groups, encoded anew.
     fn add_groups(&mut self, groups: Vec<Group<'_>>) -> Result<(), Failure> {
-        let mut rows = Vec::new();
+        let mut batches = Vec::new();
         for (part, group) in groups {
-            rows.extend(reader::read_group(part, group)?);
+            batches.extend(reader::read_group(part, group)?);
         }
-        self.add(&rows)
+        let rows = Rows::new(&batches)?;
+        let places = order::by_trace(&batches)?;
+        let plan = Plan::new(&rows.split, &rows.fixed, &places, Some(&self.layout));
+        self.add(&batches, &rows, &plan, &places)
     }
 
     /// Adds a row group as it is.
-    fn copy_group(
-        &mut self,
-        (part, number): Group<'_>,
-        traces: &[TraceRun],
-    ) -> Result<(), Failure> {
-        let metadata = part.metadata.metadata();
-        let group = metadata.row_group(number);
+    fn copy_group(&mut self, (part, group): Group<'_>, traces: &[TraceRun]) -> Result<(), Failure> {
         let rows = part.group_rows();
-        let rows = rows[number]..rows[number + 1];
-        let mut writer = self.writer.next_row_group()?;
-        for (place, chunk) in group.columns().iter().enumerate() {
-            let of_pages = metadata.column_index().and_then(|all| all.get(number)?.get(place));
-            let offsets = metadata.offset_index().and_then(|all| all.get(number)?.get(place));
-            let close = ColumnCloseResult {
-                bytes_written: u64::try_from(chunk.compressed_size()).unwrap_or(0),
-                rows_written: rows.len() as u64,
-                metadata: chunk.clone(),
-                bloom_filter: None,
-                column_index: of_pages
-                    .filter(|index| !matches!(index, ColumnIndexMetaData::NONE))
-                    .cloned(),
-                offset_index: offsets.cloned(),
-            };
-            writer.append_column(&part.file, close)?;
-        }
-        writer.close()?;
+        let rows = rows[group]..rows[group + 1];
+        self.spans.copy(&Part { file: &part.file, metadata: &part.metadata, group })?;
+        let shapes = &part.shapes;
+        self.shapes.copy(&Part { file: &shapes.file, metadata: &shapes.metadata, group })?;
         self.index.copy(&part.file, &part.index, traces, rows.clone())?;
-        self.groups += 1;
         self.rows += rows.len();
         Ok(())
     }
 
     fn finish(mut self, notes: &Notes) -> Result<(), Failure> {
-        let offset = self.writer.bytes_written() as u64;
+        // Nothing may name what a crash would take away.
+        self.shapes.writer.into_inner()?.sync_all()?;
+        if let Some(directory) = self.shapes_path.parent() {
+            File::open(directory)?.sync_all()?;
+        }
+        let name = self.shapes_path.file_name().and_then(|name| name.to_str());
+        let writer = &mut self.spans.writer;
+        let offset = writer.bytes_written() as u64;
         let (bytes, index) = self.index.finish(offset);
-        self.writer.write_all(&bytes)?;
+        writer.write_all(&bytes)?;
         for (key, value) in [
             (ORIGINS, serde_json::to_string(&notes.origins)?),
             (DELETIONS, notes.deletions.to_string()),
             (WRITTEN, notes.written_unix_nano.to_string()),
             (INDEX, serde_json::to_string(&index)?),
+            (SHAPES, name.unwrap_or_default().to_owned()),
         ] {
-            self.writer.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+            writer.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
         }
-        self.writer.into_inner()?.sync_all()?;
+        self.spans.writer.into_inner()?.sync_all()?;
         tracing::debug!(path = %self.path.display(), rows = self.rows, "a file is written");
         Ok(())
     }
@@ -280,7 +320,9 @@ mod tests {
         span.assembled_trace_id = Some(trace(n / 10));
         span.trace_id = n.is_multiple_of(20).then(|| trace(n + (1 << 40)));
         span.fragment_id = n.is_multiple_of(2).then_some(n);
-        span.attributes = vec![("n".to_owned(), n.to_string().into())];
+        // Files do not all have columns for the same attributes.
+        span.attributes.extend((n > 40_000).then(|| ("m".to_owned(), (n as i64).into())));
+        span.attributes.push(("n".to_owned(), n.to_string().into()));
         span
     }
 

@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::time::Duration;
 
+use arrow::array::AsArray;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use spanwise_model::SpanId;
 use spanwise_store::embedded::EmbeddedConfig;
 use spanwise_store::{Key, Selection, Store, TimeRange};
 
@@ -38,8 +40,10 @@ async fn a_trace_lies_in_one_place_and_traces_by_their_start() {
         .expect("a reader");
     let order: Vec<u64> = reader
         .flat_map(|batch| {
-            let batch = spanwise_model::SpanBatch::try_from(batch.expect("rows")).expect("spans");
-            batch.spans().map(|s| s.expect("a span").span_id.as_u64() - 1).collect::<Vec<_>>()
+            let batch = batch.expect("rows");
+            let ids = batch.column_by_name("span_id").expect("ids").as_fixed_size_binary().clone();
+            let number = |id: Option<&[u8]>| id.and_then(SpanId::from_bytes).expect("an id");
+            ids.iter().map(|id| number(id).as_u64() - 1).collect::<Vec<_>>()
         })
         .collect();
     let wanted: Vec<u64> = (0..4).flat_map(|trace| (trace..100).step_by(4)).collect();

@@ -31,11 +31,12 @@ pub(crate) fn span_id(n: u64) -> SpanId {
 pub(crate) fn span(n: u64) -> Span {
     let odd = n % 2 == 1;
     let number = i64::try_from(n).expect("small");
+    // By key, as stores may give them back.
     let attributes = vec![
+        ("cached".to_owned(), AttributeValue::Bool(odd)),
         ("http.route".to_owned(), AttributeValue::from(["/cart", "/pay"][(n % 2) as usize])),
         ("n".to_owned(), AttributeValue::Int(number)),
         ("share".to_owned(), AttributeValue::Double(0.5)),
-        ("cached".to_owned(), AttributeValue::Bool(odd)),
     ];
     let mut span = Span::new(
         span_id(n),

@@ -1,0 +1,265 @@
+//! Columns that follow from others: what is left of them in a file, and what
+//! they were.
+
+use std::sync::Arc;
+
+use ahash::AHashMap;
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, FixedSizeBinaryArray, Int32Array,
+    MapArray, RecordBatch, StringArray, UInt8Array, UInt16Array,
+};
+use arrow::compute::kernels::zip::zip;
+use arrow::compute::nullif;
+use arrow::datatypes::{Int32Type, UInt8Type, UInt16Type};
+use arrow::error::ArrowError;
+use spanwise_model::schema::column;
+
+use super::own::OwnType;
+use super::shapes::Rows;
+use super::split::{Maps, mistyped as no_map};
+use super::{file_column, parents};
+use crate::embedded::order::Place;
+
+/// See the module of the layout.
+const ASSEMBLED: u8 = 1;
+
+/// Attributes of an address and a port that `client_address` and `client_port`
+/// may be, and the bit that says so.
+struct Client {
+    bit: u8,
+    address: &'static str,
+    port: &'static str,
+}
+
+const CLIENTS: [Client; 2] = [
+    Client { bit: 2, address: "network.peer.address", port: "network.peer.port" },
+    Client { bit: 4, address: "client.address", port: "client.port" },
+];
+
+/// Whether the client's address or port may follow from this attribute.
+pub(super) fn is_of_client(key: &str) -> bool {
+    CLIENTS.iter().any(|client| client.address == key || client.port == key)
+}
+
+/// The columns that [`pack`] needs, of the span schema.
+pub(in super::super) const NEEDED: [&str; 7] = [
+    column::TRACE_ID,
+    column::SPAN_ID,
+    column::PARENT_SPAN_ID,
+    column::CLIENT_ADDRESS,
+    column::CLIENT_PORT,
+    column::ASSEMBLED_TRACE_ID,
+    column::ASSEMBLED_PARENT,
+];
+
+fn mistyped() -> ArrowError {
+    ArrowError::SchemaError("a column of ids or names has another type".to_owned())
+}
+
+fn column_of<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, ArrowError> {
+    batch
+        .column_by_name(name)
+        .ok_or_else(|| ArrowError::SchemaError(format!("there is no column {name}")))
+}
+
+fn ids<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a FixedSizeBinaryArray, ArrowError> {
+    column_of(batch, name)?.as_fixed_size_binary_opt().ok_or_else(mistyped)
+}
+
+fn at(ids: &FixedSizeBinaryArray, row: usize) -> Option<&[u8]> {
+    ids.is_valid(row).then(|| ids.value(row))
+}
+
+/// Who the attributes of rows say that the client is.
+struct Peers<'a> {
+    rows: &'a Rows<'a>,
+    /// Numbers of the names.
+    address: Option<u32>,
+    port: Option<u32>,
+    bit: u8,
+}
+
+impl<'a> Peers<'a> {
+    fn of(rows: &'a Rows<'a>, client: &Client) -> Self {
+        let number = |key: &str, own_type: OwnType| {
+            let type_number = own_type.type_number();
+            let names = &mut rows.split.names.iter();
+            names
+                .position(|name| name.key == key && name.type_number == type_number)
+                .map(|place| place as u32)
+        };
+        let address = number(client.address, OwnType::String);
+        Self { rows, address, port: number(client.port, OwnType::Int), bit: client.bit }
+    }
+
+    fn at(&self, (batch, row): Place) -> (Option<&'a str>, Option<u16>) {
+        let split = &self.rows.split;
+        let (maps, numbers) = (&split.maps[batch], &split.numbers[batch]);
+        let (mut address, mut port) = (None, None);
+        for entry in maps.entries(row) {
+            let number = Some(numbers[entry]);
+            if number == self.address && address.is_none() {
+                address = Some(maps.values.value(entry));
+            } else if number == self.port && port.is_none() {
+                port = Some(maps.values.value(entry));
+            }
+        }
+        (address, port.and_then(|port| port.parse().ok()))
+    }
+}
+
+/// The columns of a row group that are not in it as they are in the rows, by
+/// name. The rows have the columns [`NEEDED`], in the order of the file.
+///
+/// # Errors
+/// Where a column is missing or of another type.
+pub(in super::super) fn pack(
+    needed: &RecordBatch,
+    rows: &Rows<'_>,
+    places: &[Place],
+) -> Result<AHashMap<&'static str, ArrayRef>, ArrowError> {
+    let (traces, spans) = (ids(needed, column::TRACE_ID)?, ids(needed, column::SPAN_ID)?);
+    let sent = ids(needed, column::PARENT_SPAN_ID)?;
+    let (assembled, found) =
+        (ids(needed, column::ASSEMBLED_TRACE_ID)?, ids(needed, column::ASSEMBLED_PARENT)?);
+    let addresses = column_of(needed, column::CLIENT_ADDRESS)?;
+    let texts = addresses.as_dictionary_opt::<Int32Type>().ok_or_else(mistyped)?;
+    let words = texts.values().as_string_opt::<i32>().ok_or_else(mistyped)?;
+    let ports = column_of(needed, column::CLIENT_PORT)?;
+    let numbers = ports.as_primitive_opt::<UInt16Type>().ok_or_else(mistyped)?;
+    let clients = CLIENTS.map(|client| Peers::of(rows, &client));
+    let any_client = addresses.null_count() < addresses.len();
+
+    let mut follows = Vec::with_capacity(places.len());
+    for (row, place) in places.iter().enumerate() {
+        let as_sent = at(assembled, row) == at(traces, row) && at(found, row) == at(sent, row);
+        let mut bits = if as_sent { ASSEMBLED } else { 0 };
+        if any_client && texts.is_valid(row) {
+            let key = usize::try_from(texts.keys().value(row)).unwrap_or(usize::MAX);
+            let address = (key < words.len()).then(|| words.value(key));
+            let port = numbers.is_valid(row).then(|| numbers.value(row));
+            let is_it = |client: &&Peers<'_>| client.at(*place) == (address, port);
+            bits |= clients.iter().find(is_it).filter(|_| address.is_some()).map_or(0, |c| c.bit);
+        }
+        follows.push(bits);
+    }
+    let masks =
+        |bits: u8| follows.iter().map(|all| Some(all & bits != 0)).collect::<BooleanArray>();
+    let (as_sent, client) = (masks(ASSEMBLED), masks(!ASSEMBLED));
+
+    let found = nullif(found, &as_sent)?;
+    let found = found.as_fixed_size_binary_opt().ok_or_else(mistyped)?;
+    let runs = parents::Runs::of(assembled, spans);
+    let (sent, sent_offsets) = runs.offsets(sent)?;
+    let (found, found_offsets) = runs.offsets(found)?;
+    let columns: [(&str, ArrayRef); 8] = [
+        (column::PARENT_SPAN_ID, sent),
+        (file_column::PARENT_ROW_OFFSET, sent_offsets),
+        (column::CLIENT_ADDRESS, nullif(addresses, &client)?),
+        (column::CLIENT_PORT, nullif(ports, &client)?),
+        (column::ASSEMBLED_TRACE_ID, nullif(assembled, &as_sent)?),
+        (column::ASSEMBLED_PARENT, found),
+        (file_column::ASSEMBLED_PARENT_ROW_OFFSET, found_offsets),
+        (file_column::FOLLOWS, Arc::new(UInt8Array::from(follows))),
+    ];
+    Ok(columns.into_iter().collect())
+}
+
+/// The rows that follow in this regard.
+fn following(batch: &RecordBatch, bit: u8) -> Result<BooleanArray, ArrowError> {
+    let follows = column_of(batch, file_column::FOLLOWS)?;
+    let follows = follows.as_primitive_opt::<UInt8Type>().ok_or_else(mistyped)?;
+    Ok(follows.values().iter().map(|all| Some(all & bit != 0)).collect())
+}
+
+/// A column as it was: what it is in the file, and what it follows from.
+fn restored(
+    batch: &RecordBatch,
+    bit: u8,
+    own: &ArrayRef,
+    source: &ArrayRef,
+) -> Result<ArrayRef, ArrowError> {
+    let mask = following(batch, bit)?;
+    match mask.true_count() {
+        0 => Ok(Arc::clone(own)),
+        all if all == mask.len() => Ok(Arc::clone(source)),
+        _ => zip(&mask, source, own),
+    }
+}
+
+/// A column of assembly, of what it is in the file, and what was sent.
+pub(super) fn assembled(
+    batch: &RecordBatch,
+    own: &ArrayRef,
+    sent: &ArrayRef,
+) -> Result<ArrayRef, ArrowError> {
+    restored(batch, ASSEMBLED, own, sent)
+}
+
+/// `client_port`, of what it is in the file, and the attributes that tell of the
+/// client.
+pub(super) fn client_ports(
+    batch: &RecordBatch,
+    own: &ArrayRef,
+    attributes: &MapArray,
+) -> Result<ArrayRef, ArrowError> {
+    let mut ports = Arc::clone(own);
+    for client in &CLIENTS {
+        let texts = texts(attributes, client.port, OwnType::Int)?;
+        let said: UInt16Array =
+            texts.into_iter().map(|port| port.and_then(|port| port.parse().ok())).collect();
+        ports = restored(batch, client.bit, &ports, &(Arc::new(said) as ArrayRef))?;
+    }
+    Ok(ports)
+}
+
+/// `client_address`, of what it is in the file, and the attributes that tell of
+/// the client.
+pub(super) fn client_addresses(
+    batch: &RecordBatch,
+    own: &ArrayRef,
+    attributes: &MapArray,
+) -> Result<ArrayRef, ArrowError> {
+    let own = own.as_dictionary_opt::<Int32Type>().ok_or_else(mistyped)?;
+    let words = own.values().as_string_opt::<i32>().ok_or_else(mistyped)?;
+    let follows = column_of(batch, file_column::FOLLOWS)?;
+    let follows = follows.as_primitive_opt::<UInt8Type>().ok_or_else(mistyped)?;
+    let said: Vec<(u8, Vec<Option<&str>>)> = (CLIENTS.iter())
+        .map(|client| Ok((client.bit, texts(attributes, client.address, OwnType::String)?)))
+        .collect::<Result<_, ArrowError>>()?;
+    let mut distinct: AHashMap<&str, i32> = AHashMap::new();
+    let mut values: Vec<&str> = Vec::new();
+    let keys: Int32Array = (0..own.len())
+        .map(|row| {
+            let of_own = || {
+                let key = usize::try_from(own.keys().value(row)).ok()?;
+                (own.is_valid(row) && key < words.len()).then(|| words.value(key))
+            };
+            let follows = said.iter().find(|(bit, _)| follows.value(row) & bit != 0);
+            let text = follows.map_or_else(of_own, |(_, texts)| texts[row])?;
+            Some(*distinct.entry(text).or_insert_with(|| {
+                values.push(text);
+                values.len() as i32 - 1
+            }))
+        })
+        .collect();
+    let values = Arc::new(StringArray::from_iter_values(values));
+    Ok(Arc::new(DictionaryArray::try_new(keys, values)?))
+}
+
+/// Of each row the text of the attribute of this key and type.
+fn texts<'a>(
+    attributes: &'a MapArray,
+    key: &str,
+    own_type: OwnType,
+) -> Result<Vec<Option<&'a str>>, ArrowError> {
+    let maps = Maps::of(attributes).map_err(|_| no_map())?;
+    let type_number = own_type.type_number();
+    let text = |row: usize| {
+        let is_it = |entry: &usize| {
+            maps.keys.value(*entry) == key && maps.types.value(*entry) == type_number
+        };
+        maps.entries(row).find(is_it).map(|entry| maps.values.value(entry))
+    };
+    Ok((0..attributes.len()).map(text).collect())
+}

@@ -1,0 +1,174 @@
+//! Columns of single attributes as maps again.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, MapArray, StringArray,
+    StringBuilder, StructArray, UInt8Array,
+};
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int32Type, Int64Type};
+use arrow::error::ArrowError;
+use spanwise_model::schema::{MAP_NAMES, map_entry_fields, value_fields};
+
+use super::own::{Own, OwnType};
+use super::split::{Maps, mistyped};
+
+/// Builds a column of attribute maps.
+pub(super) struct MapBuilder {
+    ends: Vec<i32>,
+    keys: StringBuilder,
+    types: Vec<u8>,
+    values: StringBuilder,
+}
+
+impl MapBuilder {
+    pub(super) fn new(rows: usize) -> Self {
+        let mut ends = Vec::with_capacity(rows + 1);
+        ends.push(0);
+        Self { ends, keys: StringBuilder::new(), types: Vec::new(), values: StringBuilder::new() }
+    }
+
+    pub(super) fn push(
+        &mut self,
+        key: &str,
+        type_number: u8,
+        value: &str,
+    ) -> Result<(), ArrowError> {
+        self.room(value.len())?;
+        self.values.append_value(value);
+        self.push_key(key, type_number)
+    }
+
+    fn push_int(&mut self, key: &str, number: i64) -> Result<(), ArrowError> {
+        self.room(20)?;
+        // Writing to a builder cannot fail.
+        let _ = write!(self.values, "{number}");
+        self.values.append_value("");
+        self.push_key(key, OwnType::Int.type_number())
+    }
+
+    /// Whether so many bytes more of values can be counted.
+    fn room(&self, more: usize) -> Result<(), ArrowError> {
+        let bytes = self.values.values_slice().len() + more;
+        i32::try_from(bytes).map(drop).map_err(|_| ArrowError::OffsetOverflowError(bytes))
+    }
+
+    fn push_key(&mut self, key: &str, type_number: u8) -> Result<(), ArrowError> {
+        let bytes = self.keys.values_slice().len() + key.len();
+        i32::try_from(bytes).map_err(|_| ArrowError::OffsetOverflowError(bytes))?;
+        self.keys.append_value(key);
+        self.types.push(type_number);
+        Ok(())
+    }
+
+    pub(super) fn end_row(&mut self) {
+        // They are fewer than the arrays that they come from can count.
+        self.ends.push(self.types.len() as i32);
+    }
+
+    pub(super) fn finish(mut self) -> Result<MapArray, ArrowError> {
+        let values: Vec<ArrayRef> =
+            vec![Arc::new(UInt8Array::from(self.types)), Arc::new(self.values.finish())];
+        let values = StructArray::try_new(value_fields(), values, None)?;
+        let entries: Vec<ArrayRef> = vec![Arc::new(self.keys.finish()), Arc::new(values)];
+        let fields: Fields = map_entry_fields();
+        let entry = DataType::Struct(fields.clone());
+        let field: FieldRef = Arc::new(Field::new(MAP_NAMES[0], entry, false));
+        let entries = StructArray::try_new(fields, entries, None)?;
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.ends));
+        MapArray::try_new(field, offsets, entries, None, false)
+    }
+}
+
+/// A column of one attribute's values.
+enum Values<'a> {
+    String(&'a StringArray),
+    Dictionary(&'a Int32Array, &'a StringArray),
+    Int(&'a Int64Array),
+    Bool(&'a BooleanArray),
+}
+
+impl<'a> Values<'a> {
+    fn of(own: &Own, array: &'a ArrayRef) -> Result<Self, ArrowError> {
+        let dictionary = || {
+            let array = array.as_dictionary_opt::<Int32Type>()?;
+            Some(Self::Dictionary(array.keys(), array.values().as_string_opt()?))
+        };
+        let typed = match own.own_type {
+            OwnType::String => array.as_string_opt().map(Self::String).or_else(dictionary),
+            OwnType::Int => array.as_primitive_opt::<Int64Type>().map(Self::Int),
+            OwnType::Bool => array.as_boolean_opt().map(Self::Bool),
+        };
+        typed.ok_or_else(mistyped)
+    }
+
+    /// Adds the value of a row, where it has one.
+    fn push(&self, key: &str, row: usize, to: &mut MapBuilder) -> Result<(), ArrowError> {
+        match self {
+            Self::String(texts) if texts.is_valid(row) => {
+                to.push(key, OwnType::String.type_number(), texts.value(row))
+            }
+            Self::Dictionary(keys, texts) if keys.is_valid(row) => {
+                let text = usize::try_from(keys.value(row)).unwrap_or(usize::MAX);
+                match text < texts.len() && texts.is_valid(text) {
+                    true => to.push(key, OwnType::String.type_number(), texts.value(text)),
+                    false => Ok(()),
+                }
+            }
+            Self::Int(numbers) if numbers.is_valid(row) => to.push_int(key, numbers.value(row)),
+            Self::Bool(flags) if flags.is_valid(row) => {
+                let text = if flags.value(row) { "true" } else { "false" };
+                to.push(key, OwnType::Bool.type_number(), text)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A column of one attribute, of rows or of shapes.
+pub(super) struct Source<'a> {
+    pub(super) own: &'a Own,
+    pub(super) array: ArrayRef,
+    pub(super) of_shapes: bool,
+}
+
+/// The map of all attributes again, by key; those that had no column of their
+/// own come last. Each row has one of the shapes.
+///
+/// # Errors
+/// Where a column is not of its attribute's type, or texts are too large for one
+/// array.
+pub(super) fn join(
+    shapes: &[u32],
+    sources: &mut [Source<'_>],
+    rest: Option<&ArrayRef>,
+) -> Result<ArrayRef, ArrowError> {
+    let rest = match rest {
+        Some(rest) => Some(Maps::of(rest.as_map_opt().ok_or_else(mistyped)?)?),
+        None => None,
+    };
+    sources.sort_by_key(|source| source.own);
+    let sources: Vec<(&str, bool, Values<'_>)> = (sources.iter())
+        .filter(|source| source.array.null_count() < source.array.len())
+        .map(|source| {
+            let values = Values::of(source.own, &source.array)?;
+            Ok((source.own.key.as_str(), source.of_shapes, values))
+        })
+        .collect::<Result<_, ArrowError>>()?;
+    let mut all = MapBuilder::new(shapes.len());
+    for (row, shape) in shapes.iter().enumerate() {
+        for (key, of_shapes, values) in &sources {
+            values.push(key, if *of_shapes { *shape as usize } else { row }, &mut all)?;
+        }
+        if let Some(rest) = &rest {
+            for entry in rest.entries(row) {
+                let (key, type_number) = (rest.keys.value(entry), rest.types.value(entry));
+                all.push(key, type_number, rest.values.value(entry))?;
+            }
+        }
+        all.end_row();
+    }
+    Ok(Arc::new(all.finish()?))
+}

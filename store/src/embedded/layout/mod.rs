@@ -1,0 +1,182 @@
+//! How rows lie in a file: columns that any Parquet reader can read, in which
+//! what repeats is written once, and nothing that follows from the rest.
+//!
+//! A file has the columns of the span row, but for these:
+//!
+//! - `shape` is the number of a row of another file, which has what many spans
+//!   have in common: the columns [`SHAPED`], and attributes with frequent values,
+//!   each with a column of its own, named by its type and key, such as
+//!   `string:http.route` or `int:server.port`. The row groups of both files
+//!   belong together.
+//! - Each further frequent attribute has such a column in the file itself: values
+//!   of one key resemble one another, and a search for one reads no other. The
+//!   map `attributes` has what is left.
+//! - `parent_row_offset` says how many rows further down the row of the parent
+//!   is, within the row group; where it has a value, `parent_span_id` has none.
+//!   `assembled_parent_row_offset` says the same of `assembled_parent`.
+//! - `follows` is the sum of: 1 where `assembled_trace_id` and
+//!   `assembled_parent` are what `trace_id` and `parent_span_id` are; 2 where
+//!   `client_address` and `client_port` are the attributes
+//!   `network.peer.address` and `network.peer.port`; 4 where they are
+//!   `client.address` and `client.port`. The columns that follow have no value
+//!   then.
+//! - A column without any value may be missing.
+//!
+//! Offsets and numbers of shapes stay true when a row group is copied into
+//! another file.
+
+mod derived;
+mod fixed;
+mod maps;
+mod own;
+mod parents;
+mod plan;
+mod restore;
+mod shapes;
+mod split;
+#[cfg(test)]
+mod tests;
+
+pub(super) use derived::{NEEDED, pack};
+pub(super) use fixed::SHAPED;
+pub(super) use own::{Own, OwnType};
+pub(super) use parents::{Parents, SpanIds};
+pub(super) use plan::Plan;
+pub(super) use restore::{Shapes, Wanted, restore};
+pub(super) use shapes::Rows;
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use spanwise_model::schema::{column, span_schema};
+
+use own::Texts;
+
+/// Names of the columns that only files have.
+pub(super) mod file_column {
+    pub(in crate::embedded) const SHAPE: &str = "shape";
+    pub(in crate::embedded) const FOLLOWS: &str = "follows";
+    pub(in crate::embedded) const PARENT_ROW_OFFSET: &str = "parent_row_offset";
+    pub(in crate::embedded) const ASSEMBLED_PARENT_ROW_OFFSET: &str = "assembled_parent_row_offset";
+}
+
+/// Attributes of a file that have columns of their own, at most: a file is
+/// small beside what a reader keeps of its columns.
+const MAX_OWN: usize = 250;
+
+/// All columns that a file may have besides attributes, in order, and whether
+/// each may be missing.
+fn common_fields() -> &'static [(FieldRef, bool)] {
+    static FIELDS: LazyLock<Vec<(FieldRef, bool)>> = LazyLock::new(|| {
+        let optional = |name: &str| Arc::new(Field::new(name, DataType::Int32, true));
+        let number = Arc::new(Field::new(file_column::SHAPE, DataType::Int64, false));
+        let mut fields = vec![(number, false)];
+        let schema = span_schema();
+        for field in schema.fields().iter().filter(|f| !SHAPED.contains(&f.name().as_str())) {
+            let may_miss = field.is_nullable()
+                || [column::EVENTS, column::LINKS, column::ATTRIBUTES]
+                    .contains(&field.name().as_str());
+            fields.push((Arc::clone(field), may_miss));
+            match field.name().as_str() {
+                column::PARENT_SPAN_ID => {
+                    fields.push((optional(file_column::PARENT_ROW_OFFSET), true));
+                }
+                column::ASSEMBLED_PARENT => {
+                    fields.push((optional(file_column::ASSEMBLED_PARENT_ROW_OFFSET), true));
+                }
+                _ => {}
+            }
+        }
+        let follows = Field::new(file_column::FOLLOWS, DataType::UInt8, false);
+        fields.push((Arc::new(follows), false));
+        fields
+    });
+    &FIELDS
+}
+
+/// Which columns a file has, and which its shapes have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// Places in [`common_fields`], in order.
+    common: Vec<usize>,
+    /// Attributes of rows, in order.
+    pub(super) own: Vec<Own>,
+    /// Attributes of shapes, in order.
+    pub(super) shaped: Vec<Own>,
+    pub(super) schema: SchemaRef,
+    pub(super) shapes_schema: SchemaRef,
+}
+
+impl Layout {
+    /// With these attributes in columns of their own, and with those columns
+    /// that may be missing of which this is true.
+    pub(super) fn new(own: Vec<Own>, shaped: Vec<Own>, has: impl Fn(&str) -> bool) -> Self {
+        let fields = common_fields().iter().enumerate();
+        let common = fields
+            .filter(|(_, (field, may_miss))| !may_miss || has(field.name()))
+            .map(|(place, _)| place);
+        Self::of(common.collect(), own, shaped)
+    }
+
+    fn of(mut common: Vec<usize>, mut own: Vec<Own>, mut shaped: Vec<Own>) -> Self {
+        common.sort_unstable();
+        common.dedup();
+        for names in [&mut own, &mut shaped] {
+            names.sort_unstable();
+            names.dedup();
+        }
+        let fields = common.iter().map(|place| Arc::clone(&common_fields()[*place].0));
+        let fields = fields.chain(own.iter().map(|own| own.field(Texts::Plain)));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let span = span_schema();
+        let number = Arc::clone(&common_fields()[0].0);
+        let fixed = span.fields().iter().filter(|f| SHAPED.contains(&f.name().as_str())).cloned();
+        let fields = std::iter::once(number)
+            .chain(fixed)
+            .chain(shaped.iter().map(|own| own.field(Texts::Dictionary)));
+        let shapes_schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Self { common, own, shaped, schema, shapes_schema }
+    }
+
+    /// That of a file and its shapes with these columns; `None` where they are
+    /// not those of this version's files.
+    pub(super) fn of_file(schema: &Schema, shapes_schema: &Schema) -> Option<Self> {
+        let place = |field: &FieldRef| {
+            common_fields().iter().position(|(common, _)| common.name() == field.name())
+        };
+        let common: Vec<usize> = schema.fields().iter().map_while(place).collect();
+        let own = schema.fields().iter().skip(common.len());
+        let own: Option<Vec<Own>> = own.map(|field| Own::of_field(field, Texts::Plain)).collect();
+        let shaped = shapes_schema.fields().iter().skip(1 + SHAPED.len());
+        let shaped: Option<Vec<Own>> =
+            shaped.map(|field| Own::of_field(field, Texts::Dictionary)).collect();
+        let layout = Self::of(common, own?, shaped?);
+        let whole = Self::new(Vec::new(), Vec::new(), |_| false);
+        let has_all = whole.common.iter().all(|place| layout.common.contains(place));
+        let same = layout.schema.fields() == schema.fields()
+            && layout.shapes_schema.fields() == shapes_schema.fields();
+        (has_all && same).then_some(layout)
+    }
+
+    /// With the columns of as many of these as there is room for.
+    pub(super) fn union<'a>(layouts: impl IntoIterator<Item = &'a Self>) -> Self {
+        let none = Self::new(Vec::new(), Vec::new(), |_| false);
+        layouts.into_iter().fold(none, |all, layout| {
+            let common = all.common.iter().chain(&layout.common).copied().collect();
+            let both = |one: &[Own], other: &[Own]| [one, other].concat();
+            let (own, shaped) = (both(&all.own, &layout.own), both(&all.shaped, &layout.shaped));
+            let more = Self::of(common, own, shaped);
+            match more.own.len().max(more.shaped.len()) <= MAX_OWN {
+                true => more,
+                false => Self::of(more.common, all.own, all.shaped),
+            }
+        })
+    }
+
+    /// Whether it has all columns of the other.
+    pub(super) fn has_all_of(&self, other: &Self) -> bool {
+        other.common.iter().all(|place| self.common.contains(place))
+            && other.own.iter().all(|own| self.own.binary_search(own).is_ok())
+            && other.shaped.iter().all(|own| self.shaped.binary_search(own).is_ok())
+    }
+}

@@ -1,0 +1,174 @@
+//! Parents as rows of the same file instead of ids, which are as good as random
+//! and pack badly.
+
+use std::sync::Arc;
+
+use ahash::AHashMap;
+use arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeBinaryBuilder, Int32Builder,
+    RecordBatch,
+};
+use arrow::datatypes::Int32Type;
+use arrow::error::ArrowError;
+use spanwise_model::SpanId;
+use spanwise_model::schema::column;
+
+use super::file_column;
+
+/// The span ids of a row group, trace by trace.
+pub(super) struct Runs {
+    /// For each row, the number of its trace.
+    traces: Vec<u32>,
+    /// The row of a trace that has this id.
+    rows: AHashMap<(u32, [u8; SpanId::LEN]), u32>,
+}
+
+impl Runs {
+    /// Rows in the order of the file, in which those of a trace are neighbours.
+    pub(super) fn of(traces: &FixedSizeBinaryArray, spans: &FixedSizeBinaryArray) -> Self {
+        let mut runs = Self {
+            traces: Vec::with_capacity(spans.len()),
+            rows: AHashMap::with_capacity(spans.len()),
+        };
+        let mut trace = 0;
+        for (row, id) in (0u32..).zip(spans.values().as_chunks().0) {
+            let at = row as usize;
+            let goes_on = at > 0
+                && traces.is_valid(at)
+                && traces.is_valid(at - 1)
+                && traces.value(at) == traces.value(at - 1);
+            trace += u32::from(!goes_on);
+            runs.traces.push(trace);
+            runs.rows.insert((trace, *id), row);
+        }
+        runs
+    }
+
+    /// The ids that have no row in their trace, and the offsets of those that do.
+    pub(super) fn offsets(
+        &self,
+        parents: &FixedSizeBinaryArray,
+    ) -> Result<(ArrayRef, ArrayRef), ArrowError> {
+        let mut ids = FixedSizeBinaryBuilder::new(SpanId::LEN as i32);
+        let mut offsets = Int32Builder::with_capacity(parents.len());
+        for row in 0..parents.len() {
+            let id = parents.is_valid(row).then(|| parents.value(row));
+            let found =
+                id.and_then(|id| self.rows.get(&(self.traces[row], *id.first_chunk()?)).copied());
+            // A row group has far fewer rows than an i32 can count.
+            offsets.append_option(found.map(|found| found as i32 - row as i32));
+            match id.filter(|_| found.is_none()) {
+                Some(id) => ids.append_value(id)?,
+                None => ids.append_null(),
+            }
+        }
+        Ok((Arc::new(ids.finish()), Arc::new(offsets.finish())))
+    }
+}
+
+/// Span ids of rows of a file, by the rows' numbers.
+pub(in super::super) struct SpanIds {
+    /// In order.
+    rows: Vec<u32>,
+    ids: Vec<[u8; SpanId::LEN]>,
+}
+
+fn mistyped() -> ArrowError {
+    ArrowError::SchemaError("a column of parents has another type".to_owned())
+}
+
+fn ids<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a FixedSizeBinaryArray, ArrowError> {
+    let column = batch.column_by_name(name).and_then(|array| array.as_fixed_size_binary_opt());
+    column.ok_or_else(mistyped)
+}
+
+impl SpanIds {
+    /// Those of rows as they were read, with their numbers.
+    ///
+    /// # Errors
+    /// Where there are none to read.
+    pub(in super::super) fn of(
+        batches: &[RecordBatch],
+        rows: Vec<u32>,
+    ) -> Result<Self, ArrowError> {
+        let mut known = Vec::with_capacity(rows.len());
+        for batch in batches {
+            known.extend_from_slice(ids(batch, column::SPAN_ID)?.values().as_chunks().0);
+        }
+        Ok(Self { rows, ids: known })
+    }
+
+    fn find(&self, row: u32) -> Option<&[u8; SpanId::LEN]> {
+        self.rows.binary_search(&row).ok().and_then(|at| self.ids.get(at))
+    }
+
+    /// Rows that are parents of these, and whose ids are not among these; in
+    /// order.
+    pub(in super::super) fn missing(&self, batches: &[RecordBatch]) -> Vec<u32> {
+        let mut missing = Vec::new();
+        for name in [file_column::PARENT_ROW_OFFSET, file_column::ASSEMBLED_PARENT_ROW_OFFSET] {
+            let mut own = self.rows.iter();
+            for batch in batches {
+                let offsets = batch.column_by_name(name);
+                let offsets = offsets.and_then(|array| array.as_primitive_opt::<Int32Type>());
+                let Some(offsets) = offsets else { continue };
+                for (offset, row) in offsets.iter().zip(own.by_ref()) {
+                    let target = offset.map(|offset| row.wrapping_add_signed(offset));
+                    missing.extend(target.filter(|target| self.find(*target).is_none()));
+                }
+            }
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+}
+
+/// How rows of a file are told whose children they are.
+pub(in super::super) enum Parents {
+    /// By ids: of the rows that are read, and of others that are their parents.
+    Ids(SpanIds, SpanIds),
+    /// Only whether there is one, in place of which stands an id of zeros.
+    Presence,
+}
+
+impl Parents {
+    fn id(&self, row: usize, offset: i32) -> Option<&[u8; SpanId::LEN]> {
+        match self {
+            Self::Ids(own, others) => {
+                let target = own.rows.get(row)?.wrapping_add_signed(offset);
+                own.find(target).or_else(|| others.find(target))
+            }
+            Self::Presence => Some(&[0; SpanId::LEN]),
+        }
+    }
+
+    /// A column of parents as it was, of rows that begin with this one of those
+    /// that are read.
+    pub(super) fn restore(
+        &self,
+        own: &ArrayRef,
+        offsets: Option<&ArrayRef>,
+        first: usize,
+    ) -> Result<ArrayRef, ArrowError> {
+        let Some(offsets) = offsets.filter(|offsets| offsets.null_count() < offsets.len()) else {
+            return Ok(Arc::clone(own));
+        };
+        let own = own.as_fixed_size_binary_opt().ok_or_else(mistyped)?;
+        let offsets = offsets.as_primitive_opt::<Int32Type>().ok_or_else(mistyped)?;
+        let mut all = FixedSizeBinaryBuilder::with_capacity(own.len(), SpanId::LEN as i32);
+        for row in 0..own.len() {
+            if own.is_valid(row) {
+                all.append_value(own.value(row))?;
+            } else if offsets.is_valid(row) {
+                let id = self.id(first + row, offsets.value(row)).ok_or_else(|| {
+                    ArrowError::ParquetError("a row's parent is no row of its file".to_owned())
+                })?;
+                all.append_value(id)?;
+            } else {
+                all.append_null();
+            }
+        }
+        Ok(Arc::new(all.finish()))
+    }
+}

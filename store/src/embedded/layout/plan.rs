@@ -1,0 +1,218 @@
+//! Which attributes belong to the shapes of spans, and which have columns of
+//! their own.
+//!
+//! A value that many rows have belongs to the shape, so long as it does not make
+//! many shapes of one: then to write it with every row takes less. A sample of
+//! the rows decides.
+
+use ahash::{AHashMap, AHashSet};
+
+use super::fixed::Hash;
+use super::own::{Own, OwnType};
+use super::split::Split;
+use super::{Layout, MAX_OWN};
+use crate::embedded::keys::hash_value;
+use crate::embedded::order::Place;
+
+/// Rows that are looked at.
+const SAMPLE_ROWS: usize = 8192;
+/// Rows of the sample that have a value which many rows have.
+const FREQUENT_ROWS: u32 = 4;
+/// Attributes that fewer than one of so many rows have share the map.
+const RARE_ROWS: usize = 512;
+/// An attribute belongs to shapes where one of so many of its rows has a
+/// frequent value.
+const LEAST_FREQUENT: u32 = 4;
+/// Bytes that a shape takes in a file, for each attribute that makes it one of
+/// its own.
+const SHAPE_BYTES: f64 = 6.0;
+
+/// See the module.
+pub(in super::super) struct Plan<'a> {
+    /// Whether frequent values of a name belong to the shape.
+    is_shaped: Vec<bool>,
+    frequent: Frequent<'a>,
+    /// Attributes with columns of their own, of rows and of shapes.
+    pub(in super::super) own: Vec<Own>,
+    pub(in super::super) shaped: Vec<Own>,
+    /// Those of rows most of whose values are distinct.
+    pub(in super::super) distinct: Vec<Own>,
+}
+
+/// The frequent values of names.
+#[derive(Default)]
+struct Frequent<'a> {
+    places: AHashMap<u64, u32>,
+    /// Number of the name, and the value.
+    values: Vec<(u32, &'a str)>,
+}
+
+impl<'a> Frequent<'a> {
+    fn find(&self, name: u32, hash: u64, value: &str) -> Option<u32> {
+        let place = *self.places.get(&hash)?;
+        let found = self.values[place as usize];
+        (found.0 == name && found.1 == value).then_some(place)
+    }
+
+    fn add(&mut self, name: u32, hash: u64, value: &'a str) {
+        // One of two that share a hash is left out, and is as good as rare.
+        if let std::collections::hash_map::Entry::Vacant(entry) = self.places.entry(hash) {
+            entry.insert(self.values.len() as u32);
+            self.values.push((name, value));
+        }
+    }
+}
+
+/// A name in the sample.
+#[derive(Default)]
+struct Sampled<'a> {
+    /// By the hash of the value: rows that have it, and the value.
+    values: AHashMap<u64, (u32, &'a str)>,
+    /// Rows of the sample, and the hash of the value of each.
+    rows: Vec<(u32, u64)>,
+}
+
+impl Sampled<'_> {
+    fn is_frequent(&self, hash: u64) -> bool {
+        self.values.get(&hash).is_some_and(|(rows, _)| *rows >= FREQUENT_ROWS)
+    }
+
+    fn frequent_rows(&self) -> u32 {
+        self.values.values().map(|(rows, _)| rows).filter(|rows| **rows >= FREQUENT_ROWS).sum()
+    }
+
+    /// Bytes that it takes to say which of the frequent values each row has, or
+    /// none, at best.
+    fn bytes(&self, all_rows: usize) -> f64 {
+        let rows = f64::from(self.frequent_rows());
+        let counts = self.values.values().map(|(rows, _)| *rows);
+        let counts = counts.filter(|rows| *rows >= FREQUENT_ROWS).map(f64::from);
+        let all = all_rows as f64;
+        let bits = |count: f64| if count > 0.0 { count * (all / count).log2() } else { 0.0 };
+        (counts.map(bits).sum::<f64>() + bits(all - rows)) / 8.0
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// For rows at these places, of which the hashes of their fixed columns are
+    /// known. With a layout given, only for the columns that it has.
+    pub(in super::super) fn new(
+        split: &Split<'a>,
+        fixed: &[Vec<Hash>],
+        places: &[Place],
+        within: Option<&Layout>,
+    ) -> Self {
+        let step = places.len().div_ceil(SAMPLE_ROWS).max(1);
+        let places: Vec<Place> = places.iter().step_by(step).copied().collect();
+        let names = sample(split, &places);
+        let mut shapes: Vec<u64> =
+            places.iter().map(|&(batch, row)| fixed[batch][row][0]).collect();
+        let mut plan = Self {
+            is_shaped: vec![false; names.len()],
+            frequent: Frequent::default(),
+            own: Vec::new(),
+            shaped: Vec::new(),
+            distinct: Vec::new(),
+        };
+        let allowed = |own: &Own, columns: fn(&Layout) -> &Vec<Own>| {
+            within.is_none_or(|layout| columns(layout).binary_search(own).is_ok())
+        };
+        let mut order: Vec<(usize, f64)> =
+            names.iter().map(|sampled| sampled.bytes(places.len())).enumerate().collect();
+        order.sort_by(|one, other| other.1.total_cmp(&one.1));
+        let mut count = distinct(&shapes);
+        for (number, bytes) in order {
+            let (name, sampled) = (&split.names[number], &names[number]);
+            let Some(own_type) = OwnType::of_number(name.type_number) else { continue };
+            let own = Own { key: name.key.to_owned(), own_type };
+            let frequent = sampled.frequent_rows();
+            let mut left = sampled.rows.len();
+            if frequent > 0
+                && frequent as usize * LEAST_FREQUENT as usize >= sampled.rows.len()
+                && allowed(&own, |layout| &layout.shaped)
+                && plan.shaped.len() < MAX_OWN
+            {
+                let with = with(&shapes, sampled, number);
+                let more = distinct(&with);
+                if (more - count) as f64 * SHAPE_BYTES <= bytes {
+                    (shapes, count) = (with, more);
+                    left -= frequent as usize;
+                    plan.is_shaped[number] = true;
+                    plan.shaped.push(own.clone());
+                    for (hash, (_, value)) in
+                        sampled.values.iter().filter(|(hash, _)| sampled.is_frequent(**hash))
+                    {
+                        plan.frequent.add(number as u32, *hash, value);
+                    }
+                }
+            }
+            if left > 0
+                && left * RARE_ROWS >= places.len()
+                && allowed(&own, |layout| &layout.own)
+                && plan.own.len() < MAX_CHOSEN
+            {
+                let values = sampled.values.values();
+                let rare = values.filter(|(rows, _)| *rows < FREQUENT_ROWS).count();
+                if rare * 2 >= left {
+                    plan.distinct.push(own.clone());
+                }
+                plan.own.push(own);
+            }
+        }
+        plan
+    }
+
+    /// The number of a frequent value that belongs to the shape.
+    pub(super) fn of_shape(&self, name: u32, hash: u64, value: &str) -> Option<u32> {
+        self.is_shaped[name as usize].then(|| self.frequent.find(name, hash, value)).flatten()
+    }
+
+    /// Of how many frequent values there is a number.
+    pub(super) const fn frequent_values(&self) -> usize {
+        self.frequent.values.len()
+    }
+}
+
+/// Attributes that rows of one moment give columns of their own, at most. Merged
+/// files have room for those of several.
+const MAX_CHOSEN: usize = MAX_OWN / 2;
+
+/// The values of every name in some rows, so far as they can have a column.
+fn sample<'a>(split: &Split<'a>, places: &[Place]) -> Vec<Sampled<'a>> {
+    let mut names: Vec<Sampled<'a>> = Vec::new();
+    names.resize_with(split.names.len(), Sampled::default);
+    for (at, &(batch, row)) in (0u32..).zip(places) {
+        let (maps, numbers) = (&split.maps[batch], &split.numbers[batch]);
+        for entry in maps.entries(row) {
+            let number = numbers[entry] as usize;
+            let (name, value) = (&split.names[number], maps.values.value(entry));
+            let sampled = &mut names[number];
+            let again = sampled.rows.last().is_some_and(|(last, _)| *last == at);
+            let own_type = OwnType::of_number(name.type_number);
+            if again || !own_type.is_some_and(|own_type| own_type.takes(value)) {
+                continue;
+            }
+            let hash = hash_value(name.seed, value);
+            sampled.values.entry(hash).or_insert((0, value)).0 += 1;
+            sampled.rows.push((at, hash));
+        }
+    }
+    names
+}
+
+/// The shapes of the rows of the sample if they had these values, too.
+fn with(shapes: &[u64], sampled: &Sampled<'_>, name: usize) -> Vec<u64> {
+    let mut with = shapes.to_vec();
+    for (row, hash) in &sampled.rows {
+        if sampled.is_frequent(*hash) {
+            let shape = &mut with[*row as usize];
+            *shape =
+                (*shape ^ hash).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ name as u64;
+        }
+    }
+    with
+}
+
+fn distinct(shapes: &[u64]) -> usize {
+    shapes.iter().collect::<AHashSet<_>>().len()
+}

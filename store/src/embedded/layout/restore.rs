@@ -1,0 +1,248 @@
+//! Rows of a file as rows of the span schema.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
+    RecordBatchOptions, UInt32Array, new_empty_array, new_null_array,
+};
+use arrow::compute::take;
+use arrow::datatypes::{Int32Type, Int64Type, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use spanwise_model::schema::{column, span_schema};
+
+use super::derived;
+use super::maps::{self, Source};
+use super::own::Texts;
+use super::{Layout, Parents, SHAPED, file_column};
+use crate::embedded::gather::without_values;
+
+/// What is wanted of some rows.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Wanted<'a> {
+    /// Columns of the span schema; `None` for all.
+    pub(in super::super) columns: Option<&'a [&'static str]>,
+    /// Keys of attributes; `None` for all.
+    pub(in super::super) keys: Option<&'a [&'a str]>,
+    /// Whether ids of parents are wanted, or only whether there is one.
+    pub(in super::super) parent_ids: bool,
+}
+
+impl<'a> Wanted<'a> {
+    /// Everything.
+    pub(in super::super) const ALL: Self = Self { columns: None, keys: None, parent_ids: true };
+
+    /// These columns.
+    pub(in super::super) const fn columns(columns: &'a [&'static str]) -> Self {
+        Self { columns: Some(columns), ..Self::ALL }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.columns.is_none_or(|columns| columns.contains(&name))
+    }
+
+    fn has_client(&self) -> bool {
+        self.has(column::CLIENT_ADDRESS) || self.has(column::CLIENT_PORT)
+    }
+
+    /// Whether the attribute must be read.
+    fn has_key(&self, key: &str) -> bool {
+        self.has(column::ATTRIBUTES) && self.keys.is_none_or(|keys| keys.contains(&key))
+            || self.has_client() && derived::is_of_client(key)
+    }
+
+    /// Whether the ids of other rows must be known.
+    pub(in super::super) fn needs_parents(&self) -> bool {
+        self.parent_ids && (self.has(column::PARENT_SPAN_ID) || self.has(column::ASSEMBLED_PARENT))
+    }
+
+    /// Whether the shapes must be known.
+    pub(in super::super) fn needs_shapes(&self) -> bool {
+        SHAPED.iter().any(|name| self.has(name))
+            || self.has(column::ATTRIBUTES)
+            || self.has_client()
+    }
+
+    /// The places of all columns of a file that must be read.
+    pub(in super::super) fn places(&self, layout: &Layout) -> Vec<usize> {
+        let needed = |name: &str| match name {
+            file_column::SHAPE => self.needs_shapes(),
+            column::TRACE_ID => self.has(name) || self.has(column::ASSEMBLED_TRACE_ID),
+            column::SPAN_ID => self.has(name) || self.needs_parents(),
+            column::PARENT_SPAN_ID | file_column::PARENT_ROW_OFFSET => {
+                self.has(column::PARENT_SPAN_ID) || self.has(column::ASSEMBLED_PARENT)
+            }
+            file_column::ASSEMBLED_PARENT_ROW_OFFSET => self.has(column::ASSEMBLED_PARENT),
+            column::ATTRIBUTES => self.has(name) || self.has_client(),
+            file_column::FOLLOWS => {
+                [column::ASSEMBLED_TRACE_ID, column::ASSEMBLED_PARENT]
+                    .iter()
+                    .any(|name| self.has(name))
+                    || self.has_client()
+            }
+            _ => self.has(name),
+        };
+        let first = layout.schema.fields().len() - layout.own.len();
+        let common = layout.schema.fields().iter().take(first).enumerate();
+        let common = common.filter(|(_, field)| needed(field.name())).map(|(place, _)| place);
+        let own = layout.own.iter().enumerate().filter(|(_, own)| self.has_key(&own.key));
+        common.chain(own.map(|(place, _)| first + place)).collect()
+    }
+
+    /// The columns as they are given.
+    pub(in super::super) fn schema(&self) -> SchemaRef {
+        let all = span_schema();
+        if self.columns.is_none() {
+            return all;
+        }
+        let fields = all.fields().iter().filter(|field| self.has(field.name())).cloned();
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}
+
+/// The shapes of a row group.
+#[derive(Debug)]
+pub(in super::super) struct Shapes {
+    rows: RecordBatch,
+    first: i64,
+}
+
+impl Shapes {
+    /// `None` where these are none of a row group: they are numbered one after
+    /// the other.
+    pub(in super::super) fn new(rows: RecordBatch) -> Option<Self> {
+        let numbers = rows.column_by_name(file_column::SHAPE)?.as_primitive_opt::<Int64Type>()?;
+        let first = *numbers.values().first()?;
+        let in_order = numbers.values().iter().zip(first..).all(|(number, next)| *number == next);
+        in_order.then_some(Self { rows, first })
+    }
+
+    /// Memory that they take.
+    pub(in super::super) fn memory_bytes(&self) -> usize {
+        self.rows.get_array_memory_size()
+    }
+
+    /// Which of them rows have.
+    fn places(&self, batch: &RecordBatch) -> Result<UInt32Array, ArrowError> {
+        let numbers: &Int64Array = batch
+            .column_by_name(file_column::SHAPE)
+            .and_then(|array| array.as_primitive_opt())
+            .ok_or_else(|| ArrowError::SchemaError("there are no shapes".to_owned()))?;
+        let place = |number: &i64| {
+            let place = u32::try_from(number.wrapping_sub(self.first)).ok();
+            let place = place.filter(|place| (*place as usize) < self.rows.num_rows());
+            place.ok_or_else(|| {
+                ArrowError::ParquetError("a row's shape is not among the file's".to_owned())
+            })
+        };
+        numbers.values().iter().map(place).collect::<Result<Vec<u32>, _>>().map(UInt32Array::from)
+    }
+
+    fn column(&self, name: &str) -> Result<&ArrayRef, ArrowError> {
+        self.rows
+            .column_by_name(name)
+            .ok_or_else(|| ArrowError::SchemaError(format!("shapes have no column {name}")))
+    }
+}
+
+/// One column of shapes as that of the rows that have these. Of a dictionary only
+/// the texts that they use, once each.
+fn of_shapes(array: &ArrayRef, places: &UInt32Array) -> Result<ArrayRef, ArrowError> {
+    let Some(dictionary) = array.as_dictionary_opt::<Int32Type>() else {
+        return take(array, places, None);
+    };
+    let mut numbers: Vec<i32> = vec![-1; dictionary.values().len()];
+    let mut used: Vec<u32> = Vec::new();
+    let keys = dictionary.keys();
+    let keys: Int32Array = (places.values().iter())
+        .map(|place| {
+            let place = *place as usize;
+            let key = keys.is_valid(place).then(|| keys.value(place))?;
+            let text = usize::try_from(key).ok()?;
+            let number = numbers.get_mut(text)?;
+            if *number < 0 {
+                *number = used.len() as i32;
+                used.push(text as u32);
+            }
+            Some(*number)
+        })
+        .collect();
+    let values = take(dictionary.values(), &UInt32Array::from(used), None)?;
+    Ok(Arc::new(DictionaryArray::try_new(keys, values)?))
+}
+
+/// Rows of the span schema from a batch of one row group that was read with the
+/// places that are [wanted](Wanted::places), the first of which is this one of
+/// all that are read of the group.
+///
+/// # Errors
+/// Where the batch is not of such a file.
+pub(in super::super) fn restore(
+    layout: &Layout,
+    batch: &RecordBatch,
+    first: usize,
+    wanted: &Wanted<'_>,
+    shapes: Option<&Shapes>,
+    parents: &Parents,
+) -> Result<RecordBatch, ArrowError> {
+    let rows = batch.num_rows();
+    let all = span_schema();
+    let plain = |name: &str| match batch.column_by_name(name) {
+        Some(array) => Ok(Arc::clone(array)),
+        None => without_values(all.field_with_name(name)?, rows),
+    };
+    let sent = || {
+        let offsets = batch.column_by_name(file_column::PARENT_ROW_OFFSET);
+        parents.restore(&plain(column::PARENT_SPAN_ID)?, offsets, first)
+    };
+    let known = || shapes.ok_or_else(|| ArrowError::SchemaError("no shapes were read".to_owned()));
+    let places = match shapes {
+        Some(shapes) => Some(shapes.places(batch)?),
+        None => None,
+    };
+    let places = places.as_ref();
+    let attributes = |keep: &dyn Fn(&str) -> bool| -> Result<ArrayRef, ArrowError> {
+        let shapes = known()?;
+        let mut sources = Vec::new();
+        for own in layout.own.iter().filter(|own| keep(&own.key)) {
+            let array = batch.column_by_name(&own.name()).cloned();
+            let array =
+                array.unwrap_or_else(|| new_null_array(own.field(Texts::Plain).data_type(), rows));
+            sources.push(Source { own, array, of_shapes: false });
+        }
+        for own in layout.shaped.iter().filter(|own| keep(&own.key)) {
+            let array = Arc::clone(shapes.column(&own.name())?);
+            sources.push(Source { own, array, of_shapes: true });
+        }
+        let places = places.map_or(&[] as &[u32], |places| places.values());
+        maps::join(places, &mut sources, batch.column_by_name(column::ATTRIBUTES))
+    };
+    let client = || attributes(&derived::is_of_client);
+    let schema = wanted.schema();
+    let columns = schema.fields().iter().map(|field| match field.name().as_str() {
+        column::PARENT_SPAN_ID => sent(),
+        column::ASSEMBLED_TRACE_ID => {
+            derived::assembled(batch, &plain(field.name())?, &plain(column::TRACE_ID)?)
+        }
+        column::ASSEMBLED_PARENT => {
+            let offsets = batch.column_by_name(file_column::ASSEMBLED_PARENT_ROW_OFFSET);
+            let found = parents.restore(&plain(field.name())?, offsets, first)?;
+            derived::assembled(batch, &found, &sent()?)
+        }
+        column::CLIENT_ADDRESS => {
+            derived::client_addresses(batch, &plain(field.name())?, client()?.as_map())
+        }
+        column::CLIENT_PORT => {
+            derived::client_ports(batch, &plain(field.name())?, client()?.as_map())
+        }
+        column::ATTRIBUTES => attributes(&|key| wanted.keys.is_none_or(|keys| keys.contains(&key))),
+        name if SHAPED.contains(&name) => match places {
+            Some(places) => of_shapes(known()?.column(name)?, places),
+            None => known().map(|_| new_empty_array(field.data_type())),
+        },
+        name => plain(name),
+    });
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema, columns, &options)
+}

@@ -1,0 +1,257 @@
+//! Rows that are alike but for a few values share a shape, which is written once.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::Arc;
+
+use ahash::AHashMap;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::error::ArrowError;
+use spanwise_model::schema::span_schema;
+
+use super::Layout;
+use super::fixed::{Hash, Hasher, SHAPED, with};
+use super::maps::MapBuilder;
+use super::own::{OwnColumn, Texts};
+use super::plan::Plan;
+use super::split::Split;
+use crate::embedded::gather;
+use crate::embedded::index::BLOCK_ROWS;
+use crate::embedded::keys::hash_value;
+use crate::embedded::order::Place;
+
+/// Shapes of one row group are numbered from a multiple of this.
+const NUMBERS: u32 = 20;
+
+/// The number of the first shape of a row group; no other has the same.
+fn base() -> i64 {
+    // Begins from random numbers each time.
+    let random = RandomState::new().build_hasher().finish();
+    ((random >> (NUMBERS + 2)) << NUMBERS).cast_signed()
+}
+
+/// What is written of the shapes and attributes of a row group.
+pub(in super::super) struct Columns {
+    /// For each row the number of its shape.
+    pub(in super::super) numbers: ArrayRef,
+    /// The shapes.
+    pub(in super::super) shapes: RecordBatch,
+    /// Attributes of rows, in the order of the layout's.
+    pub(in super::super) own: Vec<ArrayRef>,
+    /// The map of those that are elsewhere neither.
+    pub(in super::super) rest: ArrayRef,
+    /// For every block of rows the hashes of its attributes with their values.
+    pub(in super::super) hashes: Vec<Vec<u64>>,
+}
+
+/// Rows on their way to a file.
+pub(in super::super) struct Rows<'a> {
+    batches: &'a [RecordBatch],
+    pub(in super::super) split: Split<'a>,
+    pub(in super::super) fixed: Vec<Vec<Hash>>,
+    hasher: Hasher,
+}
+
+/// What a shape adds to the index, and where it was added last.
+struct Known {
+    /// Of its attributes, from the first to the end of [`Shapes::hashes`].
+    hashes: std::ops::Range<usize>,
+    block: usize,
+}
+
+/// The shapes of a row group.
+#[derive(Default)]
+struct Shapes {
+    numbers: AHashMap<Hash, u32>,
+    /// A row of each.
+    first: Vec<Place>,
+    known: Vec<Known>,
+    hashes: Vec<u64>,
+}
+
+impl<'a> Rows<'a> {
+    /// # Errors
+    /// Where a batch does not have the span schema.
+    pub(in super::super) fn new(batches: &'a [RecordBatch]) -> Result<Self, ArrowError> {
+        let hasher = Hasher::new();
+        let fixed = batches.iter().map(|batch| hasher.rows(batch)).collect::<Result<_, _>>()?;
+        Ok(Self { batches, split: Split::new(batches)?, fixed, hasher })
+    }
+
+    /// The shapes and attributes of the rows at these places.
+    ///
+    /// # Errors
+    /// Where texts are too large for one array.
+    pub(in super::super) fn columns(
+        &self,
+        layout: &Layout,
+        plan: &Plan<'_>,
+        places: &[Place],
+    ) -> Result<Columns, ArrowError> {
+        let split = &self.split;
+        let own_of = self.places_of(&layout.own);
+        let value_hashes: Vec<Hash> =
+            (0..plan.frequent_values()).map(|value| self.hasher.hash(value)).collect();
+        let mut own: Vec<OwnColumn> =
+            layout.own.iter().map(|own| OwnColumn::new(own.own_type, Texts::Plain)).collect();
+        let mut rest = MapBuilder::new(places.len());
+        let mut shapes = Shapes::default();
+        let mut numbers: Vec<i64> = Vec::with_capacity(places.len());
+        let mut hashes = Vec::with_capacity(places.len().div_ceil(BLOCK_ROWS));
+        let mut seen = Seen::new(split.names.len());
+        let mut of_shape: Vec<u64> = Vec::new();
+        let base = base();
+        for (number, block) in places.chunks(BLOCK_ROWS).enumerate() {
+            let mut distinct = Distinct::new();
+            for &(batch, row) in block {
+                let (maps, entry_names) = (&split.maps[batch], &split.numbers[batch]);
+                let at = numbers.len();
+                let mut hash = self.fixed[batch][row];
+                of_shape.clear();
+                seen.next_row();
+                for entry in maps.entries(row) {
+                    let name_number = entry_names[entry];
+                    let name = &split.names[name_number as usize];
+                    let value = maps.values.value(entry);
+                    let value_hash = hash_value(name.seed, value);
+                    let first = seen.is_first(name_number);
+                    let in_shape =
+                        if first { plan.of_shape(name_number, value_hash, value) } else { None };
+                    if let Some(value) = in_shape {
+                        // In whatever order they come.
+                        let [one, other] = with([0, 0], value_hashes[value as usize]);
+                        hash = [hash[0].wrapping_add(one), hash[1].wrapping_add(other)];
+                        of_shape.push(value_hash);
+                        continue;
+                    }
+                    distinct.add(value_hash);
+                    let column = own_of[name_number as usize].filter(|_| first);
+                    let taken =
+                        column.map_or(Ok(false), |place: usize| own[place].take(at, value))?;
+                    if !taken {
+                        rest.push(name.key, name.type_number, value)?;
+                    }
+                }
+                rest.end_row();
+                let shape = shapes.number(hash, (batch, row), &of_shape);
+                numbers.push(base + i64::from(shape));
+                let known = &mut shapes.known[shape as usize];
+                if known.block != number {
+                    known.block = number;
+                    shapes.hashes[known.hashes.clone()].iter().for_each(|hash| distinct.add(*hash));
+                }
+            }
+            hashes.push(distinct.hashes);
+        }
+        let own = own.into_iter().map(|column| column.finish(places.len())).collect();
+        Ok(Columns {
+            numbers: Arc::new(Int64Array::from(numbers)),
+            shapes: self.shapes(layout, plan, &shapes.first, base)?,
+            own,
+            rest: Arc::new(rest.finish()?),
+            hashes,
+        })
+    }
+
+    /// For each name the place of its column among these.
+    fn places_of(&self, columns: &[super::Own]) -> Vec<Option<usize>> {
+        let places: AHashMap<(u8, &str), usize> = (columns.iter().enumerate())
+            .map(|(place, own)| ((own.own_type.type_number(), own.key.as_str()), place))
+            .collect();
+        let names = self.split.names.iter();
+        names.map(|name| places.get(&(name.type_number, name.key)).copied()).collect()
+    }
+
+    /// The shapes of these rows.
+    fn shapes(
+        &self,
+        layout: &Layout,
+        plan: &Plan<'_>,
+        rows: &[Place],
+        base: i64,
+    ) -> Result<RecordBatch, ArrowError> {
+        let count = rows.len() as i64;
+        let mut columns: Vec<ArrayRef> =
+            vec![Arc::new((base..base + count).collect::<Int64Array>())];
+        for name in SHAPED {
+            let place = span_schema().index_of(name)?;
+            let arrays: Vec<&ArrayRef> =
+                self.batches.iter().map(|batch| batch.column(place)).collect();
+            columns.push(gather::column(span_schema().field(place), &arrays, rows)?);
+        }
+        let shaped_of = self.places_of(&layout.shaped);
+        let mut shaped: Vec<OwnColumn> = (layout.shaped.iter())
+            .map(|own| OwnColumn::new(own.own_type, Texts::Dictionary))
+            .collect();
+        let mut seen = Seen::new(self.split.names.len());
+        for (at, &(batch, row)) in rows.iter().enumerate() {
+            let (maps, entry_names) = (&self.split.maps[batch], &self.split.numbers[batch]);
+            seen.next_row();
+            for entry in maps.entries(row) {
+                let number = entry_names[entry];
+                let value = maps.values.value(entry);
+                let hash = hash_value(self.split.names[number as usize].seed, value);
+                let in_shape =
+                    seen.is_first(number) && plan.of_shape(number, hash, value).is_some();
+                if let Some(place) = shaped_of[number as usize].filter(|_| in_shape) {
+                    shaped[place].take(at, value)?;
+                }
+            }
+        }
+        columns.extend(shaped.into_iter().map(|column| column.finish(rows.len())));
+        RecordBatch::try_new(Arc::clone(&layout.shapes_schema), columns)
+    }
+}
+
+impl Shapes {
+    fn number(&mut self, hash: Hash, row: Place, hashes: &[u64]) -> u32 {
+        *self.numbers.entry(hash).or_insert_with(|| {
+            self.first.push(row);
+            let from = self.hashes.len();
+            self.hashes.extend_from_slice(hashes);
+            self.known.push(Known { hashes: from..self.hashes.len(), block: usize::MAX });
+            self.first.len() as u32 - 1
+        })
+    }
+}
+
+/// Which names a row has had: a key's second value stands in the map.
+struct Seen {
+    rows: Vec<u32>,
+    row: u32,
+}
+
+impl Seen {
+    fn new(names: usize) -> Self {
+        Self { rows: vec![0; names], row: 0 }
+    }
+
+    const fn next_row(&mut self) {
+        self.row += 1;
+    }
+
+    fn is_first(&mut self, name: u32) -> bool {
+        std::mem::replace(&mut self.rows[name as usize], self.row) != self.row
+    }
+}
+
+/// Hashes of which most repetitions are left out at once.
+struct Distinct {
+    seen: [u64; Self::SEEN],
+    hashes: Vec<u64>,
+}
+
+impl Distinct {
+    const SEEN: usize = 1024;
+
+    const fn new() -> Self {
+        Self { seen: [0; Self::SEEN], hashes: Vec::new() }
+    }
+
+    fn add(&mut self, hash: u64) {
+        let place = &mut self.seen[hash as usize % Self::SEEN];
+        if *place != hash {
+            *place = hash;
+            self.hashes.push(hash);
+        }
+    }
+}

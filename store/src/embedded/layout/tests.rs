@@ -1,0 +1,155 @@
+//! What is written is what is read: of all rows, of any of them, of any columns,
+//! and after files were merged.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use spanwise_model::schema::column;
+use spanwise_model::{
+    AttributeValue, Capture, Kind, ResourceJson, Span, SpanBatch, SpanBatchBuilder, SpanId, TraceId,
+};
+
+use super::Wanted;
+use crate::embedded::files::SpanFile;
+use crate::embedded::origins::TakenRanges;
+use crate::embedded::{reader, writer};
+
+fn id(n: u64) -> SpanId {
+    SpanId::from_u64(n + 1).expect("not zero")
+}
+
+fn value() -> impl Strategy<Value = AttributeValue> {
+    prop_oneof![
+        "[a-c]{0,3}".prop_map(AttributeValue::from),
+        any::<i64>().prop_map(AttributeValue::Int),
+        (0i64..3).prop_map(AttributeValue::Int),
+        any::<bool>().prop_map(AttributeValue::Bool),
+        Just(AttributeValue::Double(0.5)),
+        Just(AttributeValue::Bytes("AQI=".to_owned())),
+        Just(AttributeValue::Json("[1]".to_owned())),
+    ]
+}
+
+prop_compose! {
+    /// Few distinct traces, parents among the spans and elsewhere, and names that
+    /// follow from the resource or do not.
+    fn span(n: u64)(
+        trace in proptest::option::of(1u8..4),
+        assembled in proptest::option::of(1u8..4),
+        as_sent in any::<bool>(),
+        parent in proptest::option::of(0u64..40),
+        found in proptest::option::of(0u64..40),
+        instance in proptest::option::of("[ab]"),
+        host in proptest::option::of("[ab]"),
+        resource in prop::sample::select(vec![
+            "{}", "not JSON", r#"{"service.instance.id":"a"}"#,
+            r#"{"host.name":"a","service.instance.id":"b"}"#, r#"{"host.name":7}"#,
+        ]),
+        attributes in proptest::collection::vec(("[k-m]", value()), 0..6),
+        operation in "[op]",
+        client in proptest::option::of((prop_oneof![Just("1.1.1.1"), Just("1.1.1.2")], 7u16..9)),
+        peer in proptest::option::of((prop_oneof![Just("1.1.1.1"), Just("1.1.1.3")], 7i64..9)),
+        numbers in (proptest::option::of(0i32..2), proptest::option::of(0u32..2)),
+    ) -> Span {
+        let mut span = Span::new(id(n), Capture::App, Kind::Internal, "s", operation, n as i64, 1);
+        span.flow.client_address = client.map(|(address, _)| address.to_owned());
+        span.flow.client_port = client.map(|(_, port)| port);
+        (span.status_code, span.process_id) = numbers;
+        span.trace_id = trace.map(|byte| TraceId([byte; 16]));
+        span.parent_span_id = parent.map(id);
+        span.assembled_trace_id =
+            if as_sent { span.trace_id } else { assembled.map(|byte| TraceId([byte; 16])) };
+        span.assembled_parent = if as_sent { span.parent_span_id } else { found.map(id) };
+        span.instance = instance;
+        span.host = host;
+        span.resource = ResourceJson::from_column(resource);
+        span.attributes = attributes;
+        if let Some((address, port)) = peer {
+            let of = if as_sent { "network.peer" } else { "client" };
+            span.attributes.push((format!("{of}.address"), address.into()));
+            span.attributes.push((format!("{of}.port"), AttributeValue::Int(port)));
+        }
+        span
+    }
+}
+
+fn spans(count: u64) -> impl Strategy<Value = Vec<Span>> {
+    (0..count).map(span).collect::<Vec<_>>()
+}
+
+/// Spans that can be compared: by their ids, attributes in one order.
+fn sorted(mut spans: Vec<Span>) -> Vec<Span> {
+    for span in &mut spans {
+        span.attributes.sort_by_key(|(key, value)| (key.clone(), format!("{value:?}")));
+    }
+    spans.sort_by_key(|span| span.span_id);
+    spans
+}
+
+fn written(directory: &Path, generation: u64, spans: &[Span]) -> Arc<SpanFile> {
+    let batch = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
+    let (first, second) = (spans.len() / 2, spans.len() - spans.len() / 2);
+    let batches = [batch.slice(0, first), batch.slice(first, second)];
+    let file = writer::write(directory, (generation, generation), &batches, &notes());
+    Arc::new(file.expect("written").expect("rows"))
+}
+
+fn notes() -> writer::Notes {
+    writer::Notes { origins: TakenRanges::new(), deletions: 0, written_unix_nano: 0 }
+}
+
+fn read(file: &SpanFile, rows: &[std::ops::Range<usize>]) -> Vec<Span> {
+    let batches = reader::read(file, rows, &Wanted::ALL).expect("read");
+    let of = |batch| {
+        let batch = SpanBatch::try_from(batch).expect("spans");
+        batch.spans().map(|span| span.expect("a span")).collect::<Vec<_>>()
+    };
+    batches.into_iter().flat_map(of).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_is_written_is_read(
+        first in spans(30), second in spans(25), picked in proptest::collection::vec(any::<bool>(), 30),
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let wanted = sorted(first.clone());
+        let file = written(directory.path(), 1, &first);
+        prop_assert_eq!(&sorted(read(&file, &[file.all_rows()])), &wanted);
+
+        // Some of the rows, whose parents may be others.
+        let picked: Vec<_> =
+            (0..30usize).filter(|row| picked[*row]).map(|row| row..row + 1).collect();
+        for span in sorted(read(&file, &picked)) {
+            prop_assert!(wanted.contains(&span), "{:?}", span);
+        }
+        // Some of the columns.
+        let columns = [column::ASSEMBLED_PARENT, column::HOST, column::ATTRIBUTES];
+        let some = Wanted { keys: Some(&["k"]), parent_ids: false, ..Wanted::columns(&columns) };
+        let all = read(&file, &[file.all_rows()]);
+        let batches = reader::read(&file, &[file.all_rows()], &some).expect("read");
+        let parents: Vec<bool> = batches
+            .iter()
+            .flat_map(|batch| {
+                let parents = batch.column_by_name(column::ASSEMBLED_PARENT).expect("parents");
+                (0..batch.num_rows()).map(|row| parents.is_valid(row)).collect::<Vec<_>>()
+            })
+            .collect();
+        let has_parent: Vec<bool> = all.iter().map(|span| span.assembled_parent.is_some()).collect();
+        prop_assert_eq!(parents, has_parent);
+
+        // Two files of other attributes, as one.
+        let parts = [file, written(directory.path(), 2, &second)];
+        let merged = writer::merge(directory.path(), (1, 2), &parts, &notes());
+        let merged = merged.expect("merged").expect("rows");
+        let mut both = wanted;
+        both.extend(sorted(second));
+        both.sort_by_key(|span| (span.span_id, format!("{span:?}")));
+        let mut found = sorted(read(&merged, &[merged.all_rows()]));
+        found.sort_by_key(|span| (span.span_id, format!("{span:?}")));
+        prop_assert_eq!(found, both);
+    }
+}

@@ -1,0 +1,161 @@
+//! Pages of a row group, unpacked with memory that the thread keeps: a look-up
+//! reads a page of each of many columns, for which to set up zstd anew takes
+//! longer than to unpack it.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::RowGroups;
+use parquet::basic::Compression;
+use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
+use parquet::file::serialized_reader::SerializedPageReader;
+
+use super::handle::Handle;
+
+/// A page is not larger than this, whatever it says of itself.
+const MAX_PAGE_BYTES: usize = 256 << 20;
+
+/// A row group, to read columns of.
+pub(super) struct Group<'a> {
+    pub(super) file: &'a Handle,
+    pub(super) metadata: &'a ParquetMetaData,
+    pub(super) group: usize,
+}
+
+impl RowGroups for Group<'_> {
+    fn num_rows(&self) -> usize {
+        usize::try_from(self.metadata.row_group(self.group).num_rows()).unwrap_or(0)
+    }
+
+    fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>, ParquetError> {
+        let chunk = self.metadata.row_group(self.group).column(column);
+        let locations = self.metadata.offset_index();
+        let locations = locations.and_then(|all| all.get(self.group)?.get(column));
+        let locations = locations.map(|index| index.page_locations.clone());
+        let locations = locations.filter(|locations| !locations.is_empty());
+        let read = |chunk: &ColumnChunkMetaData| {
+            SerializedPageReader::new(
+                Arc::new(self.file.clone()),
+                chunk,
+                self.num_rows(),
+                locations.clone(),
+            )
+        };
+        let reader: Box<dyn PageReader> = match chunk.compression() {
+            Compression::ZSTD(_) => {
+                let packed = chunk.clone().into_builder();
+                let packed = packed.set_compression(Compression::UNCOMPRESSED).build()?;
+                Box::new(Unpacked(read(&packed)?))
+            }
+            _ => Box::new(read(chunk)?),
+        };
+        Ok(Box::new(One(Some(reader))))
+    }
+
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(std::iter::once(self.metadata.row_group(self.group)))
+    }
+
+    fn metadata(&self) -> &ParquetMetaData {
+        self.metadata
+    }
+}
+
+/// The pages of one row group.
+struct One(Option<Box<dyn PageReader>>);
+
+impl Iterator for One {
+    type Item = Result<Box<dyn PageReader>, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.take().map(Ok)
+    }
+}
+
+impl PageIterator for One {}
+
+/// Pages that were read as they are in the file, unpacked.
+struct Unpacked<R>(R);
+
+impl<R: PageReader> PageReader for Unpacked<R> {
+    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
+        let Some(mut page) = self.0.get_next_page()? else { return Ok(None) };
+        match &mut page {
+            Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => *buf = unpack(buf)?,
+            // Only files of others have such pages; levels come before the values.
+            Page::DataPageV2 {
+                buf,
+                is_compressed,
+                def_levels_byte_len,
+                rep_levels_byte_len,
+                ..
+            } => {
+                let levels = *def_levels_byte_len as usize + *rep_levels_byte_len as usize;
+                if *is_compressed && levels < buf.len() {
+                    let values = unpack(&buf.slice(levels..))?;
+                    *buf = [&buf[..levels], &values].concat().into();
+                }
+            }
+        }
+        Ok(Some(page))
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
+        self.0.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<(), ParquetError> {
+        self.0.skip_next_page()
+    }
+
+    fn at_record_boundary(&mut self) -> Result<bool, ParquetError> {
+        self.0.at_record_boundary()
+    }
+}
+
+impl<R: PageReader> Iterator for Unpacked<R> {
+    type Item = Result<Page, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+fn unpack(packed: &[u8]) -> Result<Bytes, ParquetError> {
+    thread_local! {
+        static UNPACKER: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
+            const { RefCell::new(None) };
+    }
+    // A page without any value.
+    if packed.is_empty() {
+        return Ok(Bytes::new());
+    }
+    let damaged = |what: &dyn std::fmt::Display| ParquetError::General(format!("a page: {what}"));
+    let length = zstd::zstd_safe::get_frame_content_size(packed);
+    let length = length.ok().flatten().and_then(|length| usize::try_from(length).ok());
+    let length = length.filter(|length| *length <= MAX_PAGE_BYTES);
+    let length = length.ok_or_else(|| damaged(&"it does not say how large it is"))?;
+    let unpacked = UNPACKER.with_borrow_mut(|unpacker| match unpacker {
+        Some(unpacker) => unpacker.decompress(packed, length),
+        None => unpacker.insert(zstd::bulk::Decompressor::new()?).decompress(packed, length),
+    });
+    unpacked.map(Bytes::from).map_err(|error| damaged(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_pages_are_errors() {
+        let level = zstd::bulk::compress(&[7; 5000], 3).expect("packed");
+        assert_eq!(unpack(&level).expect("unpacked"), vec![7; 5000]);
+        for cut in 0..level.len() {
+            let _ = unpack(&level[..cut]);
+        }
+        assert!(unpack(&[0; 10]).is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! The shapes of a file's rows: a file of their own, whose row groups belong to
+//! those of the other.
+//!
+//! It is written before the other file, which names it, and is removed with it. No
+//! two have the same name.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+use ahash::AHashMap;
+use arrow::compute::concat_batches;
+use parking_lot::Mutex;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+};
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
+use parquet::errors::ParquetError;
+
+use super::files::{Unserved, load};
+use super::handle::Handle;
+use super::layout::Shapes;
+use super::pages::Group;
+
+/// Memory for shapes that were read, of all files.
+const CACHE_BYTES: usize = 64 << 20;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct ShapeFile {
+    pub(super) path: PathBuf,
+    pub(super) file: Handle,
+    pub(super) metadata: ArrowReaderMetadata,
+    pub(super) bytes: u64,
+    /// Names it among all that were ever opened.
+    serial: u64,
+}
+
+impl ShapeFile {
+    pub(super) fn open(path: PathBuf) -> Result<Self, Unserved> {
+        let unreadable = |error: std::io::Error| {
+            Unserved::Unreadable(format!("its shapes, {}: {error}", path.display()))
+        };
+        let file = File::open(&path).map_err(unreadable)?;
+        let bytes = file.metadata().map_err(unreadable)?.len();
+        let metadata = load(&file, ArrowReaderOptions::new()).map_err(|reason| {
+            Unserved::Broken(format!("its shapes, {}: {reason}", path.display()))
+        })?;
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let serial = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok(Self { file: Handle::new(file, bytes), path, metadata, bytes, serial })
+    }
+
+    /// The shapes of a row group.
+    ///
+    /// # Errors
+    /// Where the file is damaged.
+    pub(super) fn group(&self, group: usize) -> Result<Arc<Shapes>, ParquetError> {
+        let key = (self.serial, group);
+        if let Some(shapes) = CACHE.lock().get(key) {
+            return Ok(shapes);
+        }
+        let shapes = Arc::new(self.read(group)?);
+        CACHE.lock().put(key, Arc::clone(&shapes));
+        Ok(shapes)
+    }
+
+    fn read(&self, group: usize) -> Result<Shapes, ParquetError> {
+        let damaged = |what: &str| ParquetError::General(format!("shapes: {what}"));
+        if group >= self.metadata.metadata().num_row_groups() {
+            return Err(damaged("a row group has none"));
+        }
+        let rows = self.metadata.metadata().row_group(group).num_rows();
+        let schema = self.metadata.parquet_schema();
+        let hint = Some(self.metadata.schema().fields());
+        let levels = parquet_to_arrow_field_levels(schema, ProjectionMask::all(), hint)?;
+        let group = Group { file: &self.file, metadata: self.metadata.metadata(), group };
+        let batch_rows = usize::try_from(rows).unwrap_or(0).max(1);
+        let reader =
+            ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, batch_rows, None)?;
+        let batches = reader.collect::<Result<Vec<_>, _>>()?;
+        let shapes = concat_batches(self.metadata.schema(), &batches)?;
+        Shapes::new(shapes).ok_or_else(|| damaged("their numbers are not in order"))
+    }
+
+    pub(super) fn remove(&self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!("cannot remove {}: {error}", self.path.display());
+        }
+    }
+}
+
+/// Where the shapes of files of this directory are.
+pub(super) fn directory_of(spans: &Path) -> PathBuf {
+    spans.with_file_name("shapes")
+}
+
+/// Removes what a crash left behind: files of no file of spans.
+pub(super) fn remove_leftovers(spans: &Path, is_needed: impl Fn(&str) -> bool) {
+    let Ok(entries) = fs::read_dir(directory_of(spans)) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| !is_needed(name))
+            && let Err(error) = fs::remove_file(entry.path())
+        {
+            tracing::warn!("cannot remove {}: {error}", entry.path().display());
+        }
+    }
+}
+
+/// Shapes that were read of late.
+#[derive(Default)]
+struct Cache {
+    shapes: AHashMap<(u64, usize), (Arc<Shapes>, u64)>,
+    /// Uses in order, of which only the last of each counts.
+    uses: VecDeque<((u64, usize), u64)>,
+    next: u64,
+    bytes: usize,
+}
+
+static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
+
+impl Cache {
+    fn get(&mut self, key: (u64, usize)) -> Option<Arc<Shapes>> {
+        let (shapes, used) = self.shapes.get_mut(&key)?;
+        *used = self.next;
+        let shapes = Arc::clone(shapes);
+        self.uses.push_back((key, self.next));
+        self.next += 1;
+        self.forget_old_uses();
+        Some(shapes)
+    }
+
+    fn put(&mut self, key: (u64, usize), shapes: Arc<Shapes>) {
+        self.bytes += shapes.memory_bytes();
+        if let Some((before, _)) = self.shapes.insert(key, (shapes, self.next)) {
+            self.bytes -= before.memory_bytes();
+        }
+        self.uses.push_back((key, self.next));
+        self.next += 1;
+        while self.bytes > CACHE_BYTES
+            && let Some((key, used)) = self.uses.pop_front()
+        {
+            if self.shapes.get(&key).is_some_and(|(_, last)| *last == used)
+                && let Some((shapes, _)) = self.shapes.remove(&key)
+            {
+                self.bytes -= shapes.memory_bytes();
+            }
+        }
+    }
+
+    /// Keeps the list of uses about as long as there are shapes.
+    fn forget_old_uses(&mut self) {
+        if self.uses.len() > 4 * self.shapes.len() + 64 {
+            let shapes = &self.shapes;
+            self.uses.retain(|(key, used)| shapes.get(key).is_some_and(|(_, last)| last == used));
+        }
+    }
+}
