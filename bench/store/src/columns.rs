@@ -24,11 +24,14 @@ pub(crate) fn print(directory: &Path, spans: u64) -> anyhow::Result<()> {
         let file = File::open(&path).with_context(context)?;
         bytes += file.metadata().with_context(context)?.len();
         let reader = SerializedFileReader::new(file).with_context(context)?;
+        let of_shapes = path.parent().is_some_and(|parent| parent.ends_with("shapes"));
+        let of = if of_shapes { "shapes: " } else { "" };
         files += 1;
         for group in reader.metadata().row_groups() {
             groups += 1;
             for chunk in group.columns() {
-                let column = columns.entry(chunk.column_path().string()).or_default();
+                let name = format!("{of}{}", chunk.column_path().string());
+                let column = columns.entry(name).or_default();
                 column.packed_bytes += chunk.compressed_size();
                 column.unpacked_bytes += chunk.uncompressed_size();
                 column.bloom_bytes += i64::from(chunk.bloom_filter_length().unwrap_or(0));

@@ -99,7 +99,7 @@ fn main() -> anyhow::Result<()> {
     let mut load = Load::new(part(0))?;
     let taken = feed(&mut server, &mut load, &flags, flags.spans)?;
     print_ingest(&taken, floor.as_ref());
-    columns::print(&server.spans_directory(), taken.spans)?;
+    columns::print(server.files(), taken.spans)?;
     let questions = Questions::new(load.known(), (first, first + PART_NANO), flags.questions);
     let asked = ask(&questions, server.api())?;
     print_questions("", &asked);

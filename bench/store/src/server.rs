@@ -71,8 +71,8 @@ impl Server {
     }
 
     /// Where the Parquet files are.
-    pub(crate) fn spans_directory(&self) -> PathBuf {
-        self.data.join("spans")
+    pub(crate) fn files(&self) -> &Path {
+        &self.data
     }
 
     /// CPU time that it has taken.
