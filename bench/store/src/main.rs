@@ -72,6 +72,8 @@ const KNOWN_TRACES: usize = 2_000;
 
 fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
+    // As the server, see there.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     let directory = match &flags.directory {
         Some(directory) => tempfile::tempdir_in(directory),
         None => tempfile::tempdir(),
