@@ -2,44 +2,48 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, MapArray, StringBuilder, StructArray, UInt8Array};
-use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::array::{ArrayRef, MapArray, StructArray, UInt8Array};
 use arrow::datatypes::{DataType, Field};
 
-use super::texts::text_builder;
+use super::reuse::{TextList, taken, taken_offsets};
 use crate::schema::{self, MAP_NAMES};
 use crate::{AttributeRef, ModelError};
 
 pub(super) struct AttributeMaps {
     /// Where each row's attributes begin, and after the last where they end.
     offsets: Vec<i32>,
-    keys: StringBuilder,
+    keys: TextList,
     types: Vec<u8>,
-    texts: StringBuilder,
+    texts: TextList,
 }
 
 impl Default for AttributeMaps {
     fn default() -> Self {
-        Self { offsets: vec![0], keys: text_builder(), types: Vec::new(), texts: text_builder() }
+        Self {
+            offsets: vec![0],
+            keys: TextList::default(),
+            types: Vec::new(),
+            texts: TextList::default(),
+        }
     }
 }
 
 impl AttributeMaps {
     /// Appends an attribute to the row that is being written.
     pub(super) fn push(&mut self, key: &str, value: AttributeRef<'_>) {
-        self.keys.append_value(key);
+        self.keys.push(key);
         self.types.push(value.type_number());
         match value {
             AttributeRef::String(text) | AttributeRef::Bytes(text) | AttributeRef::Json(text) => {
-                self.texts.append_value(text);
+                self.texts.push(text);
             }
             AttributeRef::Int(number) => {
                 let mut digits = [0; 20];
-                self.texts.append_value(decimal(number, &mut digits));
+                self.texts.push(decimal(number, &mut digits));
             }
-            AttributeRef::Bool(true) => self.texts.append_value("true"),
-            AttributeRef::Bool(false) => self.texts.append_value("false"),
-            AttributeRef::Double(_) => self.texts.append_value(value.to_string()),
+            AttributeRef::Bool(true) => self.texts.push("true"),
+            AttributeRef::Bool(false) => self.texts.push("false"),
+            AttributeRef::Double(_) => self.texts.push(&value.to_string()),
         }
     }
 
@@ -50,15 +54,14 @@ impl AttributeMaps {
     }
 
     pub(super) fn finish(&mut self) -> Result<MapArray, ModelError> {
-        let types = UInt8Array::from(std::mem::take(&mut self.types));
-        let values: [ArrayRef; 2] = [Arc::new(types), Arc::new(self.texts.finish())];
+        let types = UInt8Array::new(taken(&mut self.types), None);
+        let values: [ArrayRef; 2] = [Arc::new(types), Arc::new(self.texts.finish(None)?)];
         let values = StructArray::try_new(schema::value_fields(), values.into(), None)?;
         let entry = schema::map_entry_fields();
-        let columns: [ArrayRef; 2] = [Arc::new(self.keys.finish()), Arc::new(values)];
+        let columns: [ArrayRef; 2] = [Arc::new(self.keys.finish(None)?), Arc::new(values)];
         let entries = StructArray::try_new(entry.clone(), columns.into(), None)?;
-        let offsets = ScalarBuffer::from(std::mem::replace(&mut self.offsets, vec![0]));
         let field = Field::new(MAP_NAMES[0], DataType::Struct(entry), false);
-        let offsets = OffsetBuffer::new(offsets);
+        let offsets = taken_offsets(&mut self.offsets);
         Ok(MapArray::try_new(Arc::new(field), offsets, entries, None, false)?)
     }
 }

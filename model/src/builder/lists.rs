@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, ListArray, StringBuilder, StructArray};
-use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::array::{ArrayRef, Int64Array, ListArray, StructArray};
 use arrow::datatypes::Fields;
 
 use super::attributes::AttributeMaps;
+use super::reuse::{TextList, taken, taken_offsets};
 use super::sparse::Ids;
-use super::texts::{Texts, text_builder};
+use super::texts::Texts;
 use crate::{ModelError, SpanId, TraceId, schema};
 
 pub(super) struct Events {
     offsets: Vec<i32>,
     times: Vec<i64>,
-    names: StringBuilder,
+    names: TextList,
     pub(super) attributes: AttributeMaps,
 }
 
@@ -23,7 +23,7 @@ impl Default for Events {
         Self {
             offsets: vec![0],
             times: Vec::new(),
-            names: text_builder(),
+            names: TextList::default(),
             attributes: AttributeMaps::default(),
         }
     }
@@ -34,7 +34,7 @@ impl Events {
     /// pushed before or after, and ended by the caller.
     pub(super) fn push(&mut self, time_unix_nano: i64, name: &str) {
         self.times.push(time_unix_nano);
-        self.names.append_value(name);
+        self.names.push(name);
     }
 
     pub(super) fn end_row(&mut self) {
@@ -42,9 +42,10 @@ impl Events {
     }
 
     pub(super) fn finish(&mut self) -> Result<ListArray, ModelError> {
-        let times = Int64Array::from(std::mem::take(&mut self.times));
+        let times = Int64Array::new(taken(&mut self.times), None);
+        let names = self.names.finish(None)?;
         let columns: [ArrayRef; 3] =
-            [Arc::new(times), Arc::new(self.names.finish()), Arc::new(self.attributes.finish()?)];
+            [Arc::new(times), Arc::new(names), Arc::new(self.attributes.finish()?)];
         list(&mut self.offsets, schema::event_fields(), columns.into())
     }
 }
@@ -89,7 +90,7 @@ impl Links {
         let columns: [ArrayRef; 4] = [
             Arc::new(self.trace_ids.finish(count)?),
             Arc::new(self.span_ids.finish(count)?),
-            Arc::new(self.trace_states.finish(count)),
+            Arc::new(self.trace_states.finish(count)?),
             Arc::new(self.attributes.finish()?),
         ];
         list(&mut self.offsets, schema::link_fields(), columns.into())
@@ -102,6 +103,6 @@ fn list(
     columns: Vec<ArrayRef>,
 ) -> Result<ListArray, ModelError> {
     let items = StructArray::try_new(fields.clone(), columns, None)?;
-    let offsets = OffsetBuffer::new(ScalarBuffer::from(std::mem::replace(offsets, vec![0])));
+    let offsets = taken_offsets(offsets);
     Ok(ListArray::try_new(schema::list_item(fields), offsets, Arc::new(items), None)?)
 }

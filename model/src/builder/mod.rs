@@ -6,12 +6,13 @@
 
 mod attributes;
 mod lists;
+mod reuse;
 mod sparse;
 mod texts;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
 
 use crate::{
@@ -184,25 +185,33 @@ impl SpanBatchBuilder {
         }
     }
 
-    /// The spans pushed so far as one batch; the builder is empty afterwards.
+    /// The spans pushed so far as one batch; the builder is empty afterwards,
+    /// and keeps memory for a batch of usual size.
     ///
     /// # Errors
     /// Where Arrow refuses the columns, which would be a mistake in this module.
     pub fn finish(&mut self) -> Result<RecordBatch, ModelError> {
+        let batch = self.finish_columns();
+        if batch.is_err() {
+            // Some columns are finished, and some are not.
+            *self = Self::default();
+        }
+        batch
+    }
+
+    fn finish_columns(&mut self) -> Result<RecordBatch, ModelError> {
         let rows = std::mem::take(&mut self.rows);
         macro_rules! columns {
             ($($field:ident: $finished:expr),+ $(,)?) => { vec![$({
-                // Builders grow by doubling, and batches are kept.
-                let mut column = { let $field = &mut self.$field; $finished };
-                column.shrink_to_fit();
-                Arc::new(column) as ArrayRef
+                let $field = &mut self.$field;
+                Arc::new($finished) as ArrayRef
             }),+] };
         }
         let columns = columns![
             trace_id: trace_id.finish(rows)?,
             span_id: span_id.finish(rows)?,
             parent_span_id: parent_span_id.finish(rows)?,
-            trace_state: trace_state.finish(rows),
+            trace_state: trace_state.finish(rows)?,
             start_unix_nano: start_unix_nano.finish(rows),
             duration_nano: duration_nano.finish(rows),
             service: service.finish(rows)?,
@@ -222,8 +231,8 @@ impl SpanBatchBuilder {
             server_address: server_address.finish(rows)?,
             server_port: server_port.finish(rows),
             network_namespace: network_namespace.finish(rows),
-            x_request_id: x_request_id.finish(rows),
-            logical_key: logical_key.finish(rows),
+            x_request_id: x_request_id.finish(rows)?,
+            logical_key: logical_key.finish(rows)?,
             assembled_trace_id: assembled_trace_id.finish(rows)?,
             assembled_parent: assembled_parent.finish(rows)?,
             evidence: evidence.finish(rows)?,

@@ -2,8 +2,8 @@
 //! until the batch is finished.
 
 use arrow::array::{ArrowPrimitiveType, FixedSizeBinaryArray, NullBufferBuilder, PrimitiveArray};
-use arrow::buffer::Buffer;
 
+use super::reuse::taken;
 use crate::ModelError;
 
 /// Numbers, null where none was set.
@@ -38,7 +38,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
 
     pub(super) fn finish(&mut self, rows: usize) -> PrimitiveArray<T> {
         self.pad(rows);
-        PrimitiveArray::new(std::mem::take(&mut self.values).into(), self.nulls.finish())
+        PrimitiveArray::new(taken(&mut self.values), self.nulls.finish())
     }
 }
 
@@ -78,7 +78,7 @@ impl<const N: usize> Ids<N> {
     pub(super) fn finish(&mut self, rows: usize) -> Result<FixedSizeBinaryArray, ModelError> {
         self.pad(rows);
         self.rows = 0;
-        let bytes = Buffer::from_vec(std::mem::take(&mut self.bytes));
+        let bytes = taken(&mut self.bytes).into_inner();
         // Widths are 8 and 16.
         Ok(FixedSizeBinaryArray::try_new(N as i32, bytes, self.nulls.finish())?)
     }

@@ -1,27 +1,23 @@
 //! Columns of texts: as they are, and as dictionaries.
 
 use ahash::RandomState;
-use arrow::array::{DictionaryArray, StringArray, StringBuilder};
+use arrow::array::{DictionaryArray, NullBufferBuilder, StringArray};
 use arrow::datatypes::Int32Type;
 use hashbrown::HashTable;
 
+use super::reuse::TextList;
 use super::sparse::Numbers;
 use crate::ModelError;
 
-/// A builder that takes no memory before there is anything to build.
-pub(super) fn text_builder() -> StringBuilder {
-    StringBuilder::with_capacity(0, 0)
-}
-
 /// Texts of which many rows, or all, are null.
 pub(super) struct Texts {
-    values: StringBuilder,
-    rows: usize,
+    values: TextList,
+    nulls: NullBufferBuilder,
 }
 
 impl Default for Texts {
     fn default() -> Self {
-        Self { values: text_builder(), rows: 0 }
+        Self { values: TextList::default(), nulls: NullBufferBuilder::new(0) }
     }
 }
 
@@ -30,22 +26,23 @@ impl Texts {
     pub(super) fn set(&mut self, row: usize, value: Option<&str>) {
         if let Some(value) = value {
             self.pad(row);
-            self.values.append_value(value);
-            self.rows += 1;
+            self.values.push(value);
+            self.nulls.append_non_null();
         }
     }
 
     fn pad(&mut self, rows: usize) {
-        if rows > self.rows {
-            self.values.append_nulls(rows - self.rows);
-            self.rows = rows;
+        let missing = rows.saturating_sub(self.values.len());
+        if missing > 0 {
+            self.values.push_empty(missing);
+            self.nulls.append_n_nulls(missing);
         }
     }
 
-    pub(super) fn finish(&mut self, rows: usize) -> StringArray {
+    pub(super) fn finish(&mut self, rows: usize) -> Result<StringArray, ModelError> {
         self.pad(rows);
-        self.rows = 0;
-        self.values.finish()
+        let nulls = self.nulls.finish();
+        self.values.finish(nulls)
     }
 }
 
@@ -55,7 +52,7 @@ pub(super) struct Place(i32);
 
 /// Texts of few distinct values: each value once, and its place in every row.
 pub(super) struct Dictionary {
-    values: StringBuilder,
+    values: TextList,
     /// Places of the values by their hashes.
     places: HashTable<i32>,
     hasher: RandomState,
@@ -67,7 +64,7 @@ pub(super) struct Dictionary {
 impl Default for Dictionary {
     fn default() -> Self {
         Self {
-            values: text_builder(),
+            values: TextList::default(),
             places: HashTable::new(),
             hasher: RandomState::new(),
             rows: Numbers::default(),
@@ -82,18 +79,19 @@ impl Dictionary {
     pub(super) fn place(&mut self, value: &str) -> Place {
         let Self { values, places, hasher, last, .. } = self;
         if let Some(place) = *last
-            && text_at(values, place.0) == value.as_bytes()
+            && values.bytes_at(place.0 as usize) == value.as_bytes()
         {
             return place;
         }
         let hash = hash_of(hasher, value.as_bytes());
-        let found = places.find(hash, |place| text_at(values, *place) == value.as_bytes());
+        let found = places.find(hash, |place| values.bytes_at(*place as usize) == value.as_bytes());
         let place = found.copied().unwrap_or_else(|| {
             // As many values as rows at most, and rows of a batch are counted
             // by 32 bits.
-            let place = (values.offsets_slice().len() - 1) as i32;
-            values.append_value(value);
-            places.insert_unique(hash, place, |place| hash_of(hasher, text_at(values, *place)));
+            let place = values.len() as i32;
+            values.push(value);
+            let hash_at = |place: &i32| hash_of(hasher, values.bytes_at(*place as usize));
+            places.insert_unique(hash, place, hash_at);
             place
         });
         *last = Some(Place(place));
@@ -116,19 +114,11 @@ impl Dictionary {
     pub(super) fn finish(&mut self, rows: usize) -> Result<DictionaryArray<Int32Type>, ModelError> {
         self.places.clear();
         self.last = None;
-        Ok(DictionaryArray::try_new(
-            self.rows.finish(rows),
-            std::sync::Arc::new(self.values.finish()),
-        )?)
+        let values = std::sync::Arc::new(self.values.finish(None)?);
+        Ok(DictionaryArray::try_new(self.rows.finish(rows), values)?)
     }
 }
 
 fn hash_of(hasher: &RandomState, text: &[u8]) -> u64 {
     hasher.hash_one(text)
-}
-
-fn text_at(values: &StringBuilder, place: i32) -> &[u8] {
-    let offsets = values.offsets_slice();
-    let place = place as usize;
-    &values.values_slice()[offsets[place] as usize..offsets[place + 1] as usize]
 }

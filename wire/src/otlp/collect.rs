@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use spanwise_model::{EmitterPlaces, SpanBatchBuilder};
 
 use super::OtlpError;
+use super::builders;
 use super::resource::{ResourceFacts, ScopeFacts};
 use super::span::{self, Invalid};
 use super::view::SpanView;
@@ -147,7 +148,7 @@ impl Collector {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             limits: *limits,
-            builder: SpanBatchBuilder::new(),
+            builder: builders::take(),
             rejections: Rejections::default(),
             dropped_links: 0,
             row_bytes: 0,
@@ -207,10 +208,8 @@ impl Collector {
         if let (true, Some(first)) = (self.builder.is_empty(), self.rejections.first_malformed()) {
             return Err(OtlpError::malformed("every span", first));
         }
-        Ok(Decoded {
-            batch: self.builder.finish()?,
-            rejections: self.rejections,
-            dropped_links: self.dropped_links,
-        })
+        let batch = self.builder.finish()?;
+        builders::give_back(self.builder);
+        Ok(Decoded { batch, rejections: self.rejections, dropped_links: self.dropped_links })
     }
 }

@@ -6,6 +6,7 @@
 //! attribute unless it is an array or a map, and a request of many tiny messages
 //! cannot grow to many times its size.
 
+mod builders;
 mod collect;
 mod decode;
 mod json;
