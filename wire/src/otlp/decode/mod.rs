@@ -8,7 +8,7 @@
 //! error. Groups are an error here, and skipped there.
 
 use super::keys::Keys;
-use super::value::{Any, Pair};
+use super::value::{Any, Pair, Value};
 use super::view::{EventView, LinkView, ResourceView, ScopeView, SpanView};
 use crate::protobuf::Payload::{Bytes, Fixed32, Fixed64, Varint};
 use crate::protobuf::{ReadError, Reader};
@@ -179,10 +179,43 @@ pub(super) fn scope<'a>(
 }
 
 const KEY_VALUE: &str = "KeyValue";
+const ANY_VALUE: &str = "AnyValue";
+
+/// Key and value of a `KeyValue` as nearly all are: both there, once each, in
+/// their order, and of fewer than 128 bytes. Others are read field by field.
+#[inline]
+fn plain_pair(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let [0x0a, length @ ..0x80, rest @ ..] = bytes else { return None };
+    let (key, rest) = rest.split_at_checked(usize::from(*length))?;
+    let [0x12, length @ ..0x80, value @ ..] = rest else { return None };
+    (value.len() == usize::from(*length)).then_some((key, value))
+}
+
+/// Reads an `AnyValue`, first as one of those that nearly all are.
+#[inline]
+fn plain_value(bytes: &[u8], depth: u32) -> Result<Value<'_>, ReadError> {
+    match bytes {
+        [0x0a, length @ ..0x80, bytes @ ..] if bytes.len() == usize::from(*length) => {
+            text(ANY_VALUE, 1, bytes).map(Value::Text)
+        }
+        [0x10, flag @ ..0x80] => Ok(Value::Bool(*flag != 0)),
+        [0x18, number @ ..0x80] => Ok(Value::Int((*number).into())),
+        _ => {
+            let mut any = Any::Nothing;
+            merge_any(bytes, &mut any, depth)?;
+            Ok(any.into())
+        }
+    }
+}
 
 /// Reads a `KeyValue`.
 #[inline]
 fn pair<'a>(bytes: &'a [u8], keys: &mut Keys<'a>, depth: u32) -> Result<Pair<'a>, ReadError> {
+    if let Some((key, value)) = plain_pair(bytes) {
+        let found = keys.look_up(key);
+        let (key, note) = found.map_err(|_| ReadError::Text { message: KEY_VALUE, number: 1 })?;
+        return Ok(Pair { key, note, value: plain_value(value, inner(depth)?)? });
+    }
     let (mut key, mut note) = ("", None);
     let mut any = Any::Nothing;
     let mut reader = Reader::new(bytes);
@@ -207,7 +240,6 @@ fn pair<'a>(bytes: &'a [u8], keys: &mut Keys<'a>, depth: u32) -> Result<Pair<'a>
 /// one array or one map go on where it ended.
 #[inline]
 fn merge_any<'a>(bytes: &'a [u8], any: &mut Any<'a>, depth: u32) -> Result<(), ReadError> {
-    const ANY_VALUE: &str = "AnyValue";
     let mut reader = Reader::new(bytes);
     while let Some(field) = reader.next()? {
         match (field.number, field.payload) {
