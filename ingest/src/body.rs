@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::http::HeaderMap;
 use ::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT};
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use spanwise_wire::compression::{DecompressError, Encoding, decompress};
@@ -56,6 +56,9 @@ fn announced(headers: &HeaderMap, limits: &Limits) -> Result<Encoding, Failure> 
     Ok(encoding)
 }
 
+/// Memory that a body gets by its announced length alone.
+const ANNOUNCED_BYTES: usize = 1 << 20;
+
 /// Reads a body of at most `limit_bytes`.
 pub(crate) async fn read(
     mut body: Body,
@@ -64,7 +67,9 @@ pub(crate) async fn read(
     lease: &mut Lease,
 ) -> Result<Bytes, Failure> {
     let whole = async {
-        let mut bytes = BytesMut::new();
+        // What is announced is not believed in full: it need not come.
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        let mut bytes = BytesMut::with_capacity(announced.min(ANNOUNCED_BYTES));
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
                 Failure::BrokenOff(format!("the body ended before its end: {error}"))
