@@ -10,7 +10,7 @@ use arrow::array::{
 };
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::{filter_record_batch, take};
-use arrow::datatypes::{Float32Type, Int32Type};
+use arrow::datatypes::{DataType, Float32Type, Int32Type};
 use arrow::error::ArrowError;
 use spanwise_model::schema::{column, span_schema};
 use spanwise_model::{Assembled, Evidence, SpanId};
@@ -44,6 +44,8 @@ pub(super) struct Chunk {
     /// As it came.
     pub(super) raw: RecordBatch,
     pub(super) starts: (i64, i64),
+    /// Memory of all rows.
+    pub(super) memory_bytes: u64,
     assembled: AssembledColumns,
     /// Rows that are deleted; empty where none is.
     gone: Vec<bool>,
@@ -67,6 +69,7 @@ impl Chunk {
             number: record.batch,
             origin: record.origin,
             starts: (least, most),
+            memory_bytes: record.memory_bytes,
             assembled: AssembledColumns::new(rows),
             gone: Vec::new(),
             filter,
@@ -284,25 +287,57 @@ fn has_values(array: &dyn Array) -> bool {
 /// columns without a value take none.
 pub(super) fn batch_bytes(batch: &RecordBatch) -> u64 {
     let columns = batch.columns().iter().filter(|array| has_values(array));
-    let bytes: usize =
-        columns.map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum();
+    let bytes: usize = columns.map(|array| slice_bytes(array)).sum();
     let arrays = batch.num_columns() as u64 * ARRAY_BYTES;
     bytes as u64 + arrays + batch.num_rows() as u64 * ROW_BYTES
+}
+
+/// Memory of an array's own values.
+fn slice_bytes(array: &dyn Array) -> usize {
+    let rows = array.len();
+    let offsets = (rows + 1) * size_of::<i32>();
+    let nulls = array.nulls().map_or(0, |_| rows.div_ceil(8));
+    let values = match array.data_type() {
+        DataType::Utf8 => {
+            let ends = array.as_string::<i32>().value_offsets();
+            offsets + (ends[rows] - ends[0]) as usize
+        }
+        DataType::FixedSizeBinary(width) => rows * usize::try_from(*width).unwrap_or(0),
+        DataType::List(_) => offsets + slice_bytes(array.as_list::<i32>().values()),
+        DataType::Map(_, _) => {
+            let map = array.as_map();
+            offsets + slice_bytes(map.keys()) + slice_bytes(map.values())
+        }
+        DataType::Struct(_) => array.as_struct().columns().iter().map(|a| slice_bytes(a)).sum(),
+        DataType::Dictionary(_, _) => {
+            rows * size_of::<i32>() + slice_bytes(array.as_any_dictionary().values())
+        }
+        other => match other.primitive_width() {
+            Some(width) => rows * width,
+            None => array.to_data().get_slice_memory_size().unwrap_or(0),
+        },
+    };
+    nulls + values
 }
 
 /// The batch on memory of about its own size. What it came on may be shared
 /// with much else, or was made for many more rows, and would be kept for a few
 /// of them; columns without a value need no memory of their own.
-pub(super) fn compact(batch: RecordBatch) -> RecordBatch {
+///
+/// `bytes` are what [`batch_bytes`] says of it.
+pub(super) fn compact(batch: RecordBatch, bytes: u64) -> RecordBatch {
     let valued = || batch.columns().iter().filter(|array| has_values(array));
     let held: usize = valued().map(|array| array.get_array_memory_size()).sum();
-    let copy = held as u64 > 2 * batch_bytes(&batch);
-    let all = UInt32Array::from_iter_values(0..batch.num_rows() as u32);
+    let all = (held as u64 > 2 * bytes)
+        .then(|| UInt32Array::from_iter_values(0..batch.num_rows() as u32));
     let column = |(index, array): (usize, &ArrayRef)| {
         if !has_values(array) && array.null_count() > 0 {
             return Ok(nulls(index, array.len()));
         }
-        if copy { take(array, &all, None) } else { Ok(Arc::clone(array)) }
+        match &all {
+            Some(all) => take(array, all, None),
+            None => Ok(Arc::clone(array)),
+        }
     };
     let columns: Result<Vec<ArrayRef>, _> =
         batch.columns().iter().enumerate().map(column).collect();

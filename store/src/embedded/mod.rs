@@ -69,7 +69,7 @@ use crate::contract::{
     Appended, Deleted, Key, Origin, Query, Selection, SqlLimits, Store, StoreError, StoreStatus,
     TimeRange, Unsettled,
 };
-use chunk::{batch_bytes, compact};
+use chunk::{Chunk, batch_bytes, compact};
 use deletions::Deletions;
 use files::SpanFile;
 use keys::KeySet;
@@ -256,20 +256,21 @@ impl StateTaker {
 
 impl Taker for StateTaker {
     fn durable(&self, mut record: Record, bytes: u64, generation: u64) {
-        let reserved = batch_bytes(&record.rows);
-        record.rows = compact(record.rows);
+        record.rows = compact(record.rows, record.memory_bytes);
+        // Readers wait for the lock, so nothing is made ready under it.
+        let chunk = Chunk::new(record);
         let mut state = self.0.lock();
-        Self::arrived(&mut state, reserved, record.origin);
-        if let Some(origin) = record.origin {
+        Self::arrived(&mut state, chunk.memory_bytes, chunk.origin);
+        if let Some(origin) = chunk.origin {
             state.origins.take(origin);
         }
         state.taken();
-        state.recent.add(record, bytes, generation);
+        state.recent.add(chunk, bytes, generation);
     }
 
     fn refused(&self, record: &Record, error: &StoreError) {
         let mut state = self.0.lock();
-        Self::arrived(&mut state, batch_bytes(&record.rows), record.origin);
+        Self::arrived(&mut state, record.memory_bytes, record.origin);
         state.count("batches_refused_log_unwritten", 1);
         match error {
             StoreError::Full { reason, .. } => state.refused(reason),
@@ -307,18 +308,18 @@ impl Store for EmbeddedStore {
         let rows = SpanBatch::try_from(batch)
             .map_err(|error| StoreError::Invalid(format!("the batch holds no spans: {error}")))?
             .into_record_batch();
-        if self.admit(batch_bytes(&rows), origin).await?.is_none() {
+        let memory_bytes = batch_bytes(&rows);
+        if self.admit(memory_bytes, origin).await?.is_none() {
             return Ok(Appended::Duplicate);
         }
         let number = self.next_batch.fetch_add(1, Ordering::Relaxed);
-        let record = Record { batch: number, origin, rows };
+        let record = Record { batch: number, origin, rows, memory_bytes };
         // Nothing is awaited between the reservation and the log, which gives it
         // back: a caller that goes away takes nothing with it.
         let bytes = match record.encode() {
             Ok(bytes) => bytes,
             Err(error) => {
-                let bytes = batch_bytes(&record.rows);
-                StateTaker::arrived(&mut self.state.lock(), bytes, origin);
+                StateTaker::arrived(&mut self.state.lock(), memory_bytes, origin);
                 return Err(fault::engine("cannot encode a batch for the log")(error));
             }
         };

@@ -14,11 +14,10 @@ use arrow::compute::filter_record_batch;
 use arrow::error::ArrowError;
 use spanwise_model::Assembled;
 
-use super::chunk::{Chunk, View, batch_bytes};
+use super::chunk::{Chunk, View};
 use super::deletions::{Deletion, each_selected, named_rows, ranges};
 use super::keys::{KeySet, hash_key, overlaps};
 use super::origins::{TakenRanges, ranges_of};
-use super::record::Record;
 use crate::contract::{Key, Selection, TimeRange, Unsettled};
 
 /// The rows of one segment of the log.
@@ -87,14 +86,13 @@ impl Recent {
         Self { generations: BTreeMap::new(), places: AHashMap::new() }
     }
 
-    /// Adds a durable record.
-    pub(super) fn add(&mut self, record: Record, log_bytes: u64, generation: u64) {
+    /// Adds a durable batch.
+    pub(super) fn add(&mut self, chunk: Chunk, log_bytes: u64, generation: u64) {
         let target = self.generations.entry(generation).or_insert_with(Generation::new);
-        self.places.insert(record.batch, (generation, target.chunks.len()));
-        target.rows += record.rows.num_rows() as u64;
-        target.bytes += batch_bytes(&record.rows);
+        self.places.insert(chunk.number, (generation, target.chunks.len()));
+        target.rows += chunk.raw.num_rows() as u64;
+        target.bytes += chunk.memory_bytes;
         target.log_bytes += log_bytes;
-        let chunk = Chunk::new(record);
         target.unsettled += usize::from(!chunk.is_settled());
         target.chunks.push(chunk);
     }

@@ -16,6 +16,7 @@ use arrow::ipc::writer::StreamWriter;
 
 use spanwise_model::schema::span_schema;
 
+use super::chunk::batch_bytes;
 use crate::contract::Origin;
 
 const VERSION: u8 = 2;
@@ -33,6 +34,8 @@ pub(super) struct Record {
     pub(super) batch: u64,
     pub(super) origin: Option<Origin>,
     pub(super) rows: RecordBatch,
+    /// Memory of the rows.
+    pub(super) memory_bytes: u64,
 }
 
 /// Why a record cannot be read.
@@ -117,7 +120,9 @@ impl Record {
             StreamReader::try_new(Cursor::new(stream), None).map_err(|_| Damage::Content)?;
         let rows = reader.next().and_then(Result::ok).ok_or(Damage::Content)?;
         let rows = with_all_columns(&rows).map_err(|_| Damage::Content)?;
-        Ok(Some((Self { batch: number(26), origin, rows }, HEAD_BYTES + length)))
+        let memory_bytes = batch_bytes(&rows);
+        let record = Self { batch: number(26), origin, rows, memory_bytes };
+        Ok(Some((record, HEAD_BYTES + length)))
     }
 }
 
@@ -160,7 +165,7 @@ pub(super) mod tests {
             })
             .collect();
         let rows = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
-        Record { batch: 7, origin, rows }
+        Record { batch: 7, origin, memory_bytes: batch_bytes(&rows), rows }
     }
 
     proptest! {

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
+use super::chunk::Chunk;
 use super::record::{Damage, Record};
 use super::spool::Note;
 use super::state::State;
@@ -88,7 +89,7 @@ pub(super) fn replay(
                     continue;
                 }
             }
-            state.recent.add(record, bytes, generation);
+            state.recent.add(Chunk::new(record), bytes, generation);
         }
     }
     state.recent.close_before(next.generation);
