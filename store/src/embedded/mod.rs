@@ -16,6 +16,7 @@
 
 mod attribute;
 mod chunk;
+mod columns;
 mod config;
 mod delete;
 mod deletions;

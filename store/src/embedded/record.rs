@@ -2,27 +2,33 @@
 //!
 //! ```text
 //! length u32 | crc32 of the body u32 | body
-//! body: version u8 | has origin u8 | source 16 | sequence u64 | batch u64 | zstd(Arrow IPC stream)
+//! body: version u8 | has origin u8 | source 16 | sequence u64 | batch u64 | rows
+//! rows: length u32 | columns (see [`columns`]), by zstd where that makes them shorter
+//!       in versions 1 and 2: zstd(Arrow IPC stream)
 //! ```
-//! All integers little-endian. Columns without a value are left out.
+//! All integers little-endian.
 
+use std::cell::RefCell;
 use std::io::Cursor;
 
-use arrow::array::{Array, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::FieldRef;
 use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
-use arrow::ipc::writer::StreamWriter;
 
 use spanwise_model::schema::span_schema;
 
 use super::chunk::batch_bytes;
+use super::columns;
 use crate::contract::Origin;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// The last version whose rows are an Arrow IPC stream. Version 1 had all its
+/// columns, version 2 those with a value.
+const VERSION_IPC: u8 = 2;
 /// A log is written once and read at most once, so that little time for it is
 /// worth more than few bytes.
-const ZSTD_LEVEL: i32 = -3;
+const ZSTD_LEVEL: i32 = -20;
 const HEAD_BYTES: usize = 8;
 const BODY_HEAD_BYTES: usize = 2 + 16 + 8 + 8;
 /// No batch is anywhere near this large; a longer length is damage.
@@ -54,27 +60,22 @@ pub(super) enum Damage {
 impl Record {
     /// The record's bytes.
     pub(super) fn encode(&self) -> Result<Vec<u8>, ArrowError> {
-        let columns = self.rows.columns().iter().enumerate();
-        let valued = columns.filter(|(_, array)| array.null_count() < array.len());
-        let rows = self.rows.project(&valued.map(|(index, _)| index).collect::<Vec<_>>())?;
-        let mut stream = Vec::new();
-        let mut writer = StreamWriter::try_new(&mut stream, &rows.schema())?;
-        writer.write(&rows)?;
-        writer.finish()?;
-        drop(writer);
-        let packed = pack(&stream)?;
-        let mut body = Vec::with_capacity(HEAD_BYTES + BODY_HEAD_BYTES + packed.len());
+        ROOM.with_borrow_mut(|room| {
+            let packed = room.pack(&self.rows)?;
+            self.framed(VERSION, packed)
+        })
+    }
+
+    fn framed(&self, version: u8, rows: &[u8]) -> Result<Vec<u8>, ArrowError> {
+        let mut body = Vec::with_capacity(HEAD_BYTES + BODY_HEAD_BYTES + rows.len());
         body.extend_from_slice(&[0; HEAD_BYTES]);
-        body.push(VERSION);
+        body.push(version);
         body.push(u8::from(self.origin.is_some()));
         body.extend_from_slice(&self.origin.map_or([0; 16], |origin| origin.source));
         body.extend_from_slice(&self.origin.map_or(0, |origin| origin.sequence).to_le_bytes());
         body.extend_from_slice(&self.batch.to_le_bytes());
-        body.extend_from_slice(&packed);
-        let length = body.len() - HEAD_BYTES;
-        let length = u32::try_from(length).ok().filter(|_| length <= MAX_RECORD_BYTES);
-        let length = length
-            .ok_or_else(|| ArrowError::InvalidArgumentError("the batch is too large".to_owned()))?;
+        body.extend_from_slice(rows);
+        let length = record_length(body.len() - HEAD_BYTES)?;
         let checksum = crc32fast::hash(&body[HEAD_BYTES..]);
         body[..4].copy_from_slice(&length.to_le_bytes());
         body[4..8].copy_from_slice(&checksum.to_le_bytes());
@@ -102,7 +103,6 @@ impl Record {
         if crc32fast::hash(body) != u32::from_le_bytes([c0, c1, c2, c3]) {
             return Err(Damage::Checksum);
         }
-        // Version 1 had all columns.
         if !(1..=VERSION).contains(&body[0]) {
             return Err(Damage::Content);
         }
@@ -114,29 +114,78 @@ impl Record {
             u64::from_le_bytes(bytes)
         };
         let origin = (body[1] == 1).then(|| Origin { source, sequence: number(18) });
-        let stream = zstd::stream::decode_all(Cursor::new(&body[BODY_HEAD_BYTES..]))
-            .map_err(|_| Damage::Content)?;
-        let mut reader =
-            StreamReader::try_new(Cursor::new(stream), None).map_err(|_| Damage::Content)?;
-        let rows = reader.next().and_then(Result::ok).ok_or(Damage::Content)?;
-        let rows = with_all_columns(&rows).map_err(|_| Damage::Content)?;
+        let packed = &body[BODY_HEAD_BYTES..];
+        let rows = if body[0] <= VERSION_IPC { unpack_ipc(packed) } else { unpack(packed) };
+        let rows = rows.map_err(|_| Damage::Content)?;
         let memory_bytes = batch_bytes(&rows);
         let record = Self { batch: number(26), origin, rows, memory_bytes };
         Ok(Some((record, HEAD_BYTES + length)))
     }
 }
 
-/// Compresses with memory that the thread keeps.
-fn pack(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-    use std::cell::RefCell;
-    thread_local! {
-        static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> =
-            const { RefCell::new(None) };
+fn record_length(bytes: usize) -> Result<u32, ArrowError> {
+    let length = u32::try_from(bytes).ok().filter(|_| bytes <= MAX_RECORD_BYTES);
+    length.ok_or_else(|| ArrowError::InvalidArgumentError("the batch is too large".to_owned()))
+}
+
+/// What it takes to pack batches, kept by each thread that does.
+#[derive(Default)]
+struct Room {
+    columns: Vec<u8>,
+    packed: Vec<u8>,
+    compressor: Option<zstd::bulk::Compressor<'static>>,
+}
+
+/// Longer than batches of usual size; what a longer one took is given back.
+const KEPT_BYTES: usize = 4 << 20;
+
+thread_local! {
+    static ROOM: RefCell<Room> = RefCell::default();
+}
+
+impl Room {
+    /// The rows as they stand in a record.
+    fn pack(&mut self, rows: &RecordBatch) -> Result<&[u8], ArrowError> {
+        let Self { columns, packed, compressor } = self;
+        columns.clear();
+        columns.shrink_to(KEPT_BYTES);
+        columns::write(rows, columns)?;
+        let length = record_length(columns.len())?.to_le_bytes();
+        let start = length.len();
+        let most = start + zstd::zstd_safe::compress_bound(columns.len());
+        if packed.len() < most || packed.len() > KEPT_BYTES {
+            packed.resize(most, 0);
+            packed.shrink_to(KEPT_BYTES.max(most));
+        }
+        packed[..start].copy_from_slice(&length);
+        let compressor = match compressor {
+            Some(compressor) => compressor,
+            None => compressor.insert(zstd::bulk::Compressor::new(ZSTD_LEVEL)?),
+        };
+        let mut end = start + compressor.compress_to_buffer(&columns[..], &mut packed[start..])?;
+        if end - start >= columns.len() {
+            end = start + columns.len();
+            packed[start..end].copy_from_slice(columns);
+        }
+        Ok(&packed[..end])
     }
-    COMPRESSOR.with_borrow_mut(|compressor| match compressor {
-        Some(compressor) => compressor.compress(bytes),
-        None => compressor.insert(zstd::bulk::Compressor::new(ZSTD_LEVEL)?).compress(bytes),
-    })
+}
+
+fn unpack(packed: &[u8]) -> Result<RecordBatch, ArrowError> {
+    let short = || ArrowError::ParseError("a record without rows".to_owned());
+    let (length, packed) = packed.split_first_chunk().ok_or_else(short)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if packed.len() == length {
+        return columns::read(packed);
+    }
+    columns::read(&zstd::bulk::decompress(packed, length.min(MAX_RECORD_BYTES))?)
+}
+
+fn unpack_ipc(packed: &[u8]) -> Result<RecordBatch, ArrowError> {
+    let stream = zstd::stream::decode_all(packed)?;
+    let mut batches = StreamReader::try_new(Cursor::new(stream), None)?;
+    let none = || ArrowError::ParseError("a record without a batch".to_owned());
+    with_all_columns(&batches.next().ok_or_else(none)??)
 }
 
 /// The rows with those columns, too, that were left out.
@@ -154,6 +203,8 @@ fn with_all_columns(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use arrow::array::Array;
+    use arrow::ipc::writer::StreamWriter;
     use proptest::prelude::*;
     use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder, SpanId};
 
@@ -166,6 +217,34 @@ pub(super) mod tests {
             .collect();
         let rows = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
         Record { batch: 7, origin, memory_bytes: batch_bytes(&rows), rows }
+    }
+
+    /// As version 2 wrote it.
+    fn encode_as_ipc(record: &Record) -> Vec<u8> {
+        let columns = record.rows.columns().iter().enumerate();
+        let valued = columns.filter(|(_, array)| array.null_count() < array.len());
+        let valued: Vec<usize> = valued.map(|(index, _)| index).collect();
+        let rows = record.rows.project(&valued).expect("its columns");
+        let mut writer = StreamWriter::try_new(Vec::new(), &rows.schema()).expect("a schema");
+        writer.write(&rows).expect("written");
+        let stream = writer.into_inner().expect("finished");
+        let packed = zstd::bulk::compress(&stream, -3).expect("packed");
+        record.framed(VERSION_IPC, &packed).expect("framed")
+    }
+
+    #[test]
+    fn records_of_earlier_versions_are_read() {
+        let record = record(20, Some(Origin { source: [3; 16], sequence: 9 }));
+        let mut bytes = encode_as_ipc(&record);
+        for version in [VERSION_IPC, 1] {
+            bytes[HEAD_BYTES] = version;
+            let checksum = crc32fast::hash(&bytes[HEAD_BYTES..]);
+            bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
+            let (back, length) = Record::decode(&bytes).expect("sound").expect("one record");
+            assert_eq!(length, bytes.len());
+            assert_eq!(back.rows, record.rows);
+            assert_eq!((back.batch, back.origin), (record.batch, record.origin));
+        }
     }
 
     proptest! {
