@@ -21,6 +21,12 @@ use crate::contract::StoreError;
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// Bytes written before one sync, at most, so that no one waits for long.
 const GROUP_BYTES: usize = 32 << 20;
+/// How long records are gathered for one sync while several senders are at work:
+/// about as long as a sync takes. Longer saves few more syncs, as each sender
+/// waits for its answer before it sends again.
+const GATHER: Duration = Duration::from_millis(3);
+/// Memory kept for the next group.
+const KEPT_BYTES: usize = 4 << 20;
 
 /// Told by the log's thread what became of each record, before the one who
 /// waits for it is.
@@ -140,8 +146,17 @@ type Waiting = (Record, u64, oneshot::Sender<Result<(), StoreError>>);
 
 impl Writer {
     fn run(mut self, queue: &mpsc::Receiver<Command>) {
-        while let Ok(first) = queue.recv() {
-            let mut buffer = Vec::new();
+        let mut buffer = Vec::new();
+        // Whether several senders were at work when the last group was written.
+        let mut several = false;
+        while let Some((first, came_meanwhile)) = next_command(queue) {
+            buffer.clear();
+            buffer.shrink_to(KEPT_BYTES);
+            // A sender that is alone, and waits for each answer, is not kept
+            // waiting.
+            if (several || came_meanwhile) && matches!(first, Command::Append { .. }) {
+                std::thread::sleep(GATHER);
+            }
             let mut waiting: Vec<Waiting> = Vec::new();
             let mut next = Some(first);
             let mut after = None;
@@ -158,6 +173,7 @@ impl Writer {
                     other => after = Some(other),
                 }
             }
+            several = waiting.len() > 1;
             if !waiting.is_empty() {
                 self.commit(&buffer, waiting);
             }
@@ -262,6 +278,15 @@ impl Writer {
                 fault::io(format!("cannot write the log in {place}"))(source)
             }
         }
+    }
+}
+
+/// The next command, and whether it came before it was asked for; none at the
+/// end.
+fn next_command(queue: &mpsc::Receiver<Command>) -> Option<(Command, bool)> {
+    match queue.try_recv() {
+        Ok(command) => Some((command, true)),
+        Err(_) => queue.recv().ok().map(|command| (command, false)),
     }
 }
 
