@@ -1,10 +1,13 @@
 //! Rows, and everything that a parent rule looks them up by.
 
+mod slots;
+
 use std::hash::Hash;
 
 use ahash::RandomState;
 use spanwise_model::{Capture, SpanId, TraceId};
 
+use self::slots::Slots;
 use crate::chains::{Chains, Found};
 use crate::row::Row;
 use crate::text::Text;
@@ -17,7 +20,7 @@ pub(crate) type Slot = u32;
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     rows: Vec<Row>,
-    free: Vec<Slot>,
+    free: Slots,
     hasher: RandomState,
     apps: Chains,
     servers_by_fragment: Chains,
@@ -26,6 +29,8 @@ pub(crate) struct Index {
     clients_by_trace: Chains,
     by_x_request_id: Chains,
     timeline: Timeline,
+    /// SDK rows whose id says that they are the called half of a shared span.
+    halves: usize,
 }
 
 fn app_key(row: &Row) -> Option<(Option<TraceId>, SpanId)> {
@@ -53,11 +58,25 @@ const fn process_x_request_id(row: &Row) -> Option<Text> {
     }
 }
 
+fn is_half(row: &Row) -> bool {
+    row.parent_span_id.is_some_and(|parent| row.span_id == parent.receiving_half())
+}
+
 fn header(row: &Row) -> Option<(TraceId, SpanId)> {
     row.trace_id.zip(row.parent_span_id)
 }
 
 impl Index {
+    /// An empty index with room for rows of SDKs, as the most are.
+    pub(crate) fn with_capacity(rows: usize) -> Self {
+        Self {
+            rows: Vec::with_capacity(rows),
+            apps: Chains::with_capacity(rows),
+            timeline: Timeline::with_capacity(rows),
+            ..Self::default()
+        }
+    }
+
     /// The row in a slot that is in use.
     pub(crate) fn row(&self, slot: Slot) -> &Row {
         // Slots come from `insert`, which makes room for the row.
@@ -66,7 +85,7 @@ impl Index {
 
     /// Adds a row.
     pub(crate) fn insert(&mut self, row: Row) -> Slot {
-        let slot = match self.free.pop() {
+        let slot = match self.free.take() {
             Some(slot) => {
                 self.rows[slot as usize] = row;
                 slot
@@ -86,7 +105,7 @@ impl Index {
     pub(crate) fn remove(&mut self, slot: Slot) {
         self.link(slot, false);
         self.timeline.remove(&self.rows[slot as usize], slot);
-        self.free.push(slot);
+        self.free.put(slot);
     }
 
     fn link(&mut self, slot: Slot, add: bool) {
@@ -108,6 +127,9 @@ impl Index {
         }
         if row.capture == Capture::App {
             link!(apps, app_key);
+            if is_half(row) {
+                self.halves = if add { self.halves + 1 } else { self.halves - 1 };
+            }
             return;
         }
         link!(servers_by_fragment, served);
@@ -125,6 +147,11 @@ impl Index {
     ) -> Found<'a> {
         let is_key = |slot: Slot| key_of(self.row(slot)).as_ref() == Some(&key);
         chains.get(self.hasher.hash_one(&key), is_key)
+    }
+
+    /// Whether any SDK row is the called half of a shared span.
+    pub(crate) const fn has_halves(&self) -> bool {
+        self.halves > 0
     }
 
     /// SDK rows with this trace and span id.

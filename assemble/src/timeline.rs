@@ -164,6 +164,15 @@ fn process_key(row: &Row) -> Option<PlaceKey> {
 }
 
 impl Timeline {
+    /// An empty timeline with room for so many slots.
+    pub(crate) fn with_capacity(slots: usize) -> Self {
+        Self {
+            whereabouts: Vec::with_capacity(slots),
+            stamps: Vec::with_capacity(slots),
+            ..Self::default()
+        }
+    }
+
     /// Adds a row.
     pub(crate) fn insert(&mut self, row: &Row, slot: Slot) {
         if self.stamps.len() <= slot as usize {

@@ -123,10 +123,13 @@ const NEAR_NANO: i64 = 50_000_000;
 impl Window {
     /// An empty window.
     pub fn new(config: WindowConfig) -> Self {
+        // What is grown step by step is copied, and cleared by the system, again
+        // and again; of what is asked for at once only what is used costs memory.
+        let rows = config.max_rows.saturating_add(config.max_rows / 8);
         Self {
             config,
-            index: Index::default(),
-            known: Vec::new(),
+            index: Index::with_capacity(rows),
+            known: Vec::with_capacity(rows),
             groups: Groups::default(),
             by_trace: HashMap::default(),
             by_fragment: HashMap::default(),

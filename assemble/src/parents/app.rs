@@ -43,6 +43,9 @@ fn named(index: &Index, row: &Row) -> Option<Slot> {
     let own = |slot: Slot| index.row(slot).same_process(row);
     let named = super::few(index.apps(trace, parent))
         .min_by_key(|slot| (Reverse(own(*slot)), index.row(*slot).at));
+    if !index.has_halves() {
+        return named;
+    }
     let half = parent.receiving_half();
     // Only a call has another half, which itself hangs under the first.
     let may_have_half =
@@ -84,10 +87,11 @@ pub(super) fn request_with_header(index: &Index, _: Slot, row: &Row) -> Verdict 
     let Some((trace, parent)) = row.trace_id.zip(row.parent_span_id) else {
         return Verdict::Nothing;
     };
-    if !is_local_root(index, row) {
+    let requests = index.with_header(trace, parent);
+    // Most spans have none, and need not be looked at further.
+    if requests.len() == 0 || !is_local_root(index, row) {
         return Verdict::Nothing;
     }
-    let requests = index.with_header(trace, parent);
     if requests.len() > MAX_CANDIDATES {
         return Verdict::Several;
     }
