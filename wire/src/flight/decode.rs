@@ -18,8 +18,8 @@ use spanwise_model::schema::{column, span_schema};
 use spanwise_model::{Capture, Evidence, Kind, Status};
 
 use super::encode::schema_message;
-use super::inspect::{self, Layout};
 use super::{FlightError, Origin, PutMetadata};
+use crate::inspect::{self, Layout};
 
 /// What one stream may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

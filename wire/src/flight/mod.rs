@@ -12,7 +12,6 @@ mod client;
 mod counters;
 mod decode;
 mod encode;
-mod inspect;
 mod metadata;
 mod queue;
 mod upload;
@@ -24,6 +23,7 @@ pub use encode::{EncodedBatch, Encoder, schema_message};
 pub use metadata::{ContentName, Origin, PutMetadata, PutReply};
 pub use upload::{Upload, UploadError};
 
+use crate::inspect::InspectError;
 use crate::rpc_status::{RpcCode, RpcStatus};
 
 /// Why a message was not taken. The stream ends with it.
@@ -51,6 +51,15 @@ pub enum FlightError {
 impl FlightError {
     fn malformed(reason: impl ToString) -> Self {
         Self::Malformed(reason.to_string())
+    }
+}
+
+impl From<InspectError> for FlightError {
+    fn from(error: InspectError) -> Self {
+        match error {
+            InspectError::Malformed(reason) => Self::Malformed(reason),
+            InspectError::TooLarge { what, limit } => Self::TooLarge { what, limit },
+        }
     }
 }
 

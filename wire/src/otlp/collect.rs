@@ -125,7 +125,7 @@ pub struct Decoded {
 }
 
 /// Takes spans one by one.
-pub(super) struct Collector {
+pub(crate) struct Collector {
     limits: Limits,
     builder: SpanBatchBuilder,
     rejections: Rejections,
@@ -135,7 +135,7 @@ pub(super) struct Collector {
 }
 
 /// A resource whose spans are being taken.
-pub(super) struct Emitting {
+pub(crate) struct Emitting {
     places: EmitterPlaces,
     /// What each row refers to.
     bytes: usize,
@@ -145,7 +145,7 @@ pub(super) struct Emitting {
 const ROW_BYTES: usize = 320;
 
 impl Collector {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             limits: *limits,
             builder: builders::take(),
@@ -158,7 +158,7 @@ impl Collector {
 
     /// Whether a span of this encoded length shall be decoded; where not, it is
     /// counted.
-    pub(super) fn admit(&mut self, encoded_bytes: usize) -> Result<bool, OtlpError> {
+    pub(crate) fn admit(&mut self, encoded_bytes: usize) -> Result<bool, OtlpError> {
         self.seen += 1;
         if self.seen > self.limits.spans {
             return Err(OtlpError::TooLarge { what: "spans", limit: self.limits.spans });
@@ -173,17 +173,17 @@ impl Collector {
     }
 
     /// Counts a span that could not be decoded.
-    pub(super) fn malformed<E: ToString>(&mut self, what: impl FnOnce() -> (String, E)) {
+    pub(crate) fn malformed<E: ToString>(&mut self, what: impl FnOnce() -> (String, E)) {
         self.rejections.malformed(what);
     }
 
     /// Notes who emits the spans that follow.
-    pub(super) fn emitter(&mut self, resource: &ResourceFacts) -> Emitting {
+    pub(crate) fn emitter(&mut self, resource: &ResourceFacts) -> Emitting {
         Emitting { places: self.builder.emitter(&resource.emitter()), bytes: resource.bytes() }
     }
 
     /// Takes a span, or counts it as rejected.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         span: &SpanView<'_>,
         emitting: &Emitting,
@@ -203,7 +203,7 @@ impl Collector {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Result<Decoded, OtlpError> {
+    pub(crate) fn finish(mut self) -> Result<Decoded, OtlpError> {
         // A request of which nothing could be read is no OTLP request.
         if let (true, Some(first)) = (self.builder.is_empty(), self.rejections.first_malformed()) {
             return Err(OtlpError::malformed("every span", first));

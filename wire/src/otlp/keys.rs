@@ -9,7 +9,7 @@ const SLOTS: usize = 128;
 
 /// Keys met before, each in the one slot that its ends choose.
 #[derive(Clone, Default)]
-pub(super) struct Keys<'a> {
+pub(crate) struct Keys<'a> {
     /// None before the first key.
     slots: Vec<(&'a str, Option<Note>)>,
 }

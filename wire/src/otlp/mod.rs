@@ -25,6 +25,16 @@ pub use protobuf::decode_protobuf;
 pub use response::{response_json, response_protobuf};
 pub(crate) use span::Invalid;
 
+/// What makes rows of spans, for formats that have OTLP's fields in another
+/// form.
+pub(crate) mod rows {
+    pub(crate) use super::collect::{Collector, Emitting};
+    pub(crate) use super::keys::Keys;
+    pub(crate) use super::resource::{ResourceFacts, ScopeFacts};
+    pub(crate) use super::value::{Any, Pair};
+    pub(crate) use super::view::{EventView, LinkView, ResourceView, ScopeView, SpanView};
+}
+
 /// Why a request could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum OtlpError {

@@ -9,16 +9,16 @@ use super::view::{ResourceView, ScopeView};
 const UNKNOWN_SERVICE: &str = "unknown_service";
 
 /// Who emitted the spans.
-pub(super) struct ResourceFacts {
-    pub(super) service: String,
-    pub(super) instance: Option<String>,
-    pub(super) host: Option<String>,
-    pub(super) process_id: Option<u32>,
-    pub(super) json: ResourceJson,
+pub(crate) struct ResourceFacts {
+    pub(crate) service: String,
+    pub(crate) instance: Option<String>,
+    pub(crate) host: Option<String>,
+    pub(crate) process_id: Option<u32>,
+    pub(crate) json: ResourceJson,
 }
 
 impl ResourceFacts {
-    pub(super) fn new(resource: &ResourceView<'_>) -> Self {
+    pub(crate) fn new(resource: &ResourceView<'_>) -> Self {
         let mut facts = Self {
             service: String::new(),
             instance: None,
@@ -52,7 +52,7 @@ impl ResourceFacts {
         facts
     }
 
-    pub(super) fn emitter(&self) -> Emitter<'_> {
+    pub(crate) fn emitter(&self) -> Emitter<'_> {
         Emitter {
             service: &self.service,
             instance: self.instance.as_deref(),
@@ -63,7 +63,7 @@ impl ResourceFacts {
     }
 
     /// Bytes that each row refers to.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.json.as_str().len()
     }
 }
@@ -71,13 +71,13 @@ impl ResourceFacts {
 /// What emitted the spans: appended to each span's attributes under the names
 /// that OpenTelemetry gives them outside OTLP (`otel.scope.*`).
 #[derive(Default)]
-pub(super) struct ScopeFacts {
+pub(crate) struct ScopeFacts {
     attributes: Attributes,
     bytes: usize,
 }
 
 impl ScopeFacts {
-    pub(super) fn new(scope: &ScopeView<'_>) -> Self {
+    pub(crate) fn new(scope: &ScopeView<'_>) -> Self {
         let mut facts = Self::default();
         if !scope.name.is_empty() {
             facts.add("name", AttributeRef::String(scope.name));
@@ -97,12 +97,12 @@ impl ScopeFacts {
         self.attributes.push((key, value.to_value()));
     }
 
-    pub(super) const fn attributes(&self) -> &Attributes {
+    pub(crate) const fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
     /// Bytes that it adds to each row.
-    pub(super) const fn bytes(&self) -> usize {
+    pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 }

@@ -9,11 +9,12 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use serde_json::Value as Json;
 use spanwise_model::AttributeRef;
 
+use super::keys::Keys;
 use super::known::{Note, note};
 
 /// An `AnyValue`.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) enum Any<'a> {
+pub(crate) enum Any<'a> {
     /// No value, or an index into a table that only profiles carry.
     #[default]
     Nothing,
@@ -28,11 +29,20 @@ pub(super) enum Any<'a> {
 
 /// An attribute.
 #[derive(Clone)]
-pub(super) struct Pair<'a> {
-    pub(super) key: &'a str,
+pub(crate) struct Pair<'a> {
+    pub(crate) key: &'a str,
     /// What the key says of the value.
     pub(super) note: Option<Note>,
-    pub(super) value: Value<'a>,
+    pub(crate) value: Value<'a>,
+}
+
+impl<'a> Pair<'a> {
+    /// The attribute with this key, which is looked at once a request.
+    pub(crate) fn new(key: &'a str, value: Any<'a>, keys: &mut Keys<'a>) -> Self {
+        // What is a text already is valid.
+        let note = keys.look_up(key.as_bytes()).ok().and_then(|(_, note)| note);
+        Self { key, note, value: value.into() }
+    }
 }
 
 impl fmt::Debug for Pair<'_> {
@@ -43,7 +53,7 @@ impl fmt::Debug for Pair<'_> {
 
 /// An attribute's value as the column will have it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     Text(&'a str),
     Bool(bool),
     Int(i64),
@@ -54,7 +64,7 @@ pub(super) enum Value<'a> {
 }
 
 impl Value<'_> {
-    pub(super) fn as_ref(&self) -> AttributeRef<'_> {
+    pub(crate) fn as_ref(&self) -> AttributeRef<'_> {
         match self {
             Self::Text(text) => AttributeRef::String(text),
             Self::Bool(flag) => AttributeRef::Bool(*flag),
@@ -141,7 +151,7 @@ impl<'a> From<&'a KeyValue> for Pair<'a> {
 }
 
 /// The value as an integer; some senders write numbers as texts.
-pub(super) fn integer(value: AttributeRef<'_>) -> Option<i64> {
+pub(crate) fn integer(value: AttributeRef<'_>) -> Option<i64> {
     match value {
         AttributeRef::Int(number) => Some(number),
         AttributeRef::String(text) => text.trim().parse().ok(),

@@ -12,65 +12,65 @@ use super::value::Pair;
 /// A `Span`. One is used for all spans of a request, so that its lists are
 /// allocated once and its keys known from the span before.
 #[derive(Debug, Default, Clone)]
-pub(super) struct SpanView<'a> {
-    pub(super) trace_id: &'a [u8],
-    pub(super) span_id: &'a [u8],
-    pub(super) parent_span_id: &'a [u8],
-    pub(super) trace_state: &'a str,
-    pub(super) name: &'a str,
-    pub(super) kind: i32,
-    pub(super) start_time_unix_nano: u64,
-    pub(super) end_time_unix_nano: u64,
-    pub(super) attributes: Vec<Pair<'a>>,
-    pub(super) dropped_attributes_count: u32,
-    pub(super) events: Vec<EventView<'a>>,
-    pub(super) dropped_events_count: u32,
-    pub(super) links: Vec<LinkView<'a>>,
-    pub(super) dropped_links_count: u32,
-    pub(super) status_message: &'a str,
-    pub(super) status_code: i32,
+pub(crate) struct SpanView<'a> {
+    pub(crate) trace_id: &'a [u8],
+    pub(crate) span_id: &'a [u8],
+    pub(crate) parent_span_id: &'a [u8],
+    pub(crate) trace_state: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) kind: i32,
+    pub(crate) start_time_unix_nano: u64,
+    pub(crate) end_time_unix_nano: u64,
+    pub(crate) attributes: Vec<Pair<'a>>,
+    pub(crate) dropped_attributes_count: u32,
+    pub(crate) events: Vec<EventView<'a>>,
+    pub(crate) dropped_events_count: u32,
+    pub(crate) links: Vec<LinkView<'a>>,
+    pub(crate) dropped_links_count: u32,
+    pub(crate) status_message: &'a str,
+    pub(crate) status_code: i32,
     /// Attributes of events and links, which name them by their places.
-    pub(super) inner: Vec<Pair<'a>>,
-    pub(super) keys: Keys<'a>,
+    pub(crate) inner: Vec<Pair<'a>>,
+    pub(crate) keys: Keys<'a>,
 }
 
 /// A `Span.Event`.
 #[derive(Debug, Default, Clone)]
-pub(super) struct EventView<'a> {
-    pub(super) time_unix_nano: u64,
-    pub(super) name: &'a str,
-    pub(super) attributes: Range<usize>,
-    pub(super) dropped_attributes_count: u32,
+pub(crate) struct EventView<'a> {
+    pub(crate) time_unix_nano: u64,
+    pub(crate) name: &'a str,
+    pub(crate) attributes: Range<usize>,
+    pub(crate) dropped_attributes_count: u32,
 }
 
 /// A `Span.Link`.
 #[derive(Debug, Default, Clone)]
-pub(super) struct LinkView<'a> {
-    pub(super) trace_id: &'a [u8],
-    pub(super) span_id: &'a [u8],
-    pub(super) trace_state: &'a str,
-    pub(super) attributes: Range<usize>,
-    pub(super) dropped_attributes_count: u32,
+pub(crate) struct LinkView<'a> {
+    pub(crate) trace_id: &'a [u8],
+    pub(crate) span_id: &'a [u8],
+    pub(crate) trace_state: &'a str,
+    pub(crate) attributes: Range<usize>,
+    pub(crate) dropped_attributes_count: u32,
 }
 
 /// A `Resource`.
 #[derive(Debug, Default, Clone)]
-pub(super) struct ResourceView<'a> {
-    pub(super) attributes: Vec<Pair<'a>>,
-    pub(super) dropped_attributes_count: u32,
+pub(crate) struct ResourceView<'a> {
+    pub(crate) attributes: Vec<Pair<'a>>,
+    pub(crate) dropped_attributes_count: u32,
 }
 
 /// An `InstrumentationScope`.
 #[derive(Debug, Default, Clone)]
-pub(super) struct ScopeView<'a> {
-    pub(super) name: &'a str,
-    pub(super) version: &'a str,
-    pub(super) attributes: Vec<Pair<'a>>,
+pub(crate) struct ScopeView<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) attributes: Vec<Pair<'a>>,
 }
 
 impl SpanView<'_> {
     /// Makes it that of a span with no field set.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         let Self { attributes, events, links, inner, .. } = self;
         attributes.clear();
         events.clear();

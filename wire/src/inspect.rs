@@ -4,16 +4,36 @@
 //! slices and allocates by them), so they are checked here against the body
 //! and a limit. What the values then say, Arrow validates itself.
 
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::ipc::{CompressionType, RecordBatch as Header};
 
-use super::FlightError;
+/// Why a message is not handed to Arrow.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InspectError {
+    /// Its header does not fit its body or its schema.
+    #[error("{0}")]
+    Malformed(String),
+    /// It would grow past the limit.
+    #[error("{what} (limit {limit})")]
+    TooLarge {
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+impl InspectError {
+    fn malformed(reason: impl ToString) -> Self {
+        Self::Malformed(reason.to_string())
+    }
+}
 
 /// A node of a column tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Node {
-    /// Whether it is a struct, which the span schema never lets be null.
-    is_struct: bool,
+    /// Whether it is a struct that the schema does not let be null.
+    required_struct: bool,
     /// Index of the buffer that says which of its values are null: the first of
     /// the node's buffers.
     validity: usize,
@@ -22,7 +42,7 @@ struct Node {
 /// The nodes and buffers of some columns, in the order in which Arrow writes
 /// them.
 #[derive(Debug, Default)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     nodes: Vec<Node>,
     /// Of each buffer, the bytes of one of its values.
     widths: Vec<usize>,
@@ -30,25 +50,24 @@ pub(super) struct Layout {
 
 impl Layout {
     /// The layout of these columns.
-    pub(super) fn new<'a>(fields: impl IntoIterator<Item = &'a FieldRef>) -> Self {
+    pub(crate) fn new<'a>(fields: impl IntoIterator<Item = &'a FieldRef>) -> Self {
         let mut layout = Self::default();
-        fields.into_iter().for_each(|field| layout.add(field.data_type()));
+        fields.into_iter().for_each(|field| layout.add(field));
         layout
     }
 
-    fn add(&mut self, data_type: &DataType) {
-        let is_struct = matches!(data_type, DataType::Struct(_));
-        self.nodes.push(Node { is_struct, validity: self.widths.len() });
+    fn add(&mut self, field: &Field) {
+        let data_type = field.data_type();
+        let required_struct = matches!(data_type, DataType::Struct(_)) && !field.is_nullable();
+        self.nodes.push(Node { required_struct, validity: self.widths.len() });
         self.widths.push(1);
         match data_type {
-            DataType::Struct(children) => {
-                children.iter().for_each(|child| self.add(child.data_type()));
-            }
+            DataType::Struct(children) => children.iter().for_each(|child| self.add(child)),
             DataType::List(child) | DataType::Map(child, _) => {
                 self.widths.push(size_of::<i32>());
-                self.add(child.data_type());
+                self.add(child);
             }
-            DataType::Utf8 => self.widths.extend([size_of::<i32>(), 1]),
+            DataType::Utf8 | DataType::Binary => self.widths.extend([size_of::<i32>(), 1]),
             DataType::Dictionary(key, _) => self.widths.push(key.primitive_width().unwrap_or(1)),
             // Numbers and bytes of fixed size.
             other => self.widths.push(other.primitive_width().unwrap_or(1)),
@@ -57,26 +76,26 @@ impl Layout {
 }
 
 /// Checks a header against its body; returns the bytes that decoding it takes.
-pub(super) fn check(
+pub(crate) fn check(
     header: &Header<'_>,
     body: &[u8],
     layout: &Layout,
     limit_bytes: usize,
-) -> Result<usize, FlightError> {
+) -> Result<usize, InspectError> {
     if let Some(compression) = header.compression() {
-        // An LZ4 frame may grow past the length that it claims; agents use zstd.
+        // An LZ4 frame may grow past the length that it claims.
         if compression.codec() != CompressionType::ZSTD {
-            return Err(FlightError::malformed("only zstd compression is taken"));
+            return Err(InspectError::malformed("only zstd compression is taken"));
         }
     }
     // Counts of buffers of view types, which the span schema has none of.
     if header.variadicBufferCounts().is_some_and(|counts| !counts.is_empty()) {
-        return Err(FlightError::malformed("buffers of types that the schema does not have"));
+        return Err(InspectError::malformed("buffers of types that the schema does not have"));
     }
-    let nodes = header.nodes().ok_or_else(|| FlightError::malformed("no field nodes"))?;
-    let buffers = header.buffers().ok_or_else(|| FlightError::malformed("no buffers"))?;
+    let nodes = header.nodes().ok_or_else(|| InspectError::malformed("no field nodes"))?;
+    let buffers = header.buffers().ok_or_else(|| InspectError::malformed("no buffers"))?;
     if nodes.len() != layout.nodes.len() || buffers.len() != layout.widths.len() {
-        return Err(FlightError::malformed(format_args!(
+        return Err(InspectError::malformed(format_args!(
             "{} field nodes and {} buffers, where the schema has {} and {}",
             nodes.len(),
             buffers.len(),
@@ -91,10 +110,10 @@ pub(super) fn check(
         let length = uncompressed_length(bytes, header.compression().is_some())?;
         total = total.saturating_add(length.max(bytes.len()));
         if total > limit_bytes {
-            return Err(FlightError::TooLarge { what: "bytes of values", limit: limit_bytes });
+            return Err(InspectError::TooLarge { what: "bytes of values", limit: limit_bytes });
         }
         if length % width != 0 {
-            return Err(FlightError::malformed(format_args!(
+            return Err(InspectError::malformed(format_args!(
                 "a buffer of {length} bytes holds values of {width} bytes"
             )));
         }
@@ -105,8 +124,8 @@ pub(super) fn check(
         let length = count(node.length(), limit_bytes)?;
         let nulls = count(node.null_count(), limit_bytes)?;
         let bitmap_fits = lengths[known.validity] >= length.div_ceil(8);
-        if nulls > length || (nulls > 0 && (known.is_struct || !bitmap_fits)) {
-            return Err(FlightError::malformed(format_args!(
+        if nulls > length || (nulls > 0 && (known.required_struct || !bitmap_fits)) {
+            return Err(InspectError::malformed(format_args!(
                 "{nulls} nulls among {length} values"
             )));
         }
@@ -116,36 +135,36 @@ pub(super) fn check(
 
 /// Length of a buffer that, where compressed, begins with it; -1 there says
 /// that the rest is not compressed.
-fn uncompressed_length(bytes: &[u8], compressed: bool) -> Result<usize, FlightError> {
+fn uncompressed_length(bytes: &[u8], compressed: bool) -> Result<usize, InspectError> {
     if !compressed || bytes.is_empty() {
         return Ok(bytes.len());
     }
     let (prefix, rest) = bytes
         .split_first_chunk()
-        .ok_or_else(|| FlightError::malformed("a compressed buffer without its length"))?;
+        .ok_or_else(|| InspectError::malformed("a compressed buffer without its length"))?;
     match i64::from_le_bytes(*prefix) {
         -1 => Ok(rest.len()),
         claimed => count(claimed, usize::MAX),
     }
 }
 
-fn buffer_bytes(offset: i64, length: i64, body: &[u8]) -> Result<&[u8], FlightError> {
+fn buffer_bytes(offset: i64, length: i64, body: &[u8]) -> Result<&[u8], InspectError> {
     let range = || {
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(usize::try_from(length).ok()?)?;
         body.get(start..end)
     };
     range().ok_or_else(|| {
-        FlightError::malformed(format_args!(
+        InspectError::malformed(format_args!(
             "a buffer at {offset} with {length} bytes lies outside the body of {} bytes",
             body.len()
         ))
     })
 }
 
-fn count(value: i64, limit: usize) -> Result<usize, FlightError> {
+fn count(value: i64, limit: usize) -> Result<usize, InspectError> {
     usize::try_from(value)
         .ok()
         .filter(|count| *count <= limit)
-        .ok_or_else(|| FlightError::malformed(format_args!("a count of {value}")))
+        .ok_or_else(|| InspectError::malformed(format_args!("a count of {value}")))
 }
