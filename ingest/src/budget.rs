@@ -45,6 +45,19 @@ impl Lease {
     }
 }
 
+impl Lease {
+    /// Takes more or gives back, so that it holds so much; `false` where there is
+    /// not so much left.
+    pub(crate) fn resize(&mut self, bytes: usize) -> bool {
+        if bytes >= self.bytes {
+            return self.grow(bytes - self.bytes);
+        }
+        self.budget.used.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+        self.bytes = bytes;
+        true
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
         self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -66,5 +79,7 @@ mod tests {
         assert_eq!(budget.used(), 100);
         drop(one);
         assert_eq!(budget.used(), 40);
+        assert!(two.resize(90) && two.resize(10) && !two.resize(101));
+        assert_eq!(budget.used(), 10);
     }
 }

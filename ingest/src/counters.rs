@@ -29,6 +29,12 @@ pub(crate) const NAMES: &[&str] = &[
     JAEGER_UDP_SPANS_REFUSED,
     JAEGER_UDP_SPANS_SHUTDOWN,
     LINKS_DROPPED,
+    OTAP_BATCHES,
+    OTAP_SPANS,
+    OTAP_STREAMS,
+    OTAP_STREAMS_BROKEN,
+    OTAP_STREAMS_OUTGROWN,
+    OTAP_STREAMS_REFUSED,
     OTLP_GRPC_REQUESTS,
     OTLP_HTTP_REQUESTS,
     OTLP_SPANS,
@@ -62,6 +68,12 @@ pub(crate) const JAEGER_UDP_REJECTED: &str = "jaeger_udp_datagrams_rejected";
 pub(crate) const JAEGER_UDP_SPANS_REFUSED: &str = "jaeger_udp_spans_dropped_refused";
 pub(crate) const JAEGER_UDP_SPANS_SHUTDOWN: &str = "jaeger_udp_spans_dropped_shutdown";
 pub(crate) const LINKS_DROPPED: &str = "links_dropped_invalid_id";
+pub(crate) const OTAP_BATCHES: &str = "otap_batches";
+pub(crate) const OTAP_SPANS: &str = "otap_spans_accepted";
+pub(crate) const OTAP_STREAMS: &str = "otap_streams";
+pub(crate) const OTAP_STREAMS_BROKEN: &str = "otap_streams_broken";
+pub(crate) const OTAP_STREAMS_OUTGROWN: &str = "otap_streams_outgrown";
+pub(crate) const OTAP_STREAMS_REFUSED: &str = "otap_streams_refused";
 pub(crate) const OTLP_GRPC_REQUESTS: &str = "otlp_grpc_requests";
 pub(crate) const OTLP_HTTP_REQUESTS: &str = "otlp_http_requests";
 pub(crate) const OTLP_SPANS: &str = "otlp_spans_accepted";

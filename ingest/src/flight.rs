@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::{
@@ -14,12 +13,13 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use spanwise_wire::flight::{Put, PutDecoder, PutReply};
 use spanwise_wire::rpc_status::{RpcCode, RpcStatus};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::counters;
-use crate::server::Shared;
+use crate::places::Place;
+use crate::server::{Shared, shutting_down};
 use crate::sink::Refused;
 
 /// Replies that may wait for a sender who does not read them.
@@ -51,7 +51,7 @@ impl FlightService for Flight {
         &self,
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoPutStream>, Status> {
-        let Some(place) = Place::take(&self.shared) else {
+        let Some(place) = self.shared.flight_streams.take() else {
             self.shared.counters.add(counters::FLIGHT_STREAMS_REFUSED, 1);
             return Err(RpcStatus {
                 code: RpcCode::ResourceExhausted,
@@ -134,28 +134,6 @@ impl FlightService for Flight {
         _: Request<Empty>,
     ) -> Result<Response<Self::ListActionsStream>, Status> {
         Err(only_put())
-    }
-}
-
-/// One of the streams allowed at a time.
-struct Place(Arc<Shared>);
-
-impl Place {
-    fn take(shared: &Arc<Shared>) -> Option<Self> {
-        let limit = shared.limits.flight_streams;
-        shared
-            .streams
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |streams| {
-                (streams < limit).then_some(streams + 1)
-            })
-            .ok()
-            .map(|_| Self(Arc::clone(shared)))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -282,11 +260,6 @@ impl PutStream {
             _ => self.shared.counters.add(counters::FACTS_MALFORMED, 1),
         }
     }
-}
-
-async fn shutting_down(closing: &mut watch::Receiver<bool>) {
-    // An error says that the receivers are gone, which comes to the same.
-    let _ = closing.wait_for(|closing| *closing).await;
 }
 
 impl Drop for PutStream {

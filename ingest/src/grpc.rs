@@ -1,4 +1,4 @@
-//! OTLP over gRPC.
+//! The services of the gRPC port: OTLP, and OTAP ([`crate::otap`]).
 
 use std::sync::Arc;
 
@@ -13,9 +13,14 @@ use crate::counters;
 use crate::failure::Failure;
 use crate::otlp::{self, Format};
 use crate::server::Shared;
-use crate::unary;
+use crate::{otap, unary};
 
 const TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+const ARROW_TRACES: &str =
+    "/opentelemetry.proto.experimental.arrow.v1.ArrowTracesService/ArrowTraces";
+const ARROW_LOGS: &str = "/opentelemetry.proto.experimental.arrow.v1.ArrowLogsService/ArrowLogs";
+const ARROW_METRICS: &str =
+    "/opentelemetry.proto.experimental.arrow.v1.ArrowMetricsService/ArrowMetrics";
 const LOGS: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 const METRICS: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 
@@ -23,6 +28,9 @@ const METRICS: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route(TRACES, post(export))
+        .route(ARROW_TRACES, post(otap::traces))
+        .route(ARROW_LOGS, post(only_traces))
+        .route(ARROW_METRICS, post(only_traces))
         .route(LOGS, post(only_traces))
         .route(METRICS, post(only_traces))
         .fallback(unknown)
@@ -40,7 +48,7 @@ async fn only_traces() -> Response {
 async fn unknown() -> Response {
     unary::failed(RpcStatus::new(
         RpcCode::Unimplemented,
-        "this port takes the OTLP TraceService and Arrow Flight DoPut",
+        "this port takes the OTLP TraceService, the OTAP ArrowTracesService and Arrow Flight DoPut",
     ))
 }
 

@@ -1,5 +1,5 @@
-//! Receivers: OTLP over gRPC and HTTP, Zipkin, Jaeger (gRPC, HTTP, UDP), and
-//! Arrow Flight from agents.
+//! Receivers: OTLP over gRPC and HTTP, OTAP, Zipkin, Jaeger (gRPC, HTTP, UDP),
+//! and Arrow Flight from agents.
 //!
 //! This stage listens, bounds what it takes, hands bytes to `wire` and the
 //! batches that come back to a [`Sink`]. A sender hears "taken" only after the
@@ -22,7 +22,10 @@ mod jaeger_udp;
 mod kernel_drops;
 mod limits;
 mod marking;
+mod messages;
+mod otap;
 mod otlp;
+mod places;
 mod plain;
 mod server;
 mod sink;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use spanwise_wire::flight::FlightLimits;
+use spanwise_wire::otap::OtapLimits;
 use spanwise_wire::otlp;
 
 /// Limits of the receivers. All are per process, not per sender, unless said.
@@ -20,6 +21,17 @@ pub struct Limits {
     pub flight: FlightLimits,
     /// Agents' streams at a time.
     pub flight_streams: usize,
+    /// What one batch of a collector's OTAP stream may hold.
+    pub otap: OtapLimits,
+    /// Collectors' streams at a time.
+    pub otap_streams: usize,
+    /// Batches of one stream that are being decoded or stored; no more are read.
+    pub otap_batches: usize,
+    /// Bytes of dictionaries that one stream may keep; one that keeps more is
+    /// ended, and begins anew.
+    pub otap_kept_bytes: usize,
+    /// The same of all streams.
+    pub otap_all_kept_bytes: usize,
     /// Connections at a time, per port.
     pub connections: usize,
     /// Longest time for a request's body to arrive.
@@ -41,6 +53,11 @@ impl Default for Limits {
             otlp: otlp::Limits::default(),
             flight: FlightLimits::default(),
             flight_streams: 256,
+            otap: OtapLimits::default(),
+            otap_streams: 256,
+            otap_batches: 8,
+            otap_kept_bytes: 64 << 20,
+            otap_all_kept_bytes: 256 << 20,
             connections: 1024,
             body_time: Duration::from_secs(30),
             silence_time: Duration::from_secs(120),

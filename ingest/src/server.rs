@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use crate::counters::Counters;
 use crate::flight::Flight;
 use crate::limits::Limits;
 use crate::marking::Marking;
+use crate::places::Places;
 use crate::sink::Sink;
 use crate::{ThriftProtocol, grpc, http, jaeger_grpc, jaeger_http, jaeger_udp, zipkin};
 
@@ -40,10 +40,20 @@ pub(crate) struct Shared {
     pub(crate) budget: Budget,
     /// Requests decoded at a time.
     pub(crate) decoders: Semaphore,
-    /// Agents' streams open now.
-    pub(crate) streams: AtomicUsize,
+    /// Agents' streams.
+    pub(crate) flight_streams: Places,
+    /// Collectors' streams.
+    pub(crate) otap_streams: Places,
+    /// What collectors' streams keep between their batches.
+    pub(crate) otap_kept: Budget,
     /// Set once: long-lived streams shall end.
     pub(crate) closing: watch::Sender<bool>,
+}
+
+/// Waits until long-lived streams shall end.
+pub(crate) async fn shutting_down(closing: &mut watch::Receiver<bool>) {
+    // An error says that the receivers are gone, which comes to the same.
+    let _ = closing.wait_for(|closing| *closing).await;
 }
 
 /// A receiver that stopped by itself.
@@ -60,6 +70,10 @@ pub struct IngestStatus {
     pub in_flight_bytes: usize,
     /// Agents' streams open now.
     pub flight_streams: usize,
+    /// Collectors' OTAP streams open now.
+    pub otap_streams: usize,
+    /// Bytes of dictionaries that these streams keep.
+    pub otap_kept_bytes: usize,
     /// Agents that sent something, the last seen first.
     pub agents: Vec<AgentStatus>,
 }
@@ -77,7 +91,9 @@ impl Ingest {
                 agents: Agents::default(),
                 budget: Budget::new(limits.in_flight_bytes),
                 decoders: Semaphore::new(processors),
-                streams: AtomicUsize::new(0),
+                flight_streams: Places::new(limits.flight_streams),
+                otap_streams: Places::new(limits.otap_streams),
+                otap_kept: Budget::new(limits.otap_all_kept_bytes),
                 closing: watch::Sender::new(false),
             }),
         }
@@ -89,8 +105,8 @@ impl Ingest {
         http::router(Arc::clone(&self.shared))
     }
 
-    /// Serves OTLP over gRPC and Arrow Flight on one listener until `shutdown`
-    /// comes; then agents' streams are ended and open requests waited for
+    /// Serves OTLP and OTAP over gRPC and Arrow Flight on one listener until `shutdown`
+    /// comes; then streams are ended and open requests waited for
     /// ([`Limits::drain_time`]).
     ///
     /// # Errors
@@ -215,7 +231,9 @@ impl Ingest {
         IngestStatus {
             counters: self.shared.counters.snapshot(),
             in_flight_bytes: self.shared.budget.used(),
-            flight_streams: self.shared.streams.load(Ordering::Relaxed),
+            flight_streams: self.shared.flight_streams.open(),
+            otap_streams: self.shared.otap_streams.open(),
+            otap_kept_bytes: self.shared.otap_kept.used(),
             agents: self.shared.agents.snapshot(),
         }
     }

@@ -18,11 +18,14 @@ use crate::failure::Failure;
 use crate::server::Shared;
 
 const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
-const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+pub(crate) const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
+/// What callers may compress with.
+pub(crate) const ACCEPTED: HeaderValue = HeaderValue::from_static("identity,gzip,zstd");
+
 /// Bytes before a message: whether it is compressed, and its length.
-const PREFIX_BYTES: usize = 5;
+pub(crate) const PREFIX_BYTES: usize = 5;
 
 /// Reads the message of a call. `instead` says where those who do not speak
 /// gRPC should go.
@@ -41,7 +44,8 @@ pub(crate) async fn read(
     Ok((encoding, message, lease))
 }
 
-fn named_encoding(headers: &HeaderMap, instead: &str) -> Result<Encoding, Failure> {
+/// What the call's headers say that its messages are compressed with.
+pub(crate) fn named_encoding(headers: &HeaderMap, instead: &str) -> Result<Encoding, Failure> {
     let is_grpc =
         headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|value| {
             value == "application/grpc" || value.starts_with("application/grpc+proto")
@@ -75,15 +79,20 @@ fn unframed(bytes: &Bytes) -> Result<(bool, Bytes), Failure> {
     }
 }
 
-/// The answer that carries this message.
-pub(crate) fn succeeded(message: &[u8]) -> Response {
+/// An answer's message as it is sent.
+pub(crate) fn framed(message: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(PREFIX_BYTES + message.len());
     frame.put_u8(0);
     // Messages of answers are a count and a sentence: far below 4 GiB.
     frame.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
     frame.put_slice(message);
+    frame.freeze()
+}
+
+/// The answer that carries this message.
+pub(crate) fn succeeded(message: &[u8]) -> Response {
     let trailers = HeaderMap::from_iter([(GRPC_STATUS, HeaderValue::from_static("0"))]);
-    let body = Full::new(frame.freeze()).with_trailers(async { Some(Ok(trailers)) });
+    let body = Full::new(framed(message)).with_trailers(async { Some(Ok(trailers)) });
     let mut response = Response::new(Body::new(body));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     response
@@ -92,8 +101,6 @@ pub(crate) fn succeeded(message: &[u8]) -> Response {
 /// The answer that says why not.
 pub(crate) fn failed(status: RpcStatus) -> Response {
     let mut response = tonic::Status::from(status).into_http::<Body>();
-    response
-        .headers_mut()
-        .insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity,gzip,zstd"));
+    response.headers_mut().insert(GRPC_ACCEPT_ENCODING, ACCEPTED);
     response
 }

@@ -30,7 +30,7 @@ impl Encoding {
             "" | "identity" => Some(Self::Identity),
             "gzip" | "x-gzip" => Some(Self::Gzip),
             "zstd" => Some(Self::Zstd),
-            _ => None,
+            other => is_leveled_zstd(other).then_some(Self::Zstd),
         }
     }
 
@@ -42,6 +42,13 @@ impl Encoding {
             Self::Zstd => "zstd",
         }
     }
+}
+
+/// Whether it is zstd under the name of the Collector's exporter of OTAP, which
+/// tells its level: `zstdarrow1` to `zstdarrow10` (opentelemetry-collector-contrib,
+/// `internal/otelarrow/compression/zstd`).
+fn is_leveled_zstd(name: &str) -> bool {
+    name.strip_prefix("zstdarrow").is_some_and(|level| level.parse::<u8>().is_ok())
 }
 
 /// Why a body could not be decompressed.
@@ -158,6 +165,21 @@ mod tests {
     }
 
     const ALL: [Encoding; 3] = [Encoding::Identity, Encoding::Gzip, Encoding::Zstd];
+
+    #[test]
+    fn encodings_have_the_names_that_senders_give_them() {
+        for (name, encoding) in [
+            ("", Some(Encoding::Identity)),
+            ("X-Gzip ", Some(Encoding::Gzip)),
+            ("zstd", Some(Encoding::Zstd)),
+            ("zstdarrow5", Some(Encoding::Zstd)),
+            ("zstdarrow", None),
+            ("zstdarrowx", None),
+            ("br", None),
+        ] {
+            assert_eq!(Encoding::from_header(name), encoding, "{name:?}");
+        }
+    }
 
     #[test]
     fn a_bomb_is_stopped_at_the_limit() {

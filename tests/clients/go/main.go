@@ -1,5 +1,5 @@
 // Sends the known tree by one of Go's clients: tree CLIENT SERVICE ENDPOINT.
-// Prints the trace's id.
+// Prints the trace's id. See record.go and otap.go for what else it does.
 package main
 
 import (
@@ -70,6 +70,12 @@ func send(client, service, endpoint string) (string, error) {
 		exporter, err = otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(endpoint), otlptracegrpc.WithCompressor("gzip"))
 	case "otlp-http":
 		exporter, err = otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(endpoint))
+	case "otap", "otap-zstd":
+		return otapTree(service, endpoint, client == "otap-zstd")
+	case "otap-every":
+		return otapEvery(service, endpoint)
+	case "otap-large":
+		return otapLarge(service, endpoint)
 	case "zipkin-json":
 		exporter, err = zipkin.New(endpoint)
 	case "jaeger-http":
@@ -90,6 +96,13 @@ func send(client, service, endpoint string) (string, error) {
 }
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "record" {
+		if err := record(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	id, err := send(os.Args[1], os.Args[2], os.Args[3])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

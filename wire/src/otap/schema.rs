@@ -5,7 +5,7 @@
 //! with a dictionary, under any name: a column that nobody here knows is passed
 //! over, as those of later versions must be.
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::ipc::convert::fb_to_schema;
 use arrow::ipc::{self, Endianness, Type};
 
@@ -32,7 +32,21 @@ pub(super) fn read(schema: ipc::Schema<'_>) -> Result<Schema, String> {
     if dictionaries.len() != ids {
         return Err("two columns share a dictionary".to_owned());
     }
-    Ok(fb_to_schema(schema))
+    let schema = fb_to_schema(schema);
+    Ok(Schema::new(schema.fields().iter().map(|field| lenient(field)).collect::<Fields>()))
+}
+
+/// The column, which may be null: the Go producer writes empty names so in
+/// columns that say that they are not.
+fn lenient(field: &Field) -> Field {
+    let field = field.clone().with_nullable(true);
+    match field.data_type() {
+        DataType::Struct(inner) => {
+            let inner = inner.iter().map(|field| lenient(field)).collect();
+            field.with_data_type(DataType::Struct(inner))
+        }
+        _ => field,
+    }
 }
 
 /// Checks a column; `outer` is one that may have columns of its own.

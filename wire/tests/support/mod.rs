@@ -4,6 +4,7 @@
 use spanwise_model::{Span, SpanBatch};
 use spanwise_wire::otlp::Decoded;
 
+pub mod otap;
 pub mod thrift;
 
 /// The rows of a batch.

@@ -1,0 +1,124 @@
+//! The messages of a gRPC call that streams them (gRPC "PROTOCOL-HTTP2"), one
+//! after the other: as [`crate::unary`], they stay bytes until what they may
+//! grow to is accounted for.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use spanwise_wire::compression::Encoding;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::budget::Lease;
+use crate::failure::Failure;
+use crate::server::Shared;
+use crate::unary::PREFIX_BYTES;
+
+/// How often is looked whether there is memory for a message that waits for it.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// One message as it came.
+pub(crate) struct Framed {
+    pub(crate) encoding: Encoding,
+    pub(crate) bytes: Bytes,
+    pub(crate) lease: Lease,
+}
+
+/// What a caller sends.
+pub(crate) struct Messages {
+    body: Body,
+    /// What compressed messages are compressed with.
+    named: Encoding,
+    /// What came and is not taken yet.
+    buffer: BytesMut,
+}
+
+impl Messages {
+    pub(crate) fn new(body: Body, named: Encoding) -> Self {
+        Self { body, named, buffer: BytesMut::new() }
+    }
+
+    /// The next message; none at the end of the call. It may be long until one
+    /// begins, but not from there to its end. Where there is no memory for it,
+    /// it waits, and the sender with it, as nothing is read meanwhile.
+    ///
+    /// # Errors
+    /// Why the call cannot go on.
+    pub(crate) async fn next(&mut self, shared: &Shared) -> Result<Option<Framed>, Failure> {
+        if self.buffer.is_empty() && !self.more().await? {
+            return Ok(None);
+        }
+        let limits = &shared.limits;
+        timeout(limits.body_time, self.rest(shared))
+            .await
+            .unwrap_or(Err(Failure::TimedOut))
+            .map(Some)
+    }
+
+    /// The rest of a message that has begun.
+    async fn rest(&mut self, shared: &Shared) -> Result<Framed, Failure> {
+        let limit_bytes = shared.limits.body_bytes;
+        self.fill(PREFIX_BYTES).await?;
+        let prefix = self.buffer.split_to(PREFIX_BYTES);
+        let (flag, length) = match prefix[..] {
+            [flag, a, b, c, d] => (flag, u32::from_be_bytes([a, b, c, d])),
+            _ => return Err(ended_early()),
+        };
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length > limit_bytes {
+            return Err(Failure::TooLarge(format!(
+                "a message of {length} bytes is larger than {limit_bytes} bytes; \
+                 send smaller batches"
+            )));
+        }
+        let encoding = match flag {
+            0 => Encoding::Identity,
+            1 => self.named,
+            other => {
+                return Err(Failure::Malformed(format!(
+                    "the gRPC message: unknown compression flag {other}"
+                )));
+            }
+        };
+        let mut lease = shared.budget.lease();
+        let give_up = Instant::now() + shared.limits.body_time / 2;
+        while !lease.grow(length) {
+            if Instant::now() > give_up {
+                return Err(Failure::NoMemory { retry_after: shared.limits.retry_after });
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        self.fill(length).await?;
+        Ok(Framed { encoding, bytes: self.buffer.split_to(length).freeze(), lease })
+    }
+
+    /// Reads until so many bytes are there.
+    async fn fill(&mut self, bytes: usize) -> Result<(), Failure> {
+        while self.buffer.len() < bytes {
+            if !self.more().await? {
+                return Err(ended_early());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what comes next; `false` at the end.
+    async fn more(&mut self) -> Result<bool, Failure> {
+        while let Some(frame) = self.body.frame().await {
+            let frame = frame
+                .map_err(|error| Failure::BrokenOff(format!("the stream broke off: {error}")))?;
+            if let Ok(data) = frame.into_data()
+                && !data.is_empty()
+            {
+                self.buffer.extend_from_slice(&data);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn ended_early() -> Failure {
+    Failure::BrokenOff("the stream ended in the middle of a message".to_owned())
+}

@@ -1,0 +1,275 @@
+//! OTAP over gRPC: streams of Arrow batches from OpenTelemetry collectors.
+//!
+//! A batch is answered when it is durable. The next ones are read and decoded
+//! meanwhile, but not more than [`Limits::otap_batches`] of a stream wait at a
+//! time: then nothing more is read of it, and HTTP/2 holds its sender back.
+//!
+//! [`Limits::otap_batches`]: crate::Limits::otap_batches
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::header::CONTENT_TYPE;
+use ::http::{HeaderMap, HeaderValue};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use bytes::Bytes;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use spanwise_wire::otap::{Batch, BatchStatus, Broken, OtapError, StatusCode, StreamDecoder};
+use spanwise_wire::rpc_status::{RpcCode, RpcStatus};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::budget::Lease;
+use crate::counters;
+use crate::failure::Failure;
+use crate::messages::{Framed, Messages};
+use crate::places::Place;
+use crate::server::{Shared, shutting_down};
+use crate::take::{self, Taken};
+use crate::{body, unary};
+
+/// Bytes from which decoding leaves the runtime's own threads.
+const LARGE_BYTES: usize = 16 * 1024;
+
+/// How long the end of a stream may take to be written.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+type Frames = mpsc::Sender<Result<Frame<Bytes>, Infallible>>;
+
+/// `ArrowTracesService/ArrowTraces`.
+pub(crate) async fn traces(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let instead = "OTLP over HTTP has its own port, by default 4318";
+    let (parts, body) = request.into_parts();
+    let named = match unary::named_encoding(&parts.headers, instead) {
+        Ok(named) => named,
+        Err(failure) => {
+            shared.counters.add(failure.counter(), 1);
+            return unary::failed(failure.rpc_status());
+        }
+    };
+    let Some(place) = shared.otap_streams.take() else {
+        shared.counters.add(counters::OTAP_STREAMS_REFUSED, 1);
+        return unary::failed(RpcStatus {
+            code: RpcCode::ResourceExhausted,
+            message: "as many OTAP streams are open as are allowed; retry later".to_owned(),
+            retry_after: Some(shared.limits.retry_after),
+        });
+    };
+    shared.counters.add(counters::OTAP_STREAMS, 1);
+    let (frames, answers) = mpsc::channel(shared.limits.otap_batches.max(1));
+    let stream = BatchStream {
+        decoder: Some(StreamDecoder::new(shared.limits.otap)),
+        kept: shared.otap_kept.lease(),
+        waiting: Arc::new(Semaphore::new(shared.limits.otap_batches)),
+        shared,
+        frames,
+        _place: place,
+    };
+    tokio::spawn(stream.run(Messages::new(body, named)));
+    let mut response = Response::new(Body::new(StreamBody::new(ReceiverStream::new(answers))));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(unary::GRPC_ACCEPT_ENCODING, unary::ACCEPTED);
+    response
+}
+
+struct BatchStream {
+    shared: Arc<Shared>,
+    /// None while a batch is being decoded, and after one that broke the stream.
+    decoder: Option<StreamDecoder>,
+    /// Accounts for the dictionaries that the decoder keeps.
+    kept: Lease,
+    /// A permit for each batch that may wait to be durable.
+    waiting: Arc<Semaphore>,
+    frames: Frames,
+    _place: Place,
+}
+
+/// Why a stream ends before its sender ends it.
+struct End(RpcStatus);
+
+impl From<Failure> for End {
+    fn from(failure: Failure) -> Self {
+        let status = failure.rpc_status();
+        // Where the next stream may go well, the code is the one on which
+        // senders open it.
+        let code = match code(&failure) {
+            StatusCode::Unavailable => RpcCode::Unavailable,
+            _ => status.code,
+        };
+        Self(RpcStatus { code, ..status })
+    }
+}
+
+impl BatchStream {
+    async fn run(mut self, mut messages: Messages) {
+        let end = self.batches(&mut messages).await;
+        // What was taken is answered before the end.
+        let all = u32::try_from(self.shared.limits.otap_batches).unwrap_or(u32::MAX);
+        let _ = self.waiting.acquire_many(all).await;
+        let status = match end {
+            Ok(()) => tonic::Status::ok(""),
+            Err(End(status)) => {
+                tracing::debug!(reason = status.message, "an OTAP stream is ended");
+                status.into()
+            }
+        };
+        let mut trailers = HeaderMap::new();
+        // Fails where a message cannot be a header's value; it is then left out.
+        if status.add_header(&mut trailers).is_err() {
+            let _ = tonic::Status::new(status.code(), "").add_header(&mut trailers);
+        }
+        let _ = self.frames.send(Ok(Frame::trailers(trailers))).await;
+        // A body that is dropped before the end is written resets the call.
+        let _ = timeout(FAREWELL, self.frames.closed()).await;
+    }
+
+    async fn batches(&mut self, messages: &mut Messages) -> Result<(), End> {
+        let mut closing = self.shared.closing.subscribe();
+        loop {
+            let Ok(permit) = Arc::clone(&self.waiting).acquire_owned().await else { return Ok(()) };
+            let framed = tokio::select! {
+                // Only between messages, so that a batch that is being taken is
+                // answered.
+                () = shutting_down(&mut closing) => {
+                    return Err(End(RpcStatus::new(
+                        RpcCode::Unavailable,
+                        "the server is shutting down; reconnect",
+                    )));
+                }
+                framed = messages.next(&self.shared) => framed,
+            };
+            let framed = match framed {
+                Ok(Some(framed)) => framed,
+                Ok(None) => return Ok(()),
+                Err(failure) => {
+                    self.shared.counters.add(failure.counter(), 1);
+                    return Err(failure.into());
+                }
+            };
+            self.shared.counters.add(counters::OTAP_BATCHES, 1);
+            let (batch, lease) = match self.decode(framed).await {
+                Ok(decoded) => decoded,
+                Err((id, failure)) => {
+                    self.shared.counters.add(failure.counter(), 1);
+                    self.shared.counters.add(counters::OTAP_STREAMS_BROKEN, 1);
+                    tracing::warn!(?failure, "an OTAP stream cannot be read on");
+                    if let Some(id) = id {
+                        answer(&self.frames, refusal(id, &failure)).await;
+                    }
+                    return Err(failure.into());
+                }
+            };
+            let (shared, frames) = (Arc::clone(&self.shared), self.frames.clone());
+            tokio::spawn(async move {
+                let status = take(&shared, batch, lease).await;
+                answer(&frames, status).await;
+                drop(permit);
+            });
+            self.account_for_dictionaries()?;
+        }
+    }
+
+    /// Reads a message; after an error the stream cannot go on.
+    async fn decode(&mut self, framed: Framed) -> Result<(Batch, Lease), (Option<i64>, Failure)> {
+        let limits = self.shared.limits;
+        let gone = || (None, Failure::Internal("an OTAP stream without its decoder".to_owned()));
+        let permit = self.shared.decoders.acquire().await.map_err(|_| gone())?;
+        let mut decoder = self.decoder.take().ok_or_else(gone)?;
+        let Framed { encoding, bytes, mut lease } = framed;
+        let large = bytes.len() > LARGE_BYTES;
+        let decode = move || {
+            let decoded = body::unpack(encoding, bytes, &limits, &mut lease)
+                .map_err(|failure| (None, failure))
+                .and_then(|bytes| {
+                    decoder.decode(&bytes).map_err(|Broken { id, error }| (id, error.into()))
+                });
+            decoded.map(|batch| (decoder, batch, lease))
+        };
+        let (decoder, batch, lease) = if large {
+            tokio::task::spawn_blocking(decode)
+                .await
+                .map_err(|error| (None, Failure::Internal(format!("decoding failed: {error}"))))??
+        } else {
+            decode()?
+        };
+        drop(permit);
+        self.decoder = Some(decoder);
+        Ok((batch, lease))
+    }
+
+    /// Ends a stream whose dictionaries have outgrown their bounds: the next one
+    /// begins with none.
+    fn account_for_dictionaries(&mut self) -> Result<(), End> {
+        let bytes = self.decoder.as_ref().map_or(0, StreamDecoder::kept_bytes);
+        if bytes <= self.shared.limits.otap_kept_bytes && self.kept.resize(bytes) {
+            return Ok(());
+        }
+        self.shared.counters.add(counters::OTAP_STREAMS_OUTGROWN, 1);
+        Err(End(RpcStatus::new(
+            RpcCode::Unavailable,
+            format!(
+                "the stream's dictionaries have grown to {bytes} bytes, for which there is no \
+                 room; reconnect and begin anew"
+            ),
+        )))
+    }
+}
+
+/// Hands a batch to the sink; what to answer.
+async fn take(shared: &Shared, batch: Batch, lease: Lease) -> BatchStatus {
+    let taken = async {
+        let (rows, rejections) = take::counted(shared, batch.decoded?);
+        let spans = take::accept(shared, rows, lease, counters::OTAP_SPANS).await?;
+        Taken { spans, rejections }.some()
+    };
+    match taken.await {
+        // Where only a part was taken, the message says what was not.
+        Ok(rejections) => {
+            BatchStatus::new(batch.id, StatusCode::Ok, rejections.message().unwrap_or_default())
+        }
+        Err(failure) => {
+            shared.counters.add(failure.counter(), 1);
+            tracing::debug!(?failure, "an OTAP batch was not taken");
+            refusal(batch.id, &failure)
+        }
+    }
+}
+
+fn refusal(batch_id: i64, failure: &Failure) -> BatchStatus {
+    BatchStatus::new(batch_id, code(failure), failure.rpc_status().message)
+}
+
+/// The Collector's exporter tries again on UNAVAILABLE only: RESOURCE_EXHAUSTED
+/// would need a delay beside it, for which a `BatchStatus` has no room.
+const fn code(failure: &Failure) -> StatusCode {
+    match failure {
+        Failure::TooLarge(_) => StatusCode::ResourceExhausted,
+        Failure::Malformed(_) | Failure::Unsupported(_) => StatusCode::InvalidArgument,
+        Failure::NoMemory { .. }
+        | Failure::Refused { .. }
+        | Failure::TimedOut
+        | Failure::BrokenOff(_)
+        | Failure::Internal(_) => StatusCode::Unavailable,
+    }
+}
+
+/// Sends an answer; where the sender is gone, nobody waits for it.
+async fn answer(frames: &Frames, status: BatchStatus) {
+    let _ = frames.send(Ok(Frame::data(unary::framed(&status.to_protobuf())))).await;
+}
+
+impl From<OtapError> for Failure {
+    fn from(error: OtapError) -> Self {
+        match error {
+            OtapError::Malformed { .. } => Self::Malformed(error.to_string()),
+            OtapError::TooLarge { .. } => Self::TooLarge(error.to_string()),
+            OtapError::Model(_) => Self::Internal(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! OTAP streams to rows: what the reference producer wrote, against the same
+//! spans as OTLP; and what strangers may send.
+
+mod support;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use spanwise_model::Span;
+use spanwise_wire::otap::{Batch, Broken, OtapError, OtapLimits, StreamDecoder};
+use spanwise_wire::otlp::{self, decode_protobuf};
+use support::otap::{PLAIN, Recorded, recorded};
+use support::rows;
+
+/// A row with its attributes in an order of ours: OTAP has none.
+fn in_order(mut span: Span) -> Span {
+    let sort = |attributes: &mut spanwise_model::Attributes| {
+        attributes.sort_by(|a, b| a.0.cmp(&b.0));
+    };
+    sort(&mut span.attributes);
+    span.events.iter_mut().for_each(|event| sort(&mut event.attributes));
+    span.links.iter_mut().for_each(|link| sort(&mut link.attributes));
+    span.links.sort_by_key(|link| (link.trace_id.to_string(), link.span_id.to_string()));
+    span
+}
+
+fn all(decoded: otlp::Decoded) -> Vec<Span> {
+    assert_eq!((decoded.rejections.total(), decoded.dropped_links), (0, 0));
+    let mut rows: Vec<Span> = rows(decoded).into_iter().map(in_order).collect();
+    rows.sort_by_key(|span| span.span_id.to_string());
+    rows
+}
+
+/// Text, in which what is no number is equal to itself.
+fn lines(spans: &[Span]) -> Vec<String> {
+    spans.iter().map(|span| format!("{span:?}")).collect()
+}
+
+#[test]
+fn the_same_spans_make_the_same_rows_as_by_otlp() {
+    for name in support::otap::NAMES {
+        let mut decoder = StreamDecoder::new(OtapLimits::default());
+        let mut spans = 0;
+        for (index, Recorded { otlp, otap }) in recorded(name).into_iter().enumerate() {
+            let wanted = all(decode_protobuf(&otlp, &otlp::Limits::default()).unwrap());
+            let batch = decoder.decode(&otap).unwrap();
+            assert_eq!(batch.id, i64::try_from(index).unwrap());
+            let found = all(batch.decoded.unwrap());
+            for (found, wanted) in lines(&found).iter().zip(lines(&wanted)) {
+                assert_eq!(*found, wanted, "{name}, batch {index}");
+            }
+            assert_eq!(found.len(), wanted.len(), "{name}, batch {index}");
+            spans += found.len();
+        }
+        assert_eq!(spans, 412, "{name}");
+        assert!(decoder.kept_bytes() > 0);
+    }
+}
+
+fn decode_all(decoder: &mut StreamDecoder, batches: &[Bytes]) -> Result<usize, Broken> {
+    let mut rows = 0;
+    for batch in batches {
+        if let Ok(decoded) = decoder.decode(batch)?.decoded {
+            rows += support::rows(decoded).len();
+        }
+    }
+    Ok(rows)
+}
+
+fn batches(name: &str) -> Vec<Bytes> {
+    recorded(name).into_iter().map(|recorded| recorded.otap).collect()
+}
+
+#[test]
+fn a_batch_that_was_missed_breaks_the_stream() {
+    let batches = batches(PLAIN);
+    let mut decoder = StreamDecoder::new(OtapLimits::default());
+    let Broken { id, error } = decoder.decode(&batches[2]).unwrap_err();
+    assert_eq!(id, Some(2));
+    assert!(error.to_string().contains("does not begin with a schema"), "{error}");
+}
+
+#[test]
+fn a_stream_can_begin_again() {
+    let batches = batches(PLAIN);
+    let mut decoder = StreamDecoder::new(OtapLimits::default());
+    let once = decode_all(&mut decoder, &batches).unwrap();
+    let kept = decoder.kept_bytes();
+    // The names of the first schemas are not those of the last, so they begin
+    // streams anew; dictionaries of those before are gone.
+    assert_eq!(decode_all(&mut decoder, &batches).unwrap(), once);
+    assert_eq!(decoder.kept_bytes(), kept);
+}
+
+#[test]
+fn limits_are_held() {
+    let decode = |limits: OtapLimits| decode_all(&mut StreamDecoder::new(limits), &batches(PLAIN));
+    for (limits, what) in [
+        (OtapLimits { batch_bytes: 4_000, ..OtapLimits::default() }, "bytes of"),
+        (OtapLimits { table_rows: 100, ..OtapLimits::default() }, "rows of tables"),
+    ] {
+        let Broken { id, error } = decode(limits).unwrap_err();
+        assert!(id.is_some());
+        assert!(
+            matches!(error, OtapError::TooLarge { what: found, .. } if found.starts_with(what)),
+            "{error}"
+        );
+    }
+    // What is only too much for rows leaves the stream whole.
+    let few = otlp::Limits { spans: 10, ..otlp::Limits::default() };
+    let limits = OtapLimits { spans: few, ..OtapLimits::default() };
+    assert_eq!(decode(limits).unwrap(), 3 + 6 + 6 + 4);
+}
+
+#[test]
+fn large_spans_are_left_out_alone() {
+    let small = otlp::Limits { span_bytes: 400, ..otlp::Limits::default() };
+    let mut decoder = StreamDecoder::new(OtapLimits { spans: small, ..OtapLimits::default() });
+    let mut rejected = 0;
+    for batch in batches(PLAIN) {
+        let Batch { decoded, .. } = decoder.decode(&batch).unwrap();
+        rejected += decoded.unwrap().rejections.total();
+    }
+    assert!(rejected > 50, "{rejected}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn random_bytes_never_panic(bytes: Vec<u8>) {
+        let _ = StreamDecoder::new(OtapLimits::default()).decode(&bytes.into());
+    }
+
+    /// Bytes of the first batches are changed, and what is read of them is whole.
+    #[test]
+    fn damaged_streams_never_panic(
+        compressed: bool,
+        damage in proptest::collection::vec((0..4_usize, any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let name = support::otap::NAMES[usize::from(compressed)];
+        let mut batches: Vec<Vec<u8>> =
+            batches(name)[..4].iter().map(|batch| batch.to_vec()).collect();
+        for (batch, place, byte) in damage {
+            let batch = &mut batches[batch];
+            let place = place.index(batch.len());
+            batch[place] = byte;
+        }
+        let batches: Vec<Bytes> = batches.into_iter().map(Bytes::from).collect();
+        let _ = decode_all(&mut StreamDecoder::new(OtapLimits::default()), &batches);
+    }
+}
