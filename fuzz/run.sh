@@ -13,7 +13,7 @@ cd "$(dirname "$0")"
 
 seconds=${1:?how many seconds for each target}
 shift
-all=(otlp zipkin jaeger flight compression traffic)
+all=(otlp otap zipkin jaeger flight compression traffic)
 host=$(rustc -vV | sed -n 's/^host: //p')
 build=${CARGO_TARGET_DIR:-$PWD/target}
 

@@ -46,8 +46,16 @@ impl Messages {
     /// # Errors
     /// Why the call cannot go on.
     pub(crate) async fn next(&mut self, shared: &Shared) -> Result<Option<Framed>, Failure> {
-        if self.buffer.is_empty() && !self.more().await? {
-            return Ok(None);
+        if self.buffer.is_empty() {
+            match self.more().await {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(failure) => {
+                    // The sender is gone, and nothing with it.
+                    tracing::debug!(?failure, "a stream was left between two messages");
+                    return Ok(None);
+                }
+            }
         }
         let limits = &shared.limits;
         timeout(limits.body_time, self.rest(shared))

@@ -2,6 +2,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
 
 pub mod client;
+#[path = "../../../wire/tests/support/otap.rs"]
+pub mod otap;
 #[path = "../../../wire/tests/support/thrift.rs"]
 pub mod thrift;
 

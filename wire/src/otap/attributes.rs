@@ -65,10 +65,12 @@ impl<'a> Attributes<'a> {
             cbor: columns.column("ser")?,
         };
         let ids = IdColumn::new(columns, "parent_id")?;
-        for row in 0..columns.rows() {
-            cells.value(row)?;
-        }
-        let parents = ids.parents(|row| cells.same(row, ids.is_explicit()))?;
+        let (explicit, mut before) = (ids.is_explicit(), None);
+        let parents = ids.parents(|row| {
+            let (key, value) = (cells.key.get(row), cells.value(row)?);
+            let before = before.replace((key, value));
+            Ok(before.is_some_and(|(other, before)| other == key && before.same(value, explicit)))
+        })?;
         Ok(Self { cells, parents })
     }
 
@@ -132,31 +134,28 @@ impl<'a> Cells<'a> {
         // The specification: a value whose column has none is empty.
         Ok(value.unwrap_or(Raw::Nothing))
     }
-
-    /// Whether a row's type, key and value are those of the row before, so that
-    /// its parent's id is a difference. Never so of arrays, maps and nothing.
-    fn same(&self, row: usize, explicit: bool) -> bool {
-        if self.key.get(row) != self.key.get(row - 1) {
-            return false;
-        }
-        match (self.value(row - 1), self.value(row)) {
-            (Ok(Raw::Text(before)), Ok(Raw::Text(text))) => before == text,
-            (Ok(Raw::Int(before)), Ok(Raw::Int(number))) => before == number,
-            // Zero and minus zero, and two that are no numbers: the Go producer
-            // compares as IEEE 754 does, the Rust one, which says how it wrote
-            // the column, compares their bits (Arrow's total order).
-            (Ok(Raw::Double(before)), Ok(Raw::Double(number))) if explicit => {
-                before.to_bits() == number.to_bits()
-            }
-            (Ok(Raw::Double(before)), Ok(Raw::Double(number))) => before == number,
-            (Ok(Raw::Bool(before)), Ok(Raw::Bool(flag))) => before == flag,
-            (Ok(Raw::Bytes(before)), Ok(Raw::Bytes(bytes))) => before == bytes,
-            _ => false,
-        }
-    }
 }
 
 impl Raw<'_> {
+    /// Whether the value of the row after it is the same, so that the id of its
+    /// parent is a difference. Never so of arrays, maps and nothing.
+    fn same(self, after: Self, explicit: bool) -> bool {
+        match (self, after) {
+            (Self::Text(before), Self::Text(text)) => before == text,
+            (Self::Int(before), Self::Int(number)) => before == number,
+            // Zero and minus zero, and two that are no numbers: the Go producer
+            // compares as IEEE 754 does, the Rust one, which says how it wrote
+            // the column, compares their bits (Arrow's total order).
+            (Self::Double(before), Self::Double(number)) if explicit => {
+                before.to_bits() == number.to_bits()
+            }
+            (Self::Double(before), Self::Double(number)) => before == number,
+            (Self::Bool(before), Self::Bool(flag)) => before == flag,
+            (Self::Bytes(before), Self::Bytes(bytes)) => before == bytes,
+            _ => false,
+        }
+    }
+
     /// Bytes of its text; those of CBOR are counted as it is read.
     const fn bytes(self) -> usize {
         match self {

@@ -104,11 +104,11 @@ impl<'a> IdColumn<'a> {
         Ok(ids.collect())
     }
 
-    /// Ids of the rows that these belong to. `same` says whether a row is as the
-    /// one before it.
+    /// Ids of the rows that these belong to. `same` is asked of each row in turn
+    /// whether it is as the one before it.
     pub(super) fn parents(
         &self,
-        mut same: impl FnMut(usize) -> bool,
+        mut same: impl FnMut(usize) -> Result<bool, OtapError>,
     ) -> Result<Parents, OtapError> {
         let encoding = self.encoding.unwrap_or(Encoding::QuasiDelta);
         let mut before = 0;
@@ -117,10 +117,11 @@ impl<'a> IdColumn<'a> {
             let value = self.get(row).ok_or_else(|| {
                 self.columns.malformed(format_args!("row {row} has no `{}`", self.name))
             })?;
+            let same = same(row)?;
             let is_difference = match encoding {
                 Encoding::Plain => false,
                 Encoding::Delta => true,
-                Encoding::QuasiDelta => row > 0 && same(row),
+                Encoding::QuasiDelta => same,
             };
             before = if is_difference { self.sum(before, value) } else { value };
             // Bounded by the rows that a batch may have.

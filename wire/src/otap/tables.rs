@@ -79,7 +79,11 @@ impl<'a> Events<'a> {
     fn new(columns: Columns<'a>, attributes: Attributes<'a>) -> Result<Self, OtapError> {
         let name: Column<'a, StringArray> = columns.column("name")?;
         // The Go producer writes the empty name as null, and means it the same.
-        let same = |row| name.get(row).unwrap_or_default() == name.get(row - 1).unwrap_or_default();
+        let mut before = None;
+        let same = |row| {
+            let name = name.get(row).unwrap_or_default();
+            Ok(before.replace(name) == Some(name))
+        };
         Ok(Self {
             parents: IdColumn::new(columns, "parent_id")?.parents(same)?,
             ids: IdColumn::new(columns, "id")?.own()?,
@@ -94,7 +98,11 @@ impl<'a> Events<'a> {
 impl<'a> Links<'a> {
     fn new(columns: Columns<'a>, attributes: Attributes<'a>) -> Result<Self, OtapError> {
         let trace_id: Column<'a, FixedSizeBinaryArray> = columns.column("trace_id")?;
-        let same = |row| trace_id.get(row) == trace_id.get(row - 1);
+        let mut before = None;
+        let same = |row| {
+            let trace_id = trace_id.get(row);
+            Ok(before.replace(trace_id) == Some(trace_id))
+        };
         Ok(Self {
             parents: IdColumn::new(columns, "parent_id")?.parents(same)?,
             ids: IdColumn::new(columns, "id")?.own()?,

@@ -1,0 +1,71 @@
+//! OTAP: a recorded stream, which the input changes; five bytes say what and
+//! where. What is made of nothing gets past no Arrow header.
+#![no_main]
+
+use std::sync::{LazyLock, Once};
+
+use libfuzzer_sys::fuzz_target;
+use spanwise_wire::compression::{Encoding, decompress};
+use spanwise_wire::otap::{OtapLimits, StreamDecoder};
+
+/// A panic of Arrow's reader is caught by the decoder, and is no finding; one
+/// that comes through ends the program all the same.
+static CAUGHT_PANICS_PASS: Once = Once::new();
+
+/// The smaller batches of both recorded streams.
+static STREAMS: LazyLock<[Vec<Vec<u8>>; 2]> = LazyLock::new(|| {
+    [
+        batches(include_bytes!("../../tests/recorded/otap/plain.otap.zst")),
+        batches(include_bytes!("../../tests/recorded/otap/compressed.otap.zst")),
+    ]
+});
+
+fn batches(recorded: &[u8]) -> Vec<Vec<u8>> {
+    let file = decompress(Encoding::Zstd, recorded, 64 << 20, |_| true).expect("it is recorded");
+    let (mut rest, mut parts) = (file.as_slice(), Vec::new());
+    while let Some((length, after)) = rest.split_first_chunk() {
+        let (part, after) = after.split_at(u32::from_le_bytes(*length) as usize);
+        parts.push(part.to_vec());
+        rest = after;
+    }
+    // Every other one is the same as OTLP.
+    parts.into_iter().skip(1).step_by(2).filter(|batch| batch.len() < 40_000).collect()
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    CAUGHT_PANICS_PASS.call_once(|| std::panic::set_hook(Box::new(|_| {})));
+    let Some((form, mut rest)) = bytes.split_first() else { return };
+    let mut stream = STREAMS[usize::from(*form) % 2].clone();
+    if form & 2 == 2 {
+        stream = vec![rest.to_vec()];
+        rest = &[];
+    }
+    while let Some(([which, low, high, what, byte], after)) = rest.split_first_chunk() {
+        rest = after;
+        let count = stream.len();
+        let batch = &mut stream[usize::from(*which) % count];
+        if batch.is_empty() {
+            continue;
+        }
+        let place = usize::from(u16::from_le_bytes([*low, *high])) % batch.len();
+        match what % 5 {
+            0 => batch[place] = *byte,
+            1 => batch[place] ^= *byte,
+            2 => batch[place] = batch[place].wrapping_add(*byte),
+            3 => batch.truncate(place),
+            _ => stream.swap(usize::from(*which) % count, usize::from(*byte) % count),
+        }
+    }
+    let limits = OtapLimits { batch_bytes: 8 << 20, table_rows: 100_000, ..OtapLimits::default() };
+    let mut decoder = StreamDecoder::new(limits);
+    for batch in stream {
+        match decoder.decode(&batch.into()) {
+            Ok(batch) => {
+                if let Ok(decoded) = batch.decoded {
+                    spanwise_fuzz::rows(decoded);
+                }
+            }
+            Err(_) => return,
+        }
+    }
+});
