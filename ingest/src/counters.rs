@@ -31,8 +31,8 @@ pub(crate) const NAMES: &[&str] = &[
     LINKS_DROPPED,
     OTAP_BATCHES,
     OTAP_SPANS,
-    OTAP_STREAMS,
     OTAP_STREAMS_BROKEN,
+    OTAP_STREAMS_OPENED,
     OTAP_STREAMS_OUTGROWN,
     OTAP_STREAMS_REFUSED,
     OTLP_GRPC_REQUESTS,
@@ -70,8 +70,8 @@ pub(crate) const JAEGER_UDP_SPANS_SHUTDOWN: &str = "jaeger_udp_spans_dropped_shu
 pub(crate) const LINKS_DROPPED: &str = "links_dropped_invalid_id";
 pub(crate) const OTAP_BATCHES: &str = "otap_batches";
 pub(crate) const OTAP_SPANS: &str = "otap_spans_accepted";
-pub(crate) const OTAP_STREAMS: &str = "otap_streams";
 pub(crate) const OTAP_STREAMS_BROKEN: &str = "otap_streams_broken";
+pub(crate) const OTAP_STREAMS_OPENED: &str = "otap_streams_opened";
 pub(crate) const OTAP_STREAMS_OUTGROWN: &str = "otap_streams_outgrown";
 pub(crate) const OTAP_STREAMS_REFUSED: &str = "otap_streams_refused";
 pub(crate) const OTLP_GRPC_REQUESTS: &str = "otlp_grpc_requests";

@@ -33,9 +33,6 @@ use crate::server::{Shared, shutting_down};
 use crate::take::{self, Taken};
 use crate::{body, unary};
 
-/// Bytes from which decoding leaves the runtime's own threads.
-const LARGE_BYTES: usize = 16 * 1024;
-
 /// How long the end of a stream may take to be written.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -60,7 +57,7 @@ pub(crate) async fn traces(State(shared): State<Arc<Shared>>, request: Request) 
             retry_after: Some(shared.limits.retry_after),
         });
     };
-    shared.counters.add(counters::OTAP_STREAMS, 1);
+    shared.counters.add(counters::OTAP_STREAMS_OPENED, 1);
     let (frames, answers) = mpsc::channel(shared.limits.otap_batches.max(1));
     let stream = BatchStream {
         decoder: Some(StreamDecoder::new(shared.limits.otap)),
@@ -182,7 +179,7 @@ impl BatchStream {
         let permit = self.shared.decoders.acquire().await.map_err(|_| gone())?;
         let mut decoder = self.decoder.take().ok_or_else(gone)?;
         let Framed { encoding, bytes, mut lease } = framed;
-        let large = bytes.len() > LARGE_BYTES;
+        // Not on the runtime's own threads: a small message may make much work.
         let decode = move || {
             let decoded = body::unpack(encoding, bytes, &limits, &mut lease)
                 .map_err(|failure| (None, failure))
@@ -191,13 +188,9 @@ impl BatchStream {
                 });
             decoded.map(|batch| (decoder, batch, lease))
         };
-        let (decoder, batch, lease) = if large {
-            tokio::task::spawn_blocking(decode)
-                .await
-                .map_err(|error| (None, Failure::Internal(format!("decoding failed: {error}"))))??
-        } else {
-            decode()?
-        };
+        let (decoder, batch, lease) = tokio::task::spawn_blocking(decode)
+            .await
+            .map_err(|error| (None, Failure::Internal(format!("decoding failed: {error}"))))??;
         drop(permit);
         self.decoder = Some(decoder);
         Ok((batch, lease))

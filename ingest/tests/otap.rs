@@ -142,7 +142,7 @@ async fn every_batch_is_answered_once() {
         assert!(stream.end().await.is_none());
     }
     assert_eq!(memory.operations().len(), 4 * SPANS.iter().sum::<usize>());
-    assert_eq!(server.counter("otap_streams"), 4);
+    assert_eq!(server.counter("otap_streams_opened"), 4);
     assert_eq!(server.counter("otap_batches"), 4 * 8);
     assert_eq!(server.counter("otap_spans_accepted"), 4 * 412);
     until("no stream is left", || {

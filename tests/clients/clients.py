@@ -79,7 +79,8 @@ def go():
         "go", lambda: [*source.glob("*.go"), source / "go.sum"],
         lambda: [(["go", "build", "-o", BUILT / "go-tree", "."], source)],
         [BUILT / "go-tree"],
-        ["otlp-grpc", "otlp-http", "zipkin-json", "jaeger-udp", "jaeger-http"])
+        ["otlp-grpc", "otlp-http", "otap", "otap-zstd", "otap-every", "otap-large", "zipkin-json", "jaeger-udp",
+         "jaeger-http"])
 
 
 def java():
@@ -100,6 +101,7 @@ def endpoint(spanwise, language, client):
     _, http, compact, binary_udp = spanwise.jaeger
     for part, url in [
         ("otlp-grpc", f"http://127.0.0.1:{spanwise.grpc}"),
+        ("otap", f"http://127.0.0.1:{spanwise.grpc}"),
         ("otlp-", f"http://127.0.0.1:{spanwise.otlp}/v1/traces"),
         ("py-zipkin-v1", f"http://127.0.0.1:{spanwise.zipkin}/api/v1/spans"),
         ("zipkin-js-v1", f"http://127.0.0.1:{spanwise.zipkin}/api/v1/spans"),
@@ -162,6 +164,43 @@ def details(trace, service):
     return wrong
 
 
+def spans_of(spanwise, trace_id, count):
+    """The trace's spans by id, once there are so many, or how they are after a while. What OTAP has no order of is
+    put in one, and what names the trace is left out."""
+    deadline, spans = time.monotonic() + SECONDS, []
+    while len(spans) != count and time.monotonic() < deadline:
+        try:
+            spans = spanwise.get(f"traces/{trace_id}", limit=10_000)["spans"]
+        except Refused:
+            time.sleep(0.1)
+    for span in spans:
+        span["links"].sort(key=lambda link: (link["trace_id"], link["span_id"]))
+        for each in [span, *span["events"], *span["links"]]:
+            each["attributes"].sort(key=lambda attribute: attribute["key"])
+        for name in ("trace_id", "assembled_trace_id"):
+            span.pop(name, None)
+    return {span["span_id"]: span for span in spans}
+
+
+def every(spanwise, ids):
+    """What of the first trace is not as in the second, which has the same spans by OTLP; empty where nothing is."""
+    otap, otlp = [spans_of(spanwise, trace_id, 412) for trace_id in ids]
+    if len(otap) != 412 or otap.keys() != otlp.keys():
+        return f"{len(otap)} spans by OTAP, {len(otlp)} by OTLP, of 412"
+    for span_id, span in otap.items():
+        for name in span.keys() | otlp[span_id].keys():
+            if span.get(name) != otlp[span_id].get(name):
+                return f"{name} of {span_id} is {span.get(name)!r}, and by OTLP {otlp[span_id].get(name)!r}"
+    return ""
+
+
+def large(spanwise, service):
+    """What is wrong with many spans, each of which has a text of its own."""
+    found = spanwise.sql(f"""SELECT count(*), count(DISTINCT attribute(attributes, 'app.request')) FROM spans
+                             WHERE service = '{service}'""")[0]
+    return "" if [int(count) for count in found] == [72_000, 72_000] else f"{found} of 72000 spans and texts"
+
+
 def run(checks, spanwise, language, client):
     service = f"{language.name}-{client}"
     command = [*map(str, language.command), client, service, endpoint(spanwise, language.name, client)]
@@ -170,6 +209,10 @@ def run(checks, spanwise, language, client):
     said = re.findall(r"^[0-9a-f]{32}$", done.stdout, re.MULTILINE)
     if done.returncode != 0 or not said:
         checks.check(f"{service} sends", False, f"exit code {done.returncode}\n{done.stdout}{done.stderr[-2000:]}")
+        return
+    if client in ("otap-every", "otap-large"):
+        wrong = every(spanwise, said) if client == "otap-every" else large(spanwise, service)
+        checks.check(service, not wrong, wrong)
         return
     wanted = SHARED if client == "brave" or client.startswith("zipkin-js-") else TREE
     trace = wait_for(spanwise, said[-1], wanted)
