@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::otap::{NAMES, PLAIN, recorded};
+use common::otap::{BatchArrowRecords, NAMES, PLAIN, recorded};
 use common::{Memory, Server, until};
 use http::uri::PathAndQuery;
 use prost::Message;
@@ -19,27 +19,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::codec::CompressionEncoding;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status, Streaming};
-
-/// `BatchArrowRecords`.
-#[derive(Clone, PartialEq, Message)]
-struct BatchArrowRecords {
-    #[prost(int64, tag = "1")]
-    batch_id: i64,
-    #[prost(message, repeated, tag = "2")]
-    arrow_payloads: Vec<ArrowPayload>,
-    #[prost(bytes = "vec", tag = "3")]
-    headers: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ArrowPayload {
-    #[prost(string, tag = "1")]
-    schema_id: String,
-    #[prost(int32, tag = "2")]
-    r#type: i32,
-    #[prost(bytes = "vec", tag = "3")]
-    record: Vec<u8>,
-}
 
 /// Spans of the recorded batches.
 const SPANS: [usize; 8] = [3, 31, 31, 6, 6, 300, 4, 31];

@@ -3,12 +3,14 @@
 
 mod support;
 
+use arrow::ipc::root_as_message;
 use bytes::Bytes;
 use proptest::prelude::*;
+use prost::Message;
 use spanwise_model::Span;
 use spanwise_wire::otap::{Batch, Broken, OtapError, OtapLimits, StreamDecoder};
 use spanwise_wire::otlp::{self, decode_protobuf};
-use support::otap::{PLAIN, Recorded, recorded};
+use support::otap::{BatchArrowRecords, PLAIN, Recorded, recorded};
 use support::rows;
 
 /// A row with its attributes in an order of ours: OTAP has none.
@@ -53,6 +55,47 @@ fn the_same_spans_make_the_same_rows_as_by_otlp() {
         }
         assert_eq!(spans, 412, "{name}");
         assert!(decoder.kept_bytes() > 0);
+    }
+}
+
+/// What of a stream's state the recorded batches make use of.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Uses {
+    schemas: usize,
+    deltas: usize,
+    compressed: usize,
+}
+
+fn uses(name: &str) -> Uses {
+    let mut uses = Uses::default();
+    for Recorded { otap, .. } in recorded(name) {
+        for payload in BatchArrowRecords::decode(otap).unwrap().arrow_payloads {
+            let mut rest = payload.record.as_slice();
+            while let Some(([_, _, _, _, length @ ..], after)) = rest.split_first_chunk::<8>() {
+                let length = usize::try_from(u32::from_le_bytes(*length)).unwrap();
+                let (metadata, after) = after.split_at(length);
+                let message = root_as_message(metadata).unwrap();
+                rest = &after[usize::try_from(message.bodyLength()).unwrap()..];
+                uses.schemas += usize::from(message.header_as_schema().is_some());
+                if let Some(dictionary) = message.header_as_dictionary_batch() {
+                    uses.deltas += usize::from(dictionary.isDelta());
+                }
+                if let Some(rows) = message.header_as_record_batch() {
+                    uses.compressed += usize::from(rows.compression().is_some());
+                }
+            }
+        }
+    }
+    uses
+}
+
+#[test]
+fn recorded_streams_use_what_streams_can() {
+    for name in support::otap::NAMES {
+        let uses = uses(name);
+        // Eight tables begin with one each.
+        assert!(uses.schemas > 8 && uses.deltas > 8, "{name}: {uses:?}");
+        assert_eq!(uses.compressed > 0, name != PLAIN, "{uses:?}");
     }
 }
 

@@ -16,24 +16,7 @@ use bytes::Bytes;
 use prost::Message;
 use spanwise_model::{AttributeValue, Kind, Span, Status};
 use spanwise_wire::otap::{Broken, OtapError, OtapLimits, StreamDecoder};
-
-#[derive(Clone, PartialEq, Message)]
-struct BatchArrowRecords {
-    #[prost(int64, tag = "1")]
-    batch_id: i64,
-    #[prost(message, repeated, tag = "2")]
-    arrow_payloads: Vec<ArrowPayload>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ArrowPayload {
-    #[prost(string, tag = "1")]
-    schema_id: String,
-    #[prost(int32, tag = "2")]
-    r#type: i32,
-    #[prost(bytes = "vec", tag = "3")]
-    record: Vec<u8>,
-}
+use support::otap::{ArrowPayload, BatchArrowRecords};
 
 const RESOURCE_ATTRS: i32 = 1;
 const SPANS: i32 = 40;
@@ -75,7 +58,7 @@ fn message(id: i64, tables: &[(i32, RecordBatch)]) -> Bytes {
             record: ipc(table),
         })
         .collect();
-    BatchArrowRecords { batch_id: id, arrow_payloads }.encode_to_vec().into()
+    BatchArrowRecords { batch_id: id, arrow_payloads, headers: Vec::new() }.encode_to_vec().into()
 }
 
 fn decode(tables: &[(i32, RecordBatch)]) -> Result<Vec<Span>, String> {

@@ -71,6 +71,11 @@ impl<'a> Spans<'a> {
     }
 }
 
+/// What tells resources apart: an id, and a count of dropped attributes.
+type ResourceKey = (Option<u32>, u32);
+/// What tells scopes apart: an id, a name and a version.
+type ScopeKey<'a> = (Option<u32>, &'a str, &'a str);
+
 /// Makes rows of a batch's tables.
 pub(super) fn rows(tables: &Tables, limits: &OtapLimits) -> Result<Decoded, OtapError> {
     let columns = tables.columns(Payload::Spans);
@@ -83,8 +88,8 @@ pub(super) fn rows(tables: &Tables, limits: &OtapLimits) -> Result<Decoded, Otap
     let mut view = SpanView::default();
     let mut order = Vec::new();
     // Spans of one resource and of one scope lie together.
-    let mut emitting: Option<((Option<u32>, u32), Emitting)> = None;
-    let mut scope: Option<((Option<u32>, &str, &str), ScopeFacts)> = None;
+    let mut emitting: Option<(ResourceKey, Emitting)> = None;
+    let mut scope: Option<(ScopeKey<'_>, ScopeFacts)> = None;
     for row in 0..columns.rows() {
         let mut room = rows.span_bytes;
         view.clear();
@@ -215,14 +220,14 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    fn resource_key(&self, row: usize) -> (Option<u32>, u32) {
+    fn resource_key(&self, row: usize) -> ResourceKey {
         let id = self.spans.resource_ids.get(row).copied().flatten();
         (id, self.spans.resource_dropped.get(row).unwrap_or_default())
     }
 
     fn resource(
         &self,
-        (id, dropped_attributes_count): (Option<u32>, u32),
+        (id, dropped_attributes_count): ResourceKey,
         view: &mut SpanView<'a>,
     ) -> Result<ResourceFacts, OtapError> {
         let mut attributes: Vec<Pair<'a>> = Vec::new();
@@ -236,7 +241,7 @@ impl<'a> Rows<'a> {
         Ok(ResourceFacts::new(&ResourceView { attributes, dropped_attributes_count }))
     }
 
-    fn scope_key(&self, row: usize) -> (Option<u32>, &'a str, &'a str) {
+    fn scope_key(&self, row: usize) -> ScopeKey<'a> {
         (
             self.spans.scope_ids.get(row).copied().flatten(),
             self.spans.scope_name.get(row).unwrap_or_default(),
@@ -246,7 +251,7 @@ impl<'a> Rows<'a> {
 
     fn scope(
         &self,
-        (id, name, version): (Option<u32>, &'a str, &'a str),
+        (id, name, version): ScopeKey<'a>,
         view: &mut SpanView<'a>,
     ) -> Result<ScopeFacts, OtapError> {
         let mut attributes: Vec<Pair<'a>> = Vec::new();

@@ -1,6 +1,7 @@
 //! Streams of the reference producer (`tests/recorded/otap`).
 
 use bytes::{Buf, Bytes};
+use prost::Message;
 
 /// With plain buffers.
 pub const PLAIN: &str = "plain.otap.zst";
@@ -14,6 +15,28 @@ pub struct Recorded {
     pub otlp: Bytes,
     /// A `BatchArrowRecords`.
     pub otap: Bytes,
+}
+
+/// `BatchArrowRecords` of `arrow_service.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct BatchArrowRecords {
+    #[prost(int64, tag = "1")]
+    pub batch_id: i64,
+    #[prost(message, repeated, tag = "2")]
+    pub arrow_payloads: Vec<ArrowPayload>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub headers: Vec<u8>,
+}
+
+/// One table of a batch.
+#[derive(Clone, PartialEq, Message)]
+pub struct ArrowPayload {
+    #[prost(string, tag = "1")]
+    pub schema_id: String,
+    #[prost(int32, tag = "2")]
+    pub r#type: i32,
+    #[prost(bytes = "vec", tag = "3")]
+    pub record: Vec<u8>,
 }
 
 /// The batches of a stream.
