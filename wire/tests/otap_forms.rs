@@ -286,7 +286,7 @@ fn what_is_wrong_with_a_table_is_said() {
 }
 
 /// A dictionary of one long text, which every row names.
-fn one_text_in_many_rows(rows: u16, text: &str) -> Bytes {
+fn one_text_in_many_rows(of_spans: u8, rows: u16, text: &str) -> Bytes {
     let values: DictionaryArray<UInt16Type> =
         DictionaryArray::new(UInt16Array::from(vec![0; usize::from(rows)]), texts(&[Some(text)]));
     let attributes = table(
@@ -298,18 +298,22 @@ fn one_text_in_many_rows(rows: u16, text: &str) -> Bytes {
         ],
         &[],
     );
-    let ids: ArrayRef = Arc::new(UInt16Array::from(vec![0; 100]));
-    message(1, &[(SPANS, spans(100, vec![("id", ids)], &[])), (SPAN_ATTRS, attributes)])
+    let ids: ArrayRef = Arc::new(UInt16Array::from(vec![0; usize::from(of_spans)]));
+    message(1, &[(SPANS, spans(of_spans, vec![("id", ids)], &[])), (SPAN_ATTRS, attributes)])
 }
 
 #[test]
 fn a_text_that_many_rows_name_is_counted_for_each() {
     let mut decoder = StreamDecoder::new(OtapLimits::default());
-    // Of each span's: 20,000 times a mebibyte.
-    let decoded = decoder.decode(&one_text_in_many_rows(20_000, &"x".repeat(1 << 20))).unwrap();
+    let text = "x".repeat(1 << 20);
+    // In each span 20,000 MiB.
+    let decoded = decoder.decode(&one_text_in_many_rows(50, 20_000, &text)).unwrap();
     let decoded = decoded.decoded.unwrap();
-    assert_eq!((decoded.batch.num_rows(), decoded.rejections.total()), (0, 100));
-    // In a hundred spans 3 MiB each, together more than a batch may become.
-    let error = decoder.decode(&one_text_in_many_rows(3, &"x".repeat(1 << 20))).unwrap();
-    assert!(matches!(error.decoded, Err(OtapError::TooLarge { what: "bytes of rows", .. })));
+    assert_eq!((decoded.batch.num_rows(), decoded.rejections.total()), (0, 50));
+    // More than a batch may become, whether spans are taken or left out.
+    for rows in [3, 20_000] {
+        let batch = decoder.decode(&one_text_in_many_rows(100, rows, &text)).unwrap();
+        let error = batch.decoded.unwrap_err();
+        assert!(matches!(error, OtapError::TooLarge { what: "bytes of rows", .. }), "{error}");
+    }
 }

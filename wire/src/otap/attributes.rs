@@ -160,7 +160,7 @@ impl Raw<'_> {
     const fn bytes(self) -> usize {
         match self {
             Self::Text(text) => text.len(),
-            Self::Bytes(bytes) => bytes.len(),
+            Self::Bytes(bytes) => cbor::base64_bytes(bytes),
             Self::Nothing | Self::Int(_) | Self::Double(_) | Self::Bool(_) | Self::Cbor(_) => 0,
         }
     }

@@ -9,8 +9,8 @@ use crate::otlp::rows::Any;
 /// Arrays and maps in each other, at most; as in OTLP.
 const DEPTH: u32 = 100;
 
-/// What an item takes besides its text, about.
-const ITEM_BYTES: usize = 16;
+/// What an item takes besides its text, about: as a value, and then as JSON.
+const ITEM_BYTES: usize = 24;
 
 /// Why a value could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -59,7 +59,11 @@ impl<'a> Reader<'a, '_> {
         Ok(Some(match major {
             0 => Any::Int(self.integer(initial)?),
             1 => Any::Int(-1 - self.integer(initial)?),
-            2 => Any::Bytes(self.string(initial)?),
+            2 => {
+                let bytes = self.string(initial)?;
+                self.spend(base64_bytes(bytes))?;
+                Any::Bytes(bytes)
+            }
             3 => Any::Text(self.text(initial)?),
             4 => Any::Array(self.items(initial, depth, |reader, depth| reader.value(depth))?),
             5 => Any::Map(self.items(initial, depth, Self::entry)?),
@@ -119,7 +123,9 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn text(&mut self, initial: u8) -> Result<&'a str, CborError> {
-        std::str::from_utf8(self.string(initial)?).map_err(|_| CborError::Text)
+        let text = std::str::from_utf8(self.string(initial)?).map_err(|_| CborError::Text)?;
+        self.spend(escaped_bytes(text))?;
+        Ok(text)
     }
 
     fn string(&mut self, initial: u8) -> Result<&'a [u8], CborError> {
@@ -127,7 +133,6 @@ impl<'a> Reader<'a, '_> {
         let length = usize::try_from(length).map_err(|_| CborError::Truncated)?;
         let (string, rest) = self.rest.split_at_checked(length).ok_or(CborError::Truncated)?;
         self.rest = rest;
-        self.spend(length)?;
         Ok(string)
     }
 
@@ -153,6 +158,17 @@ impl<'a> Reader<'a, '_> {
         *self.room = self.room.checked_sub(bytes).ok_or(CborError::TooLarge)?;
         Ok(())
     }
+}
+
+/// Length of bytes as text.
+pub(super) const fn base64_bytes(bytes: &[u8]) -> usize {
+    bytes.len().div_ceil(3) * 4
+}
+
+/// Length of a text in JSON, at most: what is escaped takes up to six bytes.
+fn escaped_bytes(text: &str) -> usize {
+    let escaped = |byte: &&u8| **byte < 0x20 || matches!(**byte, b'"' | b'\\');
+    text.len() + 5 * text.as_bytes().iter().filter(escaped).count()
 }
 
 /// A number of IEEE 754's 16 bits.
@@ -238,7 +254,9 @@ mod tests {
         ] {
             assert_eq!(read_whole(bytes), Err(error), "{bytes:?}");
         }
-        assert_eq!(read(&[0x83, 1, 2, 3], &mut 40), Err(CborError::TooLarge));
+        assert_eq!(read(&[0x83, 1, 2, 3], &mut 60), Err(CborError::TooLarge));
+        assert_eq!(read(&[0x62, 1, b'a'], &mut 30), Err(CborError::TooLarge));
+        assert_eq!(read(&[0x62, b'b', b'a'], &mut 30), Ok(Any::Text("ba")));
     }
 
     proptest! {

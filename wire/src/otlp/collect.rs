@@ -164,7 +164,7 @@ impl Collector {
             return Err(OtlpError::TooLarge { what: "spans", limit: self.limits.spans });
         }
         // Before the span is decoded, so that the estimate bounds what is held.
-        self.row_bytes += encoded_bytes;
+        self.account(encoded_bytes)?;
         let fits = encoded_bytes <= self.limits.span_bytes;
         if !fits {
             self.rejections.too_large();
@@ -189,16 +189,21 @@ impl Collector {
         emitting: &Emitting,
         scope: &ScopeFacts,
     ) -> Result<(), OtlpError> {
-        self.row_bytes += ROW_BYTES + scope.bytes() + emitting.bytes;
+        self.account(ROW_BYTES + scope.bytes() + emitting.bytes)?;
+        match span::append(span, &emitting.places, scope, &mut self.builder) {
+            Ok(dropped_links) => self.dropped_links += dropped_links,
+            Err(invalid) => self.rejections.count(invalid.name()),
+        }
+        Ok(())
+    }
+
+    fn account(&mut self, bytes: usize) -> Result<(), OtlpError> {
+        self.row_bytes = self.row_bytes.saturating_add(bytes);
         if self.row_bytes > self.limits.row_bytes {
             return Err(OtlpError::TooLarge {
                 what: "bytes of rows",
                 limit: self.limits.row_bytes,
             });
-        }
-        match span::append(span, &emitting.places, scope, &mut self.builder) {
-            Ok(dropped_links) => self.dropped_links += dropped_links,
-            Err(invalid) => self.rejections.count(invalid.name()),
         }
         Ok(())
     }
