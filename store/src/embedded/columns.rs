@@ -152,12 +152,13 @@ fn write_array(array: &dyn Array, bytes: &mut Vec<u8>) -> Result<(), ArrowError>
 
 /// Those items that lists refer to: there may be others before and after.
 fn items(items: &ArrayRef, offsets: &[i32]) -> ArrayRef {
-    match offsets {
-        [first, .., last] if *first > 0 || (*last as usize) < items.len() => {
-            items.slice(*first as usize, (last - first) as usize)
-        }
-        _ => Arc::clone(items),
+    // No lists have one offset, which is an end and may be any.
+    let end = |offset: Option<&i32>| offset.map_or(0, |offset| *offset as usize);
+    let (first, last) = (end(offsets.first()), end(offsets.last()));
+    if first == 0 && last == items.len() {
+        return Arc::clone(items);
     }
+    items.slice(first, last - first)
 }
 
 /// More than the keys of a batch; each is sought in one place only, and one that
