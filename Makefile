@@ -66,7 +66,7 @@ e2e: build ## The shop under the tracer against its own ground truth; bad input
 	python3 tests/e2e/badinput.py --spanwise $(BINARY)
 
 test-kill: setup ## The store killed with -9 a hundred times under load
-	SPANWISE_TEST_KILLS=100 $(CHECKED) $(CARGO) test --release -p spanwise-store --locked --test store kill::whatever -- --nocapture
+	SPANWISE_TEST_KILLS=100 $(CHECKED) $(CARGO) test --release --workspace --locked --test store kill::whatever -- --nocapture
 
 browser: build ## The UI in headless Chromium against the running shop
 	python3 demo/shop.py install

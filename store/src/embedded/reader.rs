@@ -115,13 +115,13 @@ pub(super) fn read(
     rows: &[Range<usize>],
     wanted: &Wanted<'_>,
 ) -> Result<Vec<RecordBatch>, ParquetError> {
-    let places = wanted.places(&file.layout);
+    let (places, of_shapes) = (wanted.places(&file.layout), wanted.shape_places(&file.layout));
     let mut all = Vec::new();
     for (group, rows) in by_group(file, rows) {
         let batches = read_places(file, group, &rows, places.clone())?;
-        let shapes = match wanted.needs_shapes() {
-            true => Some(file.shapes.group(group)?),
-            false => None,
+        let shapes = match of_shapes.is_empty() {
+            true => None,
+            false => Some(file.shapes.group(group, &of_shapes)?),
         };
         let parents = match wanted.needs_parents() {
             true => parents(file, group, &rows, &batches)?,

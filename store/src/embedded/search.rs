@@ -11,11 +11,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, AsArray, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array,
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array,
 };
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::kernels::cmp;
 use arrow::compute::{and, is_not_null, is_null, not, take_record_batch};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Int32Type, SchemaRef};
 use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
 use spanwise_model::Status;
@@ -341,6 +342,23 @@ fn decisive_columns(predicate: &Predicate) -> Vec<&'static str> {
     columns
 }
 
+/// Which rows of a column of texts have this one. Of a dictionary, each text is
+/// looked at once.
+fn equals(column: &ArrayRef, text: &str) -> Result<BooleanArray, ArrowError> {
+    let dictionary = column.as_dictionary_opt::<Int32Type>();
+    let values = dictionary.and_then(|array| array.values().as_string_opt::<i32>());
+    let (Some(dictionary), Some(values)) = (dictionary, values) else {
+        return cmp::eq(column, &StringArray::new_scalar(text));
+    };
+    let equal: Vec<bool> = values.iter().map(|value| value == Some(text)).collect();
+    let keys = dictionary.keys();
+    let is_equal = |row| {
+        let key = usize::try_from(keys.value(row)).ok().filter(|_| keys.is_valid(row));
+        key.and_then(|key| equal.get(key)).is_some_and(|equal| *equal)
+    };
+    Ok(BooleanBuffer::collect_bool(keys.len(), is_equal).into())
+}
+
 /// Which rows fulfil the predicate.
 fn mask(
     batch: &RecordBatch,
@@ -353,14 +371,17 @@ fn mask(
             .ok_or_else(|| ArrowError::SchemaError(format!("there is no column {name}")))
     };
     let mut mask: BooleanArray = match starts(batch) {
-        Some(starts) => starts.values().iter().map(|start| Some(in_range(*start, time))).collect(),
+        Some(starts) => {
+            let starts = starts.values();
+            BooleanBuffer::collect_bool(starts.len(), |row| in_range(starts[row], time)).into()
+        }
         None => return Err(ArrowError::SchemaError("there is no start".to_owned())),
     };
     let mut also = |more: BooleanArray| -> Result<(), ArrowError> {
         mask = and(&mask, &more)?;
         Ok(())
     };
-    let is = |name: &str, text: &str| cmp::eq(column(name)?, &StringArray::new_scalar(text));
+    let is = |name: &str, text: &str| equals(column(name)?, text);
     if let Some(service) = &predicate.service {
         also(is(column::SERVICE, service)?)?;
     }

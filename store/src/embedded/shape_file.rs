@@ -52,21 +52,25 @@ impl ShapeFile {
         Ok(Self { file: Handle::new(file, bytes), path, metadata, bytes, serial })
     }
 
-    /// The shapes of a row group.
+    /// The columns at these places of the shapes of a row group.
     ///
     /// # Errors
     /// Where the file is damaged.
-    pub(super) fn group(&self, group: usize) -> Result<Arc<Shapes>, ParquetError> {
-        let key = (self.serial, group);
-        if let Some(shapes) = CACHE.lock().get(key) {
+    pub(super) fn group(
+        &self,
+        group: usize,
+        places: &[usize],
+    ) -> Result<Arc<Shapes>, ParquetError> {
+        let key = (self.serial, group, places.into());
+        if let Some(shapes) = CACHE.lock().get(&key) {
             return Ok(shapes);
         }
-        let shapes = Arc::new(self.read(group)?);
+        let shapes = Arc::new(self.read(group, places)?);
         CACHE.lock().put(key, Arc::clone(&shapes));
         Ok(shapes)
     }
 
-    fn read(&self, group: usize) -> Result<Shapes, ParquetError> {
+    fn read(&self, group: usize, places: &[usize]) -> Result<Shapes, ParquetError> {
         let damaged = |what: &str| ParquetError::General(format!("shapes: {what}"));
         if group >= self.metadata.metadata().num_row_groups() {
             return Err(damaged("a row group has none"));
@@ -74,13 +78,15 @@ impl ShapeFile {
         let rows = self.metadata.metadata().row_group(group).num_rows();
         let schema = self.metadata.parquet_schema();
         let hint = Some(self.metadata.schema().fields());
-        let levels = parquet_to_arrow_field_levels(schema, ProjectionMask::all(), hint)?;
+        let mask = ProjectionMask::roots(schema, places.iter().copied());
+        let levels = parquet_to_arrow_field_levels(schema, mask, hint)?;
         let group = Group { file: &self.file, metadata: self.metadata.metadata(), group };
         let batch_rows = usize::try_from(rows).unwrap_or(0).max(1);
         let reader =
             ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, batch_rows, None)?;
         let batches = reader.collect::<Result<Vec<_>, _>>()?;
-        let shapes = concat_batches(self.metadata.schema(), &batches)?;
+        let columns = Arc::new(self.metadata.schema().project(places)?);
+        let shapes = concat_batches(&columns, &batches)?;
         Shapes::new(shapes).ok_or_else(|| damaged("their numbers are not in order"))
     }
 
@@ -109,12 +115,15 @@ pub(super) fn remove_leftovers(spans: &Path, is_needed: impl Fn(&str) -> bool) {
     }
 }
 
+/// A file, a row group of it, and columns of its shapes.
+type Key = (u64, usize, Box<[usize]>);
+
 /// Shapes that were read of late.
 #[derive(Default)]
 struct Cache {
-    shapes: AHashMap<(u64, usize), (Arc<Shapes>, u64)>,
+    shapes: AHashMap<Key, (Arc<Shapes>, u64)>,
     /// Uses in order, of which only the last of each counts.
-    uses: VecDeque<((u64, usize), u64)>,
+    uses: VecDeque<(Key, u64)>,
     next: u64,
     bytes: usize,
 }
@@ -122,19 +131,19 @@ struct Cache {
 static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
 impl Cache {
-    fn get(&mut self, key: (u64, usize)) -> Option<Arc<Shapes>> {
-        let (shapes, used) = self.shapes.get_mut(&key)?;
+    fn get(&mut self, key: &Key) -> Option<Arc<Shapes>> {
+        let (shapes, used) = self.shapes.get_mut(key)?;
         *used = self.next;
         let shapes = Arc::clone(shapes);
-        self.uses.push_back((key, self.next));
+        self.uses.push_back((key.clone(), self.next));
         self.next += 1;
         self.forget_old_uses();
         Some(shapes)
     }
 
-    fn put(&mut self, key: (u64, usize), shapes: Arc<Shapes>) {
+    fn put(&mut self, key: Key, shapes: Arc<Shapes>) {
         self.bytes += shapes.memory_bytes();
-        if let Some((before, _)) = self.shapes.insert(key, (shapes, self.next)) {
+        if let Some((before, _)) = self.shapes.insert(key.clone(), (shapes, self.next)) {
             self.bytes -= before.memory_bytes();
         }
         self.uses.push_back((key, self.next));

@@ -56,17 +56,25 @@ impl<'a> Wanted<'a> {
         self.parent_ids && (self.has(column::PARENT_SPAN_ID) || self.has(column::ASSEMBLED_PARENT))
     }
 
-    /// Whether the shapes must be known.
-    pub(in super::super) fn needs_shapes(&self) -> bool {
-        SHAPED.iter().any(|name| self.has(name))
-            || self.has(column::ATTRIBUTES)
-            || self.has_client()
+    /// The places of all columns of the shapes that must be known; none where
+    /// nothing of them must be.
+    pub(in super::super) fn shape_places(&self, layout: &Layout) -> Vec<usize> {
+        let fields = layout.shapes_schema.fields().iter();
+        let fixed = fields.take(1 + SHAPED.len()).map(|field| self.has(field.name()));
+        let shaped = layout.shaped.iter().map(|own| self.has_key(&own.key));
+        let places = fixed.chain(shaped).enumerate().skip(1);
+        let places: Vec<usize> = places.filter(|(_, has)| *has).map(|(place, _)| place).collect();
+        // The number of each shape comes first.
+        match places.is_empty() {
+            true => places,
+            false => std::iter::once(0).chain(places).collect(),
+        }
     }
 
     /// The places of all columns of a file that must be read.
     pub(in super::super) fn places(&self, layout: &Layout) -> Vec<usize> {
         let needed = |name: &str| match name {
-            file_column::SHAPE => self.needs_shapes(),
+            file_column::SHAPE => !self.shape_places(layout).is_empty(),
             column::TRACE_ID => self.has(name) || self.has(column::ASSEMBLED_TRACE_ID),
             column::SPAN_ID => self.has(name) || self.needs_parents(),
             column::PARENT_SPAN_ID | file_column::PARENT_ROW_OFFSET => {
@@ -201,8 +209,9 @@ pub(in super::super) fn restore(
         None => None,
     };
     let places = places.as_ref();
+    // Where no attribute of shapes is wanted, it does not matter which they have.
+    let none = vec![0; rows];
     let attributes = |keep: &dyn Fn(&str) -> bool| -> Result<ArrayRef, ArrowError> {
-        let shapes = known()?;
         let mut sources = Vec::new();
         for own in layout.own.iter().filter(|own| keep(&own.key)) {
             let array = batch.column_by_name(&own.name()).cloned();
@@ -211,10 +220,10 @@ pub(in super::super) fn restore(
             sources.push(Source { own, array, of_shapes: false });
         }
         for own in layout.shaped.iter().filter(|own| keep(&own.key)) {
-            let array = Arc::clone(shapes.column(&own.name())?);
+            let array = Arc::clone(known()?.column(&own.name())?);
             sources.push(Source { own, array, of_shapes: true });
         }
-        let places = places.map_or(&[] as &[u32], |places| places.values());
+        let places = places.map_or(none.as_slice(), |places| places.values());
         maps::join(places, &mut sources, batch.column_by_name(column::ATTRIBUTES))
     };
     let client = || attributes(&derived::is_of_client);
