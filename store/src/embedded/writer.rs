@@ -17,7 +17,7 @@ use spanwise_model::schema::{column, span_schema};
 
 use super::files::{DELETIONS, INDEX, ORIGINS, SHAPES, SpanFile, WRITTEN, file_name};
 use super::index::{IndexWriter, TraceRun};
-use super::layout::{self, Layout, Own, Plan, Rows, file_column};
+use super::layout::{self, Layout, Own, Packed, Plan, Rows, file_column};
 use super::origins::TakenRanges;
 use super::shape_file::directory_of;
 use super::sheet::{Failure, Part, Sheet};
@@ -201,8 +201,9 @@ impl FileWriter {
             let (fields, arrays): (Vec<FieldRef>, Vec<ArrayRef>) = columns?.into_iter().unzip();
             RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
         };
-        let mut packed = layout::pack(&some(&layout::NEEDED)?, rows, places)?;
-        let columns = rows.columns(&self.layout, plan, places)?;
+        let Packed { columns: mut packed, follows } =
+            layout::pack(&some(&layout::NEEDED)?, rows, places)?;
+        let columns = rows.columns(&self.layout, plan, places, &follows)?;
         packed.insert(file_column::SHAPE, columns.numbers);
         packed.insert(column::ATTRIBUTES, columns.rest);
         self.index.add(&some(&keys::COLUMNS)?, &columns.hashes);

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use ahash::AHashMap;
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, FixedSizeBinaryArray, Int32Array,
-    MapArray, RecordBatch, StringArray, UInt8Array, UInt16Array,
+    Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, FixedSizeBinaryArray, Float32Array,
+    Int32Array, MapArray, RecordBatch, StringArray, UInt8Array, UInt16Array,
 };
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::nullif;
-use arrow::datatypes::{Int32Type, UInt8Type, UInt16Type};
+use arrow::datatypes::{Float32Type, Int32Type, UInt8Type, UInt16Type};
 use arrow::error::ArrowError;
 use spanwise_model::schema::column;
 
@@ -22,6 +22,8 @@ use crate::embedded::order::Place;
 
 /// See the module of the layout.
 const ASSEMBLED: u8 = 1;
+/// See the module of the layout.
+const CERTAIN: u8 = 8;
 
 /// Attributes of an address and a port that `client_address` and `client_port`
 /// may be, and the bit that says so.
@@ -42,7 +44,7 @@ pub(super) fn is_of_client(key: &str) -> bool {
 }
 
 /// The columns that [`pack`] needs, of the span schema.
-pub(in super::super) const NEEDED: [&str; 7] = [
+pub(in super::super) const NEEDED: [&str; 9] = [
     column::TRACE_ID,
     column::SPAN_ID,
     column::PARENT_SPAN_ID,
@@ -50,6 +52,8 @@ pub(in super::super) const NEEDED: [&str; 7] = [
     column::CLIENT_PORT,
     column::ASSEMBLED_TRACE_ID,
     column::ASSEMBLED_PARENT,
+    column::EVIDENCE,
+    column::CONFIDENCE,
 ];
 
 fn mistyped() -> ArrowError {
@@ -108,8 +112,16 @@ impl<'a> Peers<'a> {
     }
 }
 
-/// The columns of a row group that are not in it as they are in the rows, by
-/// name. The rows have the columns [`NEEDED`], in the order of the file.
+/// A row group without what follows.
+pub(in super::super) struct Packed {
+    /// The columns that are not as they are in the rows, by name.
+    pub(in super::super) columns: AHashMap<&'static str, ArrayRef>,
+    /// Of each row what follows.
+    pub(in super::super) follows: Vec<u8>,
+}
+
+/// Leaves out what follows from the rest. The rows have the columns [`NEEDED`], in
+/// the order of the file.
 ///
 /// # Errors
 /// Where a column is missing or of another type.
@@ -117,7 +129,7 @@ pub(in super::super) fn pack(
     needed: &RecordBatch,
     rows: &Rows<'_>,
     places: &[Place],
-) -> Result<AHashMap<&'static str, ArrayRef>, ArrowError> {
+) -> Result<Packed, ArrowError> {
     let (traces, spans) = (ids(needed, column::TRACE_ID)?, ids(needed, column::SPAN_ID)?);
     let sent = ids(needed, column::PARENT_SPAN_ID)?;
     let (assembled, found) =
@@ -129,11 +141,16 @@ pub(in super::super) fn pack(
     let numbers = ports.as_primitive_opt::<UInt16Type>().ok_or_else(mistyped)?;
     let clients = CLIENTS.map(|client| Peers::of(rows, &client));
     let any_client = addresses.null_count() < addresses.len();
+    let evidence = column_of(needed, column::EVIDENCE)?;
+    let confidence = column_of(needed, column::CONFIDENCE)?;
+    let sure = confidence.as_primitive_opt::<Float32Type>().ok_or_else(mistyped)?;
 
     let mut follows = Vec::with_capacity(places.len());
     for (row, place) in places.iter().enumerate() {
         let as_sent = at(assembled, row) == at(traces, row) && at(found, row) == at(sent, row);
         let mut bits = if as_sent { ASSEMBLED } else { 0 };
+        let said = sure.is_valid(row).then(|| sure.value(row));
+        bits |= if said == evidence.is_valid(row).then_some(1.0) { CERTAIN } else { 0 };
         if any_client && texts.is_valid(row) {
             let key = usize::try_from(texts.keys().value(row)).unwrap_or(usize::MAX);
             let address = (key < words.len()).then(|| words.value(key));
@@ -145,7 +162,8 @@ pub(in super::super) fn pack(
     }
     let masks =
         |bits: u8| follows.iter().map(|all| Some(all & bits != 0)).collect::<BooleanArray>();
-    let (as_sent, client) = (masks(ASSEMBLED), masks(!ASSEMBLED));
+    let (as_sent, client, certain) =
+        (masks(ASSEMBLED), masks(CLIENTS[0].bit | CLIENTS[1].bit), masks(CERTAIN));
 
     let found = nullif(found, &as_sent)?;
     let found = found.as_fixed_size_binary_opt().ok_or_else(mistyped)?;
@@ -160,26 +178,25 @@ pub(in super::super) fn pack(
         (column::ASSEMBLED_TRACE_ID, nullif(assembled, &as_sent)?),
         (column::ASSEMBLED_PARENT, found),
         (file_column::ASSEMBLED_PARENT_ROW_OFFSET, found_offsets),
-        (file_column::FOLLOWS, Arc::new(UInt8Array::from(follows))),
+        (column::CONFIDENCE, nullif(confidence, &certain)?),
     ];
-    Ok(columns.into_iter().collect())
+    Ok(Packed { columns: columns.into_iter().collect(), follows })
 }
 
-/// The rows that follow in this regard.
-fn following(batch: &RecordBatch, bit: u8) -> Result<BooleanArray, ArrowError> {
-    let follows = column_of(batch, file_column::FOLLOWS)?;
-    let follows = follows.as_primitive_opt::<UInt8Type>().ok_or_else(mistyped)?;
-    Ok(follows.values().iter().map(|all| Some(all & bit != 0)).collect())
+/// Of each row what follows, as the column of that name says.
+fn bits(follows: &ArrayRef) -> Result<&UInt8Array, ArrowError> {
+    follows.as_primitive_opt::<UInt8Type>().ok_or_else(mistyped)
 }
 
 /// A column as it was: what it is in the file, and what it follows from.
 fn restored(
-    batch: &RecordBatch,
+    follows: &ArrayRef,
     bit: u8,
     own: &ArrayRef,
     source: &ArrayRef,
 ) -> Result<ArrayRef, ArrowError> {
-    let mask = following(batch, bit)?;
+    let mask = bits(follows)?.values().iter().map(|all| Some(all & bit != 0));
+    let mask: BooleanArray = mask.collect();
     match mask.true_count() {
         0 => Ok(Arc::clone(own)),
         all if all == mask.len() => Ok(Arc::clone(source)),
@@ -189,17 +206,28 @@ fn restored(
 
 /// A column of assembly, of what it is in the file, and what was sent.
 pub(super) fn assembled(
-    batch: &RecordBatch,
+    follows: &ArrayRef,
     own: &ArrayRef,
     sent: &ArrayRef,
 ) -> Result<ArrayRef, ArrowError> {
-    restored(batch, ASSEMBLED, own, sent)
+    restored(follows, ASSEMBLED, own, sent)
+}
+
+/// `confidence`, of what it is in the file, and the evidence.
+pub(super) fn confidences(
+    follows: &ArrayRef,
+    own: &ArrayRef,
+    evidence: &ArrayRef,
+) -> Result<ArrayRef, ArrowError> {
+    let certain: Float32Array =
+        (0..evidence.len()).map(|row| evidence.is_valid(row).then_some(1.0)).collect();
+    restored(follows, CERTAIN, own, &(Arc::new(certain) as ArrayRef))
 }
 
 /// `client_port`, of what it is in the file, and the attributes that tell of the
 /// client.
 pub(super) fn client_ports(
-    batch: &RecordBatch,
+    follows: &ArrayRef,
     own: &ArrayRef,
     attributes: &MapArray,
 ) -> Result<ArrayRef, ArrowError> {
@@ -208,7 +236,7 @@ pub(super) fn client_ports(
         let texts = texts(attributes, client.port, OwnType::Int)?;
         let said: UInt16Array =
             texts.into_iter().map(|port| port.and_then(|port| port.parse().ok())).collect();
-        ports = restored(batch, client.bit, &ports, &(Arc::new(said) as ArrayRef))?;
+        ports = restored(follows, client.bit, &ports, &(Arc::new(said) as ArrayRef))?;
     }
     Ok(ports)
 }
@@ -216,14 +244,13 @@ pub(super) fn client_ports(
 /// `client_address`, of what it is in the file, and the attributes that tell of
 /// the client.
 pub(super) fn client_addresses(
-    batch: &RecordBatch,
+    follows: &ArrayRef,
     own: &ArrayRef,
     attributes: &MapArray,
 ) -> Result<ArrayRef, ArrowError> {
     let own = own.as_dictionary_opt::<Int32Type>().ok_or_else(mistyped)?;
     let words = own.values().as_string_opt::<i32>().ok_or_else(mistyped)?;
-    let follows = column_of(batch, file_column::FOLLOWS)?;
-    let follows = follows.as_primitive_opt::<UInt8Type>().ok_or_else(mistyped)?;
+    let follows = bits(follows)?;
     let said: Vec<(u8, Vec<Option<&str>>)> = (CLIENTS.iter())
         .map(|client| Ok((client.bit, texts(attributes, client.address, OwnType::String)?)))
         .collect::<Result<_, ArrowError>>()?;

@@ -7,7 +7,7 @@ use arrow::error::ArrowError;
 use spanwise_model::schema::{column, span_schema};
 
 /// Columns of the span row that have few distinct values, and fewer yet together.
-pub(in super::super) const SHAPED: [&str; 14] = [
+pub(in super::super) const SHAPED: [&str; 15] = [
     column::SERVICE,
     column::INSTANCE,
     column::OPERATION,
@@ -19,6 +19,7 @@ pub(in super::super) const SHAPED: [&str; 14] = [
     column::SERVER_ADDRESS,
     column::SERVER_PORT,
     column::NETWORK_NAMESPACE,
+    column::EVIDENCE,
     column::HOST,
     column::PROCESS_ID,
     column::RESOURCE,

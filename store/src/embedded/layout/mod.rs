@@ -14,11 +14,12 @@
 //! - `parent_row_offset` says how many rows further down the row of the parent
 //!   is, within the row group; where it has a value, `parent_span_id` has none.
 //!   `assembled_parent_row_offset` says the same of `assembled_parent`.
-//! - `follows` is the sum of: 1 where `assembled_trace_id` and
+//! - `follows`, of the shape, is the sum of: 1 where `assembled_trace_id` and
 //!   `assembled_parent` are what `trace_id` and `parent_span_id` are; 2 where
 //!   `client_address` and `client_port` are the attributes
 //!   `network.peer.address` and `network.peer.port`; 4 where they are
-//!   `client.address` and `client.port`. The columns that follow have no value
+//!   `client.address` and `client.port`; 8 where `confidence` is 1 if there is
+//!   `evidence`, and has no value if not. The columns that follow have no value
 //!   then.
 //! - A column without any value may be missing.
 //!
@@ -37,7 +38,7 @@ mod split;
 #[cfg(test)]
 mod tests;
 
-pub(super) use derived::{NEEDED, pack};
+pub(super) use derived::{NEEDED, Packed, pack};
 pub(super) use fixed::SHAPED;
 pub(super) use own::{Own, OwnType};
 pub(super) use parents::{Parents, SpanIds};
@@ -59,6 +60,10 @@ pub(super) mod file_column {
     pub(in crate::embedded) const PARENT_ROW_OFFSET: &str = "parent_row_offset";
     pub(in crate::embedded) const ASSEMBLED_PARENT_ROW_OFFSET: &str = "assembled_parent_row_offset";
 }
+
+/// Columns that come before attributes in a file of shapes: the number of the
+/// shape, what follows, and the [`SHAPED`].
+const SHAPE_FIELDS: usize = 2 + SHAPED.len();
 
 /// Attributes of a file that have columns of their own, at most: a file is
 /// small beside what a reader keeps of its columns.
@@ -87,8 +92,6 @@ fn common_fields() -> &'static [(FieldRef, bool)] {
                 _ => {}
             }
         }
-        let follows = Field::new(file_column::FOLLOWS, DataType::UInt8, false);
-        fields.push((Arc::new(follows), false));
         fields
     });
     &FIELDS
@@ -130,8 +133,11 @@ impl Layout {
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let span = span_schema();
         let number = Arc::clone(&common_fields()[0].0);
-        let fixed = span.fields().iter().filter(|f| SHAPED.contains(&f.name().as_str())).cloned();
-        let fields = std::iter::once(number)
+        let follows = Arc::new(Field::new(file_column::FOLLOWS, DataType::UInt8, false));
+        let fixed = SHAPED.iter().filter_map(|name| span.field_with_name(name).ok());
+        let fixed = fixed.map(|field| Arc::new(field.clone()));
+        let fields = [number, follows]
+            .into_iter()
             .chain(fixed)
             .chain(shaped.iter().map(|own| own.field(Texts::Dictionary)));
         let shapes_schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -147,7 +153,7 @@ impl Layout {
         let common: Vec<usize> = schema.fields().iter().map_while(place).collect();
         let own = schema.fields().iter().skip(common.len());
         let own: Option<Vec<Own>> = own.map(|field| Own::of_field(field, Texts::Plain)).collect();
-        let shaped = shapes_schema.fields().iter().skip(1 + SHAPED.len());
+        let shaped = shapes_schema.fields().iter().skip(SHAPE_FIELDS);
         let shaped: Option<Vec<Own>> =
             shaped.map(|field| Own::of_field(field, Texts::Dictionary)).collect();
         let layout = Self::of(common, own?, shaped?);

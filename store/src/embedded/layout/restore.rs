@@ -14,7 +14,7 @@ use spanwise_model::schema::{column, span_schema};
 use super::derived;
 use super::maps::{self, Source};
 use super::own::Texts;
-use super::{Layout, Parents, SHAPED, file_column};
+use super::{Layout, Parents, SHAPE_FIELDS, SHAPED, file_column};
 use crate::embedded::gather::without_values;
 
 /// What is wanted of some rows.
@@ -45,6 +45,14 @@ impl<'a> Wanted<'a> {
         self.has(column::CLIENT_ADDRESS) || self.has(column::CLIENT_PORT)
     }
 
+    /// Whether any column is wanted that may follow from others.
+    fn has_following(&self) -> bool {
+        [column::ASSEMBLED_TRACE_ID, column::ASSEMBLED_PARENT, column::CONFIDENCE]
+            .iter()
+            .any(|name| self.has(name))
+            || self.has_client()
+    }
+
     /// Whether the attribute must be read.
     fn has_key(&self, key: &str) -> bool {
         self.has(column::ATTRIBUTES) && self.keys.is_none_or(|keys| keys.contains(&key))
@@ -60,7 +68,11 @@ impl<'a> Wanted<'a> {
     /// nothing of them must be.
     pub(in super::super) fn shape_places(&self, layout: &Layout) -> Vec<usize> {
         let fields = layout.shapes_schema.fields().iter();
-        let fixed = fields.take(1 + SHAPED.len()).map(|field| self.has(field.name()));
+        let fixed = fields.take(SHAPE_FIELDS).map(|field| match field.name().as_str() {
+            file_column::FOLLOWS => self.has_following(),
+            column::EVIDENCE => self.has(column::EVIDENCE) || self.has(column::CONFIDENCE),
+            name => self.has(name),
+        });
         let shaped = layout.shaped.iter().map(|own| self.has_key(&own.key));
         let places = fixed.chain(shaped).enumerate().skip(1);
         let places: Vec<usize> = places.filter(|(_, has)| *has).map(|(place, _)| place).collect();
@@ -82,12 +94,6 @@ impl<'a> Wanted<'a> {
             }
             file_column::ASSEMBLED_PARENT_ROW_OFFSET => self.has(column::ASSEMBLED_PARENT),
             column::ATTRIBUTES => self.has(name) || self.has_client(),
-            file_column::FOLLOWS => {
-                [column::ASSEMBLED_TRACE_ID, column::ASSEMBLED_PARENT]
-                    .iter()
-                    .any(|name| self.has(name))
-                    || self.has_client()
-            }
             _ => self.has(name),
         };
         let first = layout.schema.fields().len() - layout.own.len();
@@ -227,28 +233,33 @@ pub(in super::super) fn restore(
         maps::join(places, &mut sources, batch.column_by_name(column::ATTRIBUTES))
     };
     let client = || attributes(&derived::is_of_client);
+    let shaped = |name: &str| match places {
+        Some(places) => of_shapes(known()?.column(name)?, places),
+        None => known().and_then(|shapes| Ok(new_empty_array(shapes.column(name)?.data_type()))),
+    };
+    let follows = || shaped(file_column::FOLLOWS);
     let schema = wanted.schema();
     let columns = schema.fields().iter().map(|field| match field.name().as_str() {
         column::PARENT_SPAN_ID => sent(),
         column::ASSEMBLED_TRACE_ID => {
-            derived::assembled(batch, &plain(field.name())?, &plain(column::TRACE_ID)?)
+            derived::assembled(&follows()?, &plain(field.name())?, &plain(column::TRACE_ID)?)
         }
         column::ASSEMBLED_PARENT => {
             let offsets = batch.column_by_name(file_column::ASSEMBLED_PARENT_ROW_OFFSET);
             let found = parents.restore(&plain(field.name())?, offsets, first)?;
-            derived::assembled(batch, &found, &sent()?)
+            derived::assembled(&follows()?, &found, &sent()?)
         }
         column::CLIENT_ADDRESS => {
-            derived::client_addresses(batch, &plain(field.name())?, client()?.as_map())
+            derived::client_addresses(&follows()?, &plain(field.name())?, client()?.as_map())
         }
         column::CLIENT_PORT => {
-            derived::client_ports(batch, &plain(field.name())?, client()?.as_map())
+            derived::client_ports(&follows()?, &plain(field.name())?, client()?.as_map())
         }
         column::ATTRIBUTES => attributes(&|key| wanted.keys.is_none_or(|keys| keys.contains(&key))),
-        name if SHAPED.contains(&name) => match places {
-            Some(places) => of_shapes(known()?.column(name)?, places),
-            None => known().map(|_| new_empty_array(field.data_type())),
-        },
+        column::CONFIDENCE => {
+            derived::confidences(&follows()?, &plain(field.name())?, &shaped(column::EVIDENCE)?)
+        }
+        name if SHAPED.contains(&name) => shaped(name),
         name => plain(name),
     });
     let columns = columns.collect::<Result<Vec<_>, _>>()?;

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 
 use ahash::AHashMap;
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt8Array};
 use arrow::error::ArrowError;
 use spanwise_model::schema::span_schema;
 
@@ -62,8 +62,9 @@ struct Known {
 #[derive(Default)]
 struct Shapes {
     numbers: AHashMap<Hash, u32>,
-    /// A row of each.
+    /// A row of each, and what follows.
     first: Vec<Place>,
+    follows: Vec<u8>,
     known: Vec<Known>,
     hashes: Vec<u64>,
 }
@@ -77,7 +78,8 @@ impl<'a> Rows<'a> {
         Ok(Self { batches, split: Split::new(batches)?, fixed, hasher })
     }
 
-    /// The shapes and attributes of the rows at these places.
+    /// The shapes and attributes of the rows at these places, of which it is known
+    /// what follows.
     ///
     /// # Errors
     /// Where texts are too large for one array.
@@ -86,6 +88,7 @@ impl<'a> Rows<'a> {
         layout: &Layout,
         plan: &Plan<'_>,
         places: &[Place],
+        follows: &[u8],
     ) -> Result<Columns, ArrowError> {
         let split = &self.split;
         let own_of = self.places_of(&layout.own);
@@ -105,7 +108,7 @@ impl<'a> Rows<'a> {
             for &(batch, row) in block {
                 let (maps, entry_names) = (&split.maps[batch], &split.numbers[batch]);
                 let at = numbers.len();
-                let mut hash = self.fixed[batch][row];
+                let mut hash = with(self.fixed[batch][row], [follows[at].into(); 2]);
                 of_shape.clear();
                 seen.next_row();
                 for entry in maps.entries(row) {
@@ -132,7 +135,7 @@ impl<'a> Rows<'a> {
                     }
                 }
                 rest.end_row();
-                let shape = shapes.number(hash, (batch, row), &of_shape);
+                let shape = shapes.number(hash, (batch, row), follows[at], &of_shape);
                 numbers.push(base + i64::from(shape));
                 let known = &mut shapes.known[shape as usize];
                 if known.block != number {
@@ -145,7 +148,7 @@ impl<'a> Rows<'a> {
         let own = own.into_iter().map(|column| column.finish(places.len())).collect();
         Ok(Columns {
             numbers: Arc::new(Int64Array::from(numbers)),
-            shapes: self.shapes(layout, plan, &shapes.first, base)?,
+            shapes: self.shapes(layout, plan, &shapes, base)?,
             own,
             rest: Arc::new(rest.finish()?),
             hashes,
@@ -161,17 +164,18 @@ impl<'a> Rows<'a> {
         names.map(|name| places.get(&(name.type_number, name.key)).copied()).collect()
     }
 
-    /// The shapes of these rows.
+    /// The columns of the shapes.
     fn shapes(
         &self,
         layout: &Layout,
         plan: &Plan<'_>,
-        rows: &[Place],
+        shapes: &Shapes,
         base: i64,
     ) -> Result<RecordBatch, ArrowError> {
-        let count = rows.len() as i64;
+        let rows = &shapes.first;
+        let numbers: Int64Array = (base..base + rows.len() as i64).collect();
         let mut columns: Vec<ArrayRef> =
-            vec![Arc::new((base..base + count).collect::<Int64Array>())];
+            vec![Arc::new(numbers), Arc::new(UInt8Array::from(shapes.follows.clone()))];
         for name in SHAPED {
             let place = span_schema().index_of(name)?;
             let arrays: Vec<&ArrayRef> =
@@ -203,9 +207,10 @@ impl<'a> Rows<'a> {
 }
 
 impl Shapes {
-    fn number(&mut self, hash: Hash, row: Place, hashes: &[u64]) -> u32 {
+    fn number(&mut self, hash: Hash, row: Place, follows: u8, hashes: &[u64]) -> u32 {
         *self.numbers.entry(hash).or_insert_with(|| {
             self.first.push(row);
+            self.follows.push(follows);
             let from = self.hashes.len();
             self.hashes.extend_from_slice(hashes);
             self.known.push(Known { hashes: from..self.hashes.len(), block: usize::MAX });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use spanwise_model::schema::column;
 use spanwise_model::{
-    AttributeValue, Capture, Kind, ResourceJson, Span, SpanBatch, SpanBatchBuilder, SpanId, TraceId,
+    AttributeValue, Capture, Evidence, Kind, ResourceJson, Span, SpanBatch, SpanBatchBuilder, SpanId, TraceId,
 };
 
 use super::Wanted;
@@ -51,11 +51,16 @@ prop_compose! {
         client in proptest::option::of((prop_oneof![Just("1.1.1.1"), Just("1.1.1.2")], 7u16..9)),
         peer in proptest::option::of((prop_oneof![Just("1.1.1.1"), Just("1.1.1.3")], 7i64..9)),
         numbers in (proptest::option::of(0i32..2), proptest::option::of(0u32..2)),
+        link in (
+            proptest::option::of(prop::sample::select(Evidence::ALL)),
+            proptest::option::of(prop::sample::select(vec![1.0f32, 0.9, 0.0])),
+        ),
     ) -> Span {
         let mut span = Span::new(id(n), Capture::App, Kind::Internal, "s", operation, n as i64, 1);
         span.flow.client_address = client.map(|(address, _)| address.to_owned());
         span.flow.client_port = client.map(|(_, port)| port);
         (span.status_code, span.process_id) = numbers;
+        (span.evidence, span.confidence) = link;
         span.trace_id = trace.map(|byte| TraceId([byte; 16]));
         span.parent_span_id = parent.map(id);
         span.assembled_trace_id =
