@@ -72,11 +72,6 @@ const fn upper(hash: u64) -> u32 {
 }
 
 impl Chains {
-    /// No chains yet, with room for so many keys and slots.
-    pub(crate) fn with_capacity(slots: usize) -> Self {
-        Self { table: HashTable::with_capacity(slots), links: Vec::with_capacity(slots) }
-    }
-
     /// The slots under a key with this hash; `is_key` tells whether a slot has
     /// that key.
     pub(crate) fn get(&self, hash: u64, is_key: impl Fn(Slot) -> bool) -> Found<'_> {

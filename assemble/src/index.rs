@@ -1,5 +1,6 @@
 //! Rows, and everything that a parent rule looks them up by.
 
+mod apps;
 mod slots;
 
 use std::hash::Hash;
@@ -7,6 +8,7 @@ use std::hash::Hash;
 use ahash::RandomState;
 use spanwise_model::{Capture, SpanId, TraceId};
 
+use self::apps::Apps;
 use self::slots::Slots;
 use crate::chains::{Chains, Found};
 use crate::row::Row;
@@ -16,13 +18,15 @@ use crate::timeline::{Moment, Sort, Timeline};
 /// A row's place in an [`Index`].
 pub(crate) type Slot = u32;
 
+pub(crate) use self::apps::Named;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     rows: Vec<Row>,
     free: Slots,
     hasher: RandomState,
-    apps: Chains,
+    apps: Apps,
     servers_by_fragment: Chains,
     by_request_seq: Chains,
     by_header: Chains,
@@ -33,8 +37,9 @@ pub(crate) struct Index {
     halves: usize,
 }
 
-fn app_key(row: &Row) -> Option<(Option<TraceId>, SpanId)> {
-    Some((row.trace_id, row.span_id))
+/// What others name an SDK row by.
+fn app_key(row: &Row) -> Option<(TraceId, SpanId)> {
+    row.trace_id.map(|trace| (trace, row.span_id))
 }
 
 const fn served(row: &Row) -> Option<u64> {
@@ -71,7 +76,6 @@ impl Index {
     pub(crate) fn with_capacity(rows: usize) -> Self {
         Self {
             rows: Vec::with_capacity(rows),
-            apps: Chains::with_capacity(rows),
             timeline: Timeline::with_capacity(rows),
             ..Self::default()
         }
@@ -126,7 +130,14 @@ impl Index {
             };
         }
         if row.capture == Capture::App {
-            link!(apps, app_key);
+            if let Some(key) = app_key(row) {
+                let key_of = |other: Slot| app_key(&rows[other as usize]);
+                if add {
+                    self.apps.insert(key, slot, key_of);
+                } else {
+                    self.apps.remove(key, slot, key_of);
+                }
+            }
             if is_half(row) {
                 self.halves = if add { self.halves + 1 } else { self.halves - 1 };
             }
@@ -155,8 +166,8 @@ impl Index {
     }
 
     /// SDK rows with this trace and span id.
-    pub(crate) fn apps(&self, trace: TraceId, span: SpanId) -> Found<'_> {
-        self.find(&self.apps, (Some(trace), span), app_key)
+    pub(crate) fn apps(&self, trace: TraceId, span: SpanId) -> Named<'_> {
+        self.apps.get((trace, span), |slot| app_key(self.row(slot)))
     }
 
     /// Server-process rows of a fragment.
@@ -232,14 +243,16 @@ impl Index {
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         let chains = [
-            &self.apps,
             &self.servers_by_fragment,
             &self.by_request_seq,
             &self.by_header,
             &self.clients_by_trace,
             &self.by_x_request_id,
         ];
-        self.len() == 0 && chains.iter().all(|chains| chains.len() == 0) && self.timeline.is_empty()
+        self.len() == 0
+            && self.apps.len() == 0
+            && chains.iter().all(|chains| chains.len() == 0)
+            && self.timeline.is_empty()
     }
 }
 

@@ -16,7 +16,6 @@ use spanwise_model::{Capture, Evidence};
 
 pub(crate) use hop::same_hop;
 
-use crate::chains::Found;
 use crate::index::{Index, Slot};
 use crate::row::Row;
 
@@ -63,8 +62,9 @@ impl Verdict {
 pub(crate) const MAX_CANDIDATES: usize = 256;
 
 /// The rows of a key; none where they are so many that it proves nothing.
-pub(crate) fn few(rows: Found<'_>) -> impl Iterator<Item = Slot> {
-    rows.take(if rows.len() > MAX_CANDIDATES { 0 } else { MAX_CANDIDATES })
+pub(crate) fn few(rows: impl ExactSizeIterator<Item = Slot>) -> impl Iterator<Item = Slot> {
+    let few = if rows.len() > MAX_CANDIDATES { 0 } else { MAX_CANDIDATES };
+    rows.take(few)
 }
 
 /// One rule of the table.

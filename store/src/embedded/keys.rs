@@ -34,17 +34,28 @@ const fn fold(a: u64, b: u64) -> u64 {
 
 fn hash_bytes(seed: u64, bytes: &[u8]) -> u64 {
     let mut state = seed ^ fold(seed ^ SECRET[0], bytes.len() as u64 ^ SECRET[1]);
-    let (pairs, rest) = bytes.as_chunks::<16>();
-    let word = |bytes: &[u8]| {
-        let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        u64::from_le_bytes(word)
+    // The last of them are read from the end back, over what was read before:
+    // never byte by byte, and of no unknown number.
+    let (low, high) = if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let word = u64::from_le_bytes;
+        let (mut low, high) = (word(*first), word(*last));
+        if bytes.len() > 16 {
+            let (pairs, _) = bytes[..bytes.len() - 1].as_chunks::<16>();
+            for pair in pairs {
+                let (one, other) = pair.split_at(8);
+                let (one, other) = (one.try_into().map(word), other.try_into().map(word));
+                // Both have eight bytes.
+                state = fold(one.unwrap_or(0) ^ SECRET[1], other.unwrap_or(0) ^ state);
+            }
+            low = bytes[bytes.len() - 16..].first_chunk().map_or(0, |chunk| word(*chunk));
+        }
+        (low, high)
+    } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into())
+    } else {
+        (bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)), 0)
     };
-    for pair in pairs {
-        state = fold(word(&pair[..8]) ^ SECRET[1], word(&pair[8..]) ^ state);
-    }
-    let (low, high) = rest.split_at(rest.len().min(8));
-    fold(fold(word(low) ^ SECRET[2], word(high) ^ state) ^ SECRET[3], state ^ SECRET[0])
+    fold(fold(low ^ SECRET[2], high ^ state) ^ SECRET[3], state ^ SECRET[0])
 }
 
 fn hash(kind: Kind, value: &[u8]) -> u64 {

@@ -173,7 +173,7 @@ impl FileWriter {
         &mut self,
         batches: &[RecordBatch],
         rows: &Rows<'_>,
-        plan: &Plan<'_>,
+        plan: &Plan,
         places: &[order::Place],
     ) -> Result<(), Failure> {
         for places in places.chunks(ROW_GROUP_ROWS) {
@@ -186,7 +186,7 @@ impl FileWriter {
         &mut self,
         batches: &[RecordBatch],
         rows: &Rows<'_>,
-        plan: &Plan<'_>,
+        plan: &Plan,
         places: &[order::Place],
     ) -> Result<(), Failure> {
         let gathered = |name: &str| {

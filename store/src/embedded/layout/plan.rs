@@ -6,6 +6,8 @@
 //! the rows decides.
 
 use ahash::{AHashMap, AHashSet};
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use super::fixed::Hash;
 use super::own::{Own, OwnType};
@@ -28,10 +30,10 @@ const LEAST_FREQUENT: u32 = 4;
 const SHAPE_BYTES: f64 = 6.0;
 
 /// See the module.
-pub(in super::super) struct Plan<'a> {
+pub(in super::super) struct Plan {
     /// Whether frequent values of a name belong to the shape.
     is_shaped: Vec<bool>,
-    frequent: Frequent<'a>,
+    frequent: Frequent,
     /// Attributes with columns of their own, of rows and of shapes.
     pub(in super::super) own: Vec<Own>,
     pub(in super::super) shaped: Vec<Own>,
@@ -39,26 +41,43 @@ pub(in super::super) struct Plan<'a> {
     pub(in super::super) distinct: Vec<Own>,
 }
 
-/// The frequent values of names.
+/// The frequent values of names. Every value of every row is looked for here, so
+/// all of it lies close together.
 #[derive(Default)]
-struct Frequent<'a> {
-    places: AHashMap<u64, u32>,
-    /// Number of the name, and the value.
-    values: Vec<(u32, &'a str)>,
+struct Frequent {
+    values: HashTable<Value>,
+    texts: String,
+    count: u32,
 }
 
-impl<'a> Frequent<'a> {
+struct Value {
+    hash: u64,
+    name: u32,
+    number: u32,
+    /// Where in the texts it begins, and its length.
+    at: u32,
+    len: u32,
+}
+
+impl Frequent {
     fn find(&self, name: u32, hash: u64, value: &str) -> Option<u32> {
-        let place = *self.places.get(&hash)?;
-        let found = self.values[place as usize];
-        (found.0 == name && found.1 == value).then_some(place)
+        let found = self.values.find(hash, |found| found.hash == hash)?;
+        let text = &self.texts.as_bytes()[found.at as usize..][..found.len as usize];
+        (found.name == name && text == value.as_bytes()).then_some(found.number)
     }
 
-    fn add(&mut self, name: u32, hash: u64, value: &'a str) {
-        // One of two that share a hash is left out, and is as good as rare.
-        if let std::collections::hash_map::Entry::Vacant(entry) = self.places.entry(hash) {
-            entry.insert(self.values.len() as u32);
-            self.values.push((name, value));
+    fn add(&mut self, name: u32, hash: u64, value: &str) {
+        // One of two that share a hash is left out, and is as good as rare; so is
+        // what has no room.
+        let (Ok(at), Ok(len)) = (u32::try_from(self.texts.len()), u32::try_from(value.len()))
+        else {
+            return;
+        };
+        let entry = self.values.entry(hash, |found| found.hash == hash, |found| found.hash);
+        if let Entry::Vacant(entry) = entry {
+            entry.insert(Value { hash, name, number: self.count, at, len });
+            self.texts.push_str(value);
+            self.count += 1;
         }
     }
 }
@@ -93,11 +112,11 @@ impl Sampled<'_> {
     }
 }
 
-impl<'a> Plan<'a> {
+impl Plan {
     /// For rows at these places, of which the hashes of their fixed columns are
     /// known. With a layout given, only for the columns that it has.
     pub(in super::super) fn new(
-        split: &Split<'a>,
+        split: &Split<'_>,
         fixed: &[Vec<Hash>],
         places: &[Place],
         within: Option<&Layout>,
@@ -169,7 +188,7 @@ impl<'a> Plan<'a> {
 
     /// Of how many frequent values there is a number.
     pub(super) const fn frequent_values(&self) -> usize {
-        self.frequent.values.len()
+        self.frequent.count as usize
     }
 }
 

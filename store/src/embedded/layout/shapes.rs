@@ -86,7 +86,7 @@ impl<'a> Rows<'a> {
     pub(in super::super) fn columns(
         &self,
         layout: &Layout,
-        plan: &Plan<'_>,
+        plan: &Plan,
         places: &[Place],
         follows: &[u8],
     ) -> Result<Columns, ArrowError> {
@@ -168,7 +168,7 @@ impl<'a> Rows<'a> {
     fn shapes(
         &self,
         layout: &Layout,
-        plan: &Plan<'_>,
+        plan: &Plan,
         shapes: &Shapes,
         base: i64,
     ) -> Result<RecordBatch, ArrowError> {

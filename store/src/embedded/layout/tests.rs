@@ -7,7 +7,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use spanwise_model::schema::column;
 use spanwise_model::{
-    AttributeValue, Capture, Evidence, Kind, ResourceJson, Span, SpanBatch, SpanBatchBuilder, SpanId, TraceId,
+    AttributeValue, Capture, Evidence, Kind, ResourceJson, Span, SpanBatch, SpanBatchBuilder,
+    SpanId, TraceId,
 };
 
 use super::Wanted;

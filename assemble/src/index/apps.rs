@@ -1,0 +1,162 @@
+//! SDK rows by the ids that others name them by.
+//!
+//! Spans of a trace name each other, and come and go together. So they lie in one
+//! list a trace: to look through it takes less than one access to a table of all
+//! ids, which lies nowhere near. Only the rows of large traces are in a table.
+
+use ahash::RandomState;
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use spanwise_model::{SpanId, TraceId};
+
+use super::Slot;
+use crate::chains::{Chains, Found};
+
+/// Rows of one trace beyond which a table finds one faster than a look at all.
+const LARGE_ROWS: usize = 64;
+/// Lists that are kept for traces to come, for their memory.
+const KEPT_LISTS: usize = 1024;
+
+/// The rows of a trace.
+#[derive(Debug)]
+enum Rows {
+    /// All of them, in the order in which they came.
+    Few(Vec<(SpanId, Slot)>),
+    /// So many, in the table.
+    Many(usize),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Apps {
+    traces: HashMap<TraceId, Rows, RandomState>,
+    large: Chains,
+    hasher: RandomState,
+    kept: Vec<Vec<(SpanId, Slot)>>,
+}
+
+/// Slots of rows with one id, in the order in which they came.
+#[derive(Clone)]
+pub(crate) enum Named<'a> {
+    Few { rows: std::slice::Iter<'a, (SpanId, Slot)>, id: SpanId, left: usize },
+    Many(Found<'a>),
+}
+
+impl Iterator for Named<'_> {
+    type Item = Slot;
+
+    fn next(&mut self) -> Option<Slot> {
+        match self {
+            Self::Few { rows, id, left } => {
+                *left = left.checked_sub(1)?;
+                rows.find(|(other, _)| other == id).map(|(_, slot)| *slot)
+            }
+            Self::Many(found) => found.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = match self {
+            Self::Few { left, .. } => *left,
+            Self::Many(found) => found.len(),
+        };
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Named<'_> {}
+
+impl Apps {
+    fn hash(&self, trace: TraceId, span: SpanId) -> u64 {
+        self.hasher.hash_one((trace, span))
+    }
+
+    /// The rows of this trace with this id; `key_of` tells a row's.
+    pub(super) fn get(
+        &self,
+        (trace, id): (TraceId, SpanId),
+        key_of: impl Fn(Slot) -> Option<(TraceId, SpanId)>,
+    ) -> Named<'_> {
+        match self.traces.get(&trace) {
+            Some(Rows::Few(rows)) => {
+                let left = rows.iter().filter(|(other, _)| *other == id).count();
+                Named::Few { rows: rows.iter(), id, left }
+            }
+            Some(Rows::Many(_)) => {
+                let is_it = |slot| key_of(slot) == Some((trace, id));
+                Named::Many(self.large.get(self.hash(trace, id), is_it))
+            }
+            None => Named::Few { rows: [].iter(), id, left: 0 },
+        }
+    }
+
+    /// Adds a row.
+    pub(super) fn insert(
+        &mut self,
+        (trace, id): (TraceId, SpanId),
+        slot: Slot,
+        key_of: impl Fn(Slot) -> Option<(TraceId, SpanId)>,
+    ) {
+        let Self { traces, large, hasher, kept } = self;
+        let mut put = |id: SpanId, slot: Slot| {
+            large.insert(hasher.hash_one((trace, id)), slot, |other| {
+                key_of(other) == Some((trace, id))
+            });
+        };
+        let rows = match traces.entry(trace) {
+            Entry::Occupied(rows) => rows.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert(Rows::Few(kept.pop().unwrap_or_default())),
+        };
+        match rows {
+            Rows::Many(count) => {
+                *count += 1;
+                put(id, slot);
+            }
+            Rows::Few(few) => {
+                few.push((id, slot));
+                if few.len() > LARGE_ROWS {
+                    few.iter().for_each(|(id, slot)| put(*id, *slot));
+                    *rows = Rows::Many(few.len());
+                }
+            }
+        }
+    }
+
+    /// Forgets a row.
+    pub(super) fn remove(
+        &mut self,
+        (trace, id): (TraceId, SpanId),
+        slot: Slot,
+        key_of: impl Fn(Slot) -> Option<(TraceId, SpanId)>,
+    ) {
+        let hash = self.hash(trace, id);
+        let Entry::Occupied(mut entry) = self.traces.entry(trace) else { return };
+        match entry.get_mut() {
+            Rows::Many(count) => {
+                *count -= 1;
+                let is_empty = *count == 0;
+                self.large.remove(hash, slot, |other| key_of(other) == Some((trace, id)));
+                if is_empty {
+                    entry.remove();
+                }
+            }
+            Rows::Few(rows) => {
+                if let Some(at) = rows.iter().position(|(_, other)| *other == slot) {
+                    rows.remove(at);
+                }
+                if rows.is_empty()
+                    && let Rows::Few(list) = entry.remove()
+                    && self.kept.len() < KEPT_LISTS
+                {
+                    self.kept.push(list);
+                }
+            }
+        }
+    }
+
+    /// Number of traces.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.traces.len()
+    }
+}
