@@ -51,20 +51,17 @@ pub(super) fn of_spans(layout: &Layout, distinct: &[Own]) -> WriterProperties {
             .set_column_dictionary_enabled(path(name), false)
             .set_column_encoding(path(name), Encoding::BYTE_STREAM_SPLIT);
     }
-    // Neighbours differ by little: rows of a trace in their times, siblings in
-    // how far away their parent is.
-    for name in [
-        column::START_UNIX_NANO,
-        file_column::PARENT_ROW_OFFSET,
-        file_column::ASSEMBLED_PARENT_ROW_OFFSET,
-    ] {
+    // Siblings differ by little in how far away their parent is.
+    for name in [file_column::PARENT_ROW_OFFSET, file_column::ASSEMBLED_PARENT_ROW_OFFSET] {
         builder = builder
             .set_column_dictionary_enabled(path(name), false)
             .set_column_encoding(path(name), Encoding::DELTA_BINARY_PACKED);
     }
     // Nearly all are distinct, or equal to their neighbours: a dictionary of
-    // them is larger than they are.
+    // them is larger than they are. Starts share their high bytes with others of
+    // the page, which zstd sees better than any difference of neighbours.
     for name in [
+        column::START_UNIX_NANO,
         column::TRACE_ID,
         column::ASSEMBLED_TRACE_ID,
         column::SPAN_ID,

@@ -53,8 +53,8 @@ impl EmbeddedStore {
     async fn maintain(&self, pauses: &mut Pauses) {
         let rotate = self.state.lock().recent.open_generation().is_some_and(|open| {
             open.log_bytes >= self.config.generation_max_bytes
-                // The rest of the memory takes rows while this is written.
-                || open.bytes() >= self.config.recent_max_bytes / 4
+                // One is written, one waits for assembly, and one takes rows.
+                || open.bytes() >= self.config.recent_max_bytes / 3
                 || open.opened.elapsed() >= self.config.generation_max_age
         });
         if rotate {
