@@ -56,8 +56,9 @@ pub(super) fn write(
         let places = order::by_trace(batches)?;
         Ok((rows, places))
     };
-    let (rows, places) = sorted().map_err(fault::engine("cannot read rows in memory"))?;
-    let plan = Plan::new(&rows.split, &rows.fixed, &places, None);
+    let (mut rows, places) = sorted().map_err(fault::engine("cannot read rows in memory"))?;
+    let plan = Plan::new(&rows, &places, None);
+    rows.give_to_shapes(&plan);
     let has = |name: &str| match name {
         file_column::PARENT_ROW_OFFSET | file_column::ASSEMBLED_PARENT_ROW_OFFSET => true,
         name => batches.iter().filter_map(|batch| batch.column_by_name(name)).any(|a| {
@@ -67,7 +68,7 @@ pub(super) fn write(
     };
     let layout = Layout::new(plan.own.clone(), plan.shaped.clone(), has);
     make(directory, generations, (layout, &plan.distinct), notes, |file| {
-        file.add(batches, &rows, &plan, &places)
+        file.add(batches, &rows, &places)
     })
 }
 
@@ -173,11 +174,10 @@ impl FileWriter {
         &mut self,
         batches: &[RecordBatch],
         rows: &Rows<'_>,
-        plan: &Plan,
         places: &[order::Place],
     ) -> Result<(), Failure> {
         for places in places.chunks(ROW_GROUP_ROWS) {
-            self.add_group(batches, rows, plan, places)?;
+            self.add_group(batches, rows, places)?;
         }
         Ok(())
     }
@@ -186,7 +186,6 @@ impl FileWriter {
         &mut self,
         batches: &[RecordBatch],
         rows: &Rows<'_>,
-        plan: &Plan,
         places: &[order::Place],
     ) -> Result<(), Failure> {
         let gathered = |name: &str| {
@@ -203,7 +202,7 @@ impl FileWriter {
         };
         let Packed { columns: mut packed, follows } =
             layout::pack(&some(&layout::NEEDED)?, rows, places)?;
-        let columns = rows.columns(&self.layout, plan, places, &follows)?;
+        let columns = rows.columns(&self.layout, places, &follows)?;
         packed.insert(file_column::SHAPE, columns.numbers);
         packed.insert(column::ATTRIBUTES, columns.rest);
         self.index.add(&some(&keys::COLUMNS)?, &columns.hashes);
@@ -259,10 +258,11 @@ impl FileWriter {
         for (part, group) in groups {
             batches.extend(reader::read_group(part, group)?);
         }
-        let rows = Rows::new(&batches)?;
+        let mut rows = Rows::new(&batches)?;
         let places = order::by_trace(&batches)?;
-        let plan = Plan::new(&rows.split, &rows.fixed, &places, Some(&self.layout));
-        self.add(&batches, &rows, &plan, &places)
+        let plan = Plan::new(&rows, &places, Some(&self.layout));
+        rows.give_to_shapes(&plan);
+        self.add(&batches, &rows, &places)
     }
 
     /// Adds a row group as it is.

@@ -98,10 +98,10 @@ impl<'a> Peers<'a> {
 
     fn at(&self, (batch, row): Place) -> (Option<&'a str>, Option<u16>) {
         let split = &self.rows.split;
-        let (maps, numbers) = (&split.maps[batch], &split.numbers[batch]);
+        let (maps, entries) = (&split.maps[batch], &split.entries[batch]);
         let (mut address, mut port) = (None, None);
         for entry in maps.entries(row) {
-            let number = Some(numbers[entry]);
+            let number = Some(entries[entry].name());
             if number == self.address && address.is_none() {
                 address = Some(maps.values.value(entry));
             } else if number == self.port && port.is_none() {

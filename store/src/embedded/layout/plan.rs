@@ -9,8 +9,8 @@ use ahash::{AHashMap, AHashSet};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use super::fixed::Hash;
 use super::own::{Own, OwnType};
+use super::shapes::Rows;
 use super::split::Split;
 use super::{Layout, MAX_OWN};
 use crate::embedded::keys::hash_value;
@@ -28,6 +28,9 @@ const LEAST_FREQUENT: u32 = 4;
 /// Bytes that a shape takes in a file, for each attribute that makes it one of
 /// its own.
 const SHAPE_BYTES: f64 = 6.0;
+/// Attributes that rows of one moment give columns of their own, at most. Merged
+/// files have room for those of several.
+const MAX_CHOSEN: usize = MAX_OWN / 2;
 
 /// See the module.
 pub(in super::super) struct Plan {
@@ -113,19 +116,19 @@ impl Sampled<'_> {
 }
 
 impl Plan {
-    /// For rows at these places, of which the hashes of their fixed columns are
-    /// known. With a layout given, only for the columns that it has.
+    /// For the rows at these places. With a layout given, only for the columns that
+    /// it has.
     pub(in super::super) fn new(
-        split: &Split<'_>,
-        fixed: &[Vec<Hash>],
+        rows: &Rows<'_>,
         places: &[Place],
         within: Option<&Layout>,
     ) -> Self {
+        let split = &rows.split;
         let step = places.len().div_ceil(SAMPLE_ROWS).max(1);
         let places: Vec<Place> = places.iter().step_by(step).copied().collect();
         let names = sample(split, &places);
         let mut shapes: Vec<u64> =
-            places.iter().map(|&(batch, row)| fixed[batch][row][0]).collect();
+            places.iter().map(|&(batch, row)| rows.hashes[batch][row][0]).collect();
         let mut plan = Self {
             is_shaped: vec![false; names.len()],
             frequent: Frequent::default(),
@@ -181,9 +184,14 @@ impl Plan {
         plan
     }
 
-    /// The number of a frequent value that belongs to the shape.
+    /// Whether frequent values of a name belong to the shape.
+    pub(super) fn is_shaped(&self, name: u32) -> bool {
+        self.is_shaped[name as usize]
+    }
+
+    /// The number of a value where it is a frequent one that belongs to the shape.
     pub(super) fn of_shape(&self, name: u32, hash: u64, value: &str) -> Option<u32> {
-        self.is_shaped[name as usize].then(|| self.frequent.find(name, hash, value)).flatten()
+        self.frequent.find(name, hash, value)
     }
 
     /// Of how many frequent values there is a number.
@@ -192,18 +200,14 @@ impl Plan {
     }
 }
 
-/// Attributes that rows of one moment give columns of their own, at most. Merged
-/// files have room for those of several.
-const MAX_CHOSEN: usize = MAX_OWN / 2;
-
 /// The values of every name in some rows, so far as they can have a column.
 fn sample<'a>(split: &Split<'a>, places: &[Place]) -> Vec<Sampled<'a>> {
     let mut names: Vec<Sampled<'a>> = Vec::new();
     names.resize_with(split.names.len(), Sampled::default);
     for (at, &(batch, row)) in (0u32..).zip(places) {
-        let (maps, numbers) = (&split.maps[batch], &split.numbers[batch]);
+        let (maps, entries) = (&split.maps[batch], &split.entries[batch]);
         for entry in maps.entries(row) {
-            let number = numbers[entry] as usize;
+            let number = entries[entry].name() as usize;
             let (name, value) = (&split.names[number], maps.values.value(entry));
             let sampled = &mut names[number];
             let again = sampled.rows.last().is_some_and(|(last, _)| *last == at);

@@ -47,7 +47,8 @@ pub(in super::super) struct Columns {
 pub(in super::super) struct Rows<'a> {
     batches: &'a [RecordBatch],
     pub(in super::super) split: Split<'a>,
-    pub(in super::super) fixed: Vec<Vec<Hash>>,
+    /// Of each row what makes its shape: first the columns that all shapes have.
+    pub(in super::super) hashes: Vec<Vec<Hash>>,
     hasher: Hasher,
 }
 
@@ -74,8 +75,36 @@ impl<'a> Rows<'a> {
     /// Where a batch does not have the span schema.
     pub(in super::super) fn new(batches: &'a [RecordBatch]) -> Result<Self, ArrowError> {
         let hasher = Hasher::new();
-        let fixed = batches.iter().map(|batch| hasher.rows(batch)).collect::<Result<_, _>>()?;
-        Ok(Self { batches, split: Split::new(batches)?, fixed, hasher })
+        let hashes = batches.iter().map(|batch| hasher.rows(batch)).collect::<Result<_, _>>()?;
+        Ok(Self { batches, split: Split::new(batches)?, hashes, hasher })
+    }
+
+    /// Gives shapes the values that belong to them, all rows in the order in which
+    /// they lie in memory: in that of the file, each access would be a miss.
+    pub(in super::super) fn give_to_shapes(&mut self, plan: &Plan) {
+        let numbers: Vec<Hash> =
+            (0..plan.frequent_values()).map(|number| self.hasher.hash(number)).collect();
+        let Split { maps, names, entries, .. } = &mut self.split;
+        let mut seen = Seen::new(names.len());
+        for ((maps, entries), hashes) in maps.iter().zip(entries).zip(&mut self.hashes) {
+            for (row, hash) in hashes.iter_mut().enumerate() {
+                seen.next_row();
+                for place in maps.entries(row) {
+                    let name = entries[place].name();
+                    if !seen.is_first(name) || !plan.is_shaped(name) {
+                        continue;
+                    }
+                    let value = maps.values.value(place);
+                    let value_hash = hash_value(names[name as usize].seed, value);
+                    if let Some(number) = plan.of_shape(name, value_hash, value) {
+                        // In whatever order they come.
+                        let [one, other] = with([0, 0], numbers[number as usize]);
+                        *hash = [hash[0].wrapping_add(one), hash[1].wrapping_add(other)];
+                        entries[place].give_to_shape();
+                    }
+                }
+            }
+        }
     }
 
     /// The shapes and attributes of the rows at these places, of which it is known
@@ -86,14 +115,11 @@ impl<'a> Rows<'a> {
     pub(in super::super) fn columns(
         &self,
         layout: &Layout,
-        plan: &Plan,
         places: &[Place],
         follows: &[u8],
     ) -> Result<Columns, ArrowError> {
         let split = &self.split;
         let own_of = self.places_of(&layout.own);
-        let value_hashes: Vec<Hash> =
-            (0..plan.frequent_values()).map(|value| self.hasher.hash(value)).collect();
         let mut own: Vec<OwnColumn> =
             layout.own.iter().map(|own| OwnColumn::new(own.own_type, Texts::Plain)).collect();
         let mut rest = MapBuilder::new(places.len());
@@ -101,33 +127,23 @@ impl<'a> Rows<'a> {
         let mut numbers: Vec<i64> = Vec::with_capacity(places.len());
         let mut hashes = Vec::with_capacity(places.len().div_ceil(BLOCK_ROWS));
         let mut seen = Seen::new(split.names.len());
-        let mut of_shape: Vec<u64> = Vec::new();
         let base = base();
         for (number, block) in places.chunks(BLOCK_ROWS).enumerate() {
             let mut distinct = Distinct::new();
             for &(batch, row) in block {
-                let (maps, entry_names) = (&split.maps[batch], &split.numbers[batch]);
+                let (maps, entries) = (&split.maps[batch], &split.entries[batch]);
                 let at = numbers.len();
-                let mut hash = with(self.fixed[batch][row], [follows[at].into(); 2]);
-                of_shape.clear();
                 seen.next_row();
-                for entry in maps.entries(row) {
-                    let name_number = entry_names[entry];
-                    let name = &split.names[name_number as usize];
-                    let value = maps.values.value(entry);
-                    let value_hash = hash_value(name.seed, value);
-                    let first = seen.is_first(name_number);
-                    let in_shape =
-                        if first { plan.of_shape(name_number, value_hash, value) } else { None };
-                    if let Some(value) = in_shape {
-                        // In whatever order they come.
-                        let [one, other] = with([0, 0], value_hashes[value as usize]);
-                        hash = [hash[0].wrapping_add(one), hash[1].wrapping_add(other)];
-                        of_shape.push(value_hash);
+                for place in maps.entries(row) {
+                    let entry = entries[place];
+                    let first = seen.is_first(entry.name());
+                    if entry.is_of_shape() {
                         continue;
                     }
-                    distinct.add(value_hash);
-                    let column = own_of[name_number as usize].filter(|_| first);
+                    let name = &split.names[entry.name() as usize];
+                    let value = maps.values.value(place);
+                    distinct.add(hash_value(name.seed, value));
+                    let column = own_of[entry.name() as usize].filter(|_| first);
                     let taken =
                         column.map_or(Ok(false), |place: usize| own[place].take(at, value))?;
                     if !taken {
@@ -135,7 +151,8 @@ impl<'a> Rows<'a> {
                     }
                 }
                 rest.end_row();
-                let shape = shapes.number(hash, (batch, row), follows[at], &of_shape);
+                let hash = with(self.hashes[batch][row], [follows[at].into(); 2]);
+                let shape = shapes.number(hash, (batch, row), follows[at], split);
                 numbers.push(base + i64::from(shape));
                 let known = &mut shapes.known[shape as usize];
                 if known.block != number {
@@ -148,7 +165,7 @@ impl<'a> Rows<'a> {
         let own = own.into_iter().map(|column| column.finish(places.len())).collect();
         Ok(Columns {
             numbers: Arc::new(Int64Array::from(numbers)),
-            shapes: self.shapes(layout, plan, &shapes, base)?,
+            shapes: self.shapes(layout, &shapes, base)?,
             own,
             rest: Arc::new(rest.finish()?),
             hashes,
@@ -168,7 +185,6 @@ impl<'a> Rows<'a> {
     fn shapes(
         &self,
         layout: &Layout,
-        plan: &Plan,
         shapes: &Shapes,
         base: i64,
     ) -> Result<RecordBatch, ArrowError> {
@@ -186,17 +202,9 @@ impl<'a> Rows<'a> {
         let mut shaped: Vec<OwnColumn> = (layout.shaped.iter())
             .map(|own| OwnColumn::new(own.own_type, Texts::Dictionary))
             .collect();
-        let mut seen = Seen::new(self.split.names.len());
-        for (at, &(batch, row)) in rows.iter().enumerate() {
-            let (maps, entry_names) = (&self.split.maps[batch], &self.split.numbers[batch]);
-            seen.next_row();
-            for entry in maps.entries(row) {
-                let number = entry_names[entry];
-                let value = maps.values.value(entry);
-                let hash = hash_value(self.split.names[number as usize].seed, value);
-                let in_shape =
-                    seen.is_first(number) && plan.of_shape(number, hash, value).is_some();
-                if let Some(place) = shaped_of[number as usize].filter(|_| in_shape) {
+        for (at, place) in rows.iter().enumerate() {
+            for (name, value) in of_shape(&self.split, *place) {
+                if let Some(place) = shaped_of[name as usize] {
                     shaped[place].take(at, value)?;
                 }
             }
@@ -207,16 +215,25 @@ impl<'a> Rows<'a> {
 }
 
 impl Shapes {
-    fn number(&mut self, hash: Hash, row: Place, follows: u8, hashes: &[u64]) -> u32 {
+    fn number(&mut self, hash: Hash, row: Place, follows: u8, split: &Split<'_>) -> u32 {
         *self.numbers.entry(hash).or_insert_with(|| {
             self.first.push(row);
             self.follows.push(follows);
             let from = self.hashes.len();
-            self.hashes.extend_from_slice(hashes);
+            let hash =
+                |(name, value): (u32, &str)| hash_value(split.names[name as usize].seed, value);
+            self.hashes.extend(of_shape(split, row).map(hash));
             self.known.push(Known { hashes: from..self.hashes.len(), block: usize::MAX });
             self.first.len() as u32 - 1
         })
     }
+}
+
+/// The values of a row that belong to its shape, with the numbers of their names.
+fn of_shape<'a>(split: &'a Split<'_>, (batch, row): Place) -> impl Iterator<Item = (u32, &'a str)> {
+    let (maps, entries) = (&split.maps[batch], &split.entries[batch]);
+    let places = maps.entries(row).filter(|place| entries[*place].is_of_shape());
+    places.map(|place| (entries[place].name(), maps.values.value(place)))
 }
 
 /// Which names a row has had: a key's second value stands in the map.

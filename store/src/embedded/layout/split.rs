@@ -57,16 +57,39 @@ pub(super) struct Name<'a> {
 pub(in super::super) struct Split<'a> {
     pub(super) maps: Vec<Maps<'a>>,
     pub(super) names: Vec<Name<'a>>,
-    /// For every entry of every batch the number of its name.
-    pub(super) numbers: Vec<Vec<u32>>,
+    /// For every entry of every batch its name, and where it belongs.
+    pub(super) entries: Vec<Vec<Entry>>,
     pub(super) rows: usize,
+}
+
+/// An entry of a row's map.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry(u32);
+
+impl Entry {
+    const OF_SHAPE: u32 = 1 << 31;
+
+    /// The number of its name.
+    pub(super) const fn name(self) -> u32 {
+        self.0 & !Self::OF_SHAPE
+    }
+
+    /// Whether its value belongs to the shape of the row.
+    pub(super) const fn is_of_shape(self) -> bool {
+        self.0 & Self::OF_SHAPE != 0
+    }
+
+    /// Its value belongs to the shape of the row.
+    pub(super) const fn give_to_shape(&mut self) {
+        self.0 |= Self::OF_SHAPE;
+    }
 }
 
 impl<'a> Split<'a> {
     /// # Errors
     /// Where a batch does not have the span schema.
     pub(in super::super) fn new(batches: &'a [RecordBatch]) -> Result<Self, ArrowError> {
-        let mut split = Self { maps: Vec::new(), names: Vec::new(), numbers: Vec::new(), rows: 0 };
+        let mut split = Self { maps: Vec::new(), names: Vec::new(), entries: Vec::new(), rows: 0 };
         let mut known: AHashMap<(u8, &'a str), u32> = AHashMap::new();
         let mut before = 0;
         for batch in batches {
@@ -74,13 +97,14 @@ impl<'a> Split<'a> {
             let maps = Maps::of(maps.ok_or_else(mistyped)?)?;
             let (first, end) = (maps.offsets[0] as usize, maps.offsets[batch.num_rows()] as usize);
             // Numbered from the first entry of the array, as offsets are.
-            let mut numbers = vec![0; end];
-            for (entry, number) in numbers.iter_mut().enumerate().skip(first) {
-                let (key, type_number) = (maps.keys.value(entry), maps.types.value(entry));
-                *number = split.number(&mut known, before, key, type_number);
-                before = *number;
+            let mut entries = vec![Entry(0); end];
+            for (place, entry) in entries.iter_mut().enumerate().skip(first) {
+                let (key, type_number) = (maps.keys.value(place), maps.types.value(place));
+                before = split.number(&mut known, before, key, type_number);
+                // There are fewer names than entries, whose offsets have 31 bits.
+                *entry = Entry(before);
             }
-            split.numbers.push(numbers);
+            split.entries.push(entries);
             split.maps.push(maps);
             split.rows += batch.num_rows();
         }
