@@ -12,8 +12,9 @@ use arrow::array::{
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::compute::interleave;
-use arrow::datatypes::{DataType, Field, Int32Type, SchemaRef};
+use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
+use spanwise_model::schema::span_schema;
 
 use super::order::Place;
 
@@ -40,6 +41,49 @@ pub(super) fn column(
             let arrays: Vec<&dyn Array> = arrays.iter().map(|array| array.as_ref()).collect();
             interleave(&arrays, places)
         }
+    }
+}
+
+/// The columns of the rows at some places of some batches of the span schema,
+/// each gathered once.
+pub(super) struct Gathered<'a> {
+    batches: &'a [RecordBatch],
+    places: &'a [Place],
+    columns: AHashMap<usize, ArrayRef>,
+}
+
+impl<'a> Gathered<'a> {
+    /// None gathered yet.
+    pub(super) fn new(batches: &'a [RecordBatch], places: &'a [Place]) -> Self {
+        Self { batches, places, columns: AHashMap::new() }
+    }
+
+    /// The column of this name.
+    ///
+    /// # Errors
+    /// As [`column`].
+    pub(super) fn column(&mut self, name: &str) -> Result<ArrayRef, ArrowError> {
+        let schema = span_schema();
+        let index = schema.index_of(name)?;
+        if let Some(array) = self.columns.get(&index) {
+            return Ok(Arc::clone(array));
+        }
+        let arrays: Vec<&ArrayRef> = self.batches.iter().map(|batch| batch.column(index)).collect();
+        let array = column(schema.field(index), &arrays, self.places)?;
+        self.columns.insert(index, Arc::clone(&array));
+        Ok(array)
+    }
+
+    /// The columns of these names, in their order.
+    ///
+    /// # Errors
+    /// As [`column`].
+    pub(super) fn batch(&mut self, names: &[&str]) -> Result<RecordBatch, ArrowError> {
+        let schema = span_schema();
+        let fields = names.iter().map(|name| Ok(schema.field_with_name(name)?.clone()));
+        let fields = fields.collect::<Result<Vec<_>, ArrowError>>()?;
+        let columns = names.iter().map(|name| self.column(name)).collect::<Result<_, _>>()?;
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
     }
 }
 
@@ -147,7 +191,6 @@ pub(super) fn has_values(array: &dyn Array) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use spanwise_model::schema::span_schema;
     use spanwise_model::{
         Capture, Event, Kind, Span, SpanBatch, SpanBatchBuilder, SpanId, TraceId,
     };

@@ -9,13 +9,13 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{FieldRef, Schema};
+use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use parquet::file::metadata::KeyValue;
-use spanwise_model::schema::{column, span_schema};
+use spanwise_model::schema::column;
 
 use super::files::{DELETIONS, INDEX, ORIGINS, SHAPES, SpanFile, WRITTEN, file_name};
+use super::gather::Gathered;
 use super::index::{IndexWriter, TraceRun};
 use super::layout::{self, Layout, Own, Packed, Plan, Rows, file_column};
 use super::origins::TakenRanges;
@@ -67,9 +67,7 @@ pub(super) fn write(
         }),
     };
     let layout = Layout::new(plan.own.clone(), plan.shaped.clone(), has);
-    make(directory, generations, (layout, &plan.distinct), notes, |file| {
-        file.add(batches, &rows, &places)
-    })
+    make(directory, generations, (layout, &plan.distinct), notes, |file| file.add(&rows, &places))
 }
 
 /// Makes one file of the rows of some files, as [`write`] does. Only the rows of
@@ -170,48 +168,27 @@ impl FileWriter {
     }
 
     /// Adds rows, encoded, in the order of these places.
-    fn add(
-        &mut self,
-        batches: &[RecordBatch],
-        rows: &Rows<'_>,
-        places: &[order::Place],
-    ) -> Result<(), Failure> {
+    fn add(&mut self, rows: &Rows<'_>, places: &[order::Place]) -> Result<(), Failure> {
         for places in places.chunks(ROW_GROUP_ROWS) {
-            self.add_group(batches, rows, places)?;
+            self.add_group(rows, places)?;
         }
         Ok(())
     }
 
-    fn add_group(
-        &mut self,
-        batches: &[RecordBatch],
-        rows: &Rows<'_>,
-        places: &[order::Place],
-    ) -> Result<(), Failure> {
-        let gathered = |name: &str| {
-            let index = span_schema().index_of(name)?;
-            let field = Arc::clone(&span_schema().fields()[index]);
-            let arrays: Vec<&ArrayRef> = batches.iter().map(|batch| batch.column(index)).collect();
-            let column = gather::column(&field, &arrays, places)?;
-            Ok::<_, ArrowError>((field, column))
-        };
-        let some = |names: &[&str]| -> Result<RecordBatch, ArrowError> {
-            let columns: Result<Vec<_>, _> = names.iter().map(|name| gathered(name)).collect();
-            let (fields, arrays): (Vec<FieldRef>, Vec<ArrayRef>) = columns?.into_iter().unzip();
-            RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
-        };
+    fn add_group(&mut self, rows: &Rows<'_>, places: &[order::Place]) -> Result<(), Failure> {
+        let mut gathered = Gathered::new(rows.batches, places);
         let Packed { columns: mut packed, follows } =
-            layout::pack(&some(&layout::NEEDED)?, rows, places)?;
+            layout::pack(&gathered.batch(&layout::NEEDED)?, rows, places)?;
         let columns = rows.columns(&self.layout, places, &follows)?;
         packed.insert(file_column::SHAPE, columns.numbers);
         packed.insert(column::ATTRIBUTES, columns.rest);
-        self.index.add(&some(&keys::COLUMNS)?, &columns.hashes);
+        self.index.add(&gathered.batch(&keys::COLUMNS)?, &columns.hashes);
 
         let common = self.layout.schema.fields().len() - self.layout.own.len();
         let mut own = columns.own.into_iter();
         self.spans.add(|place, field| match packed.remove(field.name().as_str()) {
             Some(column) => Ok(column),
-            None if place < common => Ok(gathered(field.name())?.1),
+            None if place < common => Ok(gathered.column(field.name())?),
             None => own.next().ok_or_else(|| "an attribute has no column".into()),
         })?;
         self.shapes.add(|place, _| Ok(Arc::clone(columns.shapes.column(place))))?;
@@ -262,7 +239,7 @@ impl FileWriter {
         let places = order::by_trace(&batches)?;
         let plan = Plan::new(&rows, &places, Some(&self.layout));
         rows.give_to_shapes(&plan);
-        self.add(&batches, &rows, &places)
+        self.add(&rows, &places)
     }
 
     /// Adds a row group as it is.

@@ -45,7 +45,7 @@ pub(in super::super) struct Columns {
 
 /// Rows on their way to a file.
 pub(in super::super) struct Rows<'a> {
-    batches: &'a [RecordBatch],
+    pub(in super::super) batches: &'a [RecordBatch],
     pub(in super::super) split: Split<'a>,
     /// Of each row what makes its shape: first the columns that all shapes have.
     pub(in super::super) hashes: Vec<Vec<Hash>>,
