@@ -27,7 +27,8 @@ enum Kind {
 const SECRET: [u64; 4] =
     [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3];
 
-const fn fold(a: u64, b: u64) -> u64 {
+/// Mixes two numbers, as wyhash does: the halves of their product.
+pub(super) const fn fold(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;
     product as u64 ^ (product >> 64) as u64
 }

@@ -6,6 +6,8 @@ use arrow::datatypes::{DataType, Int32Type, UInt16Type, UInt32Type};
 use arrow::error::ArrowError;
 use spanwise_model::schema::{column, span_schema};
 
+use crate::embedded::keys::fold;
+
 /// Columns of the span row that have few distinct values, and fewer yet together.
 pub(in super::super) const SHAPED: [&str; 15] = [
     column::SERVICE,
@@ -35,11 +37,6 @@ const STEPS: Hash = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
 /// A hash that depends on this number, too.
 pub(super) const fn with(hash: Hash, number: Hash) -> Hash {
     [fold(hash[0] ^ number[0], STEPS[0]), fold(hash[1] ^ number[1], STEPS[1])]
-}
-
-const fn fold(a: u64, b: u64) -> u64 {
-    let product = a as u128 * b as u128;
-    product as u64 ^ (product >> 64) as u64
 }
 
 /// Makes hashes of values.

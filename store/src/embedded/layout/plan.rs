@@ -13,7 +13,7 @@ use super::own::{Own, OwnType};
 use super::shapes::Rows;
 use super::split::Split;
 use super::{Layout, MAX_OWN};
-use crate::embedded::keys::hash_value;
+use crate::embedded::keys::{fold, hash_value};
 use crate::embedded::order::Place;
 
 /// Rows that are looked at.
@@ -223,14 +223,16 @@ fn sample<'a>(split: &Split<'a>, places: &[Place]) -> Vec<Sampled<'a>> {
     names
 }
 
+/// An odd number of many bits.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// The shapes of the rows of the sample if they had these values, too.
 fn with(shapes: &[u64], sampled: &Sampled<'_>, name: usize) -> Vec<u64> {
     let mut with = shapes.to_vec();
     for (row, hash) in &sampled.rows {
         if sampled.is_frequent(*hash) {
             let shape = &mut with[*row as usize];
-            *shape =
-                (*shape ^ hash).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ name as u64;
+            *shape = fold(*shape ^ hash, STEP.wrapping_add(name as u64));
         }
     }
     with
