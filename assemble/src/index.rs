@@ -101,7 +101,7 @@ impl Index {
             }
         };
         self.link(slot, true);
-        self.timeline.insert(&self.rows[slot as usize], slot);
+        self.timeline.insert(&self.rows, slot);
         slot
     }
 

@@ -55,12 +55,19 @@ pub(crate) struct Moment {
     pub(crate) slot: Slot,
 }
 
+impl Moment {
+    fn of(rows: &[Row], slot: Slot) -> Self {
+        let row = &rows[slot as usize];
+        Self { start: row.start_unix_nano, end: row.end_unix_nano, slot }
+    }
+}
+
 /// Rows of one sort at one place.
 #[derive(Debug, Default)]
 struct Times {
-    /// Not ordered: each with the stamp that its slot had. A row that is gone
-    /// is taken out later, together with many.
-    noted: Vec<(Moment, u32)>,
+    /// Not ordered: slots with the stamps that they had. A row that is gone is
+    /// taken out later, together with many.
+    noted: Vec<(Slot, u32)>,
     /// Ends by start and slot.
     ordered: BTreeMap<(i64, Slot), i64>,
     live: usize,
@@ -74,10 +81,10 @@ impl Times {
         self.ordered.insert((moment.start, moment.slot), moment.end);
     }
 
-    fn order(&mut self, stamps: &[u32]) {
-        for (moment, stamp) in std::mem::take(&mut self.noted) {
-            if stamps[moment.slot as usize] == stamp {
-                self.put(moment);
+    fn order(&mut self, rows: &[Row], stamps: &[u32]) {
+        for (slot, stamp) in std::mem::take(&mut self.noted) {
+            if stamps[slot as usize] == stamp {
+                self.put(Moment::of(rows, slot));
             }
         }
     }
@@ -88,7 +95,7 @@ impl Times {
         if self.noted.is_empty() {
             self.ordered.remove(&(row.start_unix_nano, slot));
         } else if self.noted.len() > self.live * 2 + GONE_AT_LEAST {
-            self.noted.retain(|(moment, stamp)| stamps[moment.slot as usize] == *stamp);
+            self.noted.retain(|(slot, stamp)| stamps[*slot as usize] == *stamp);
         }
     }
 
@@ -110,18 +117,18 @@ struct Place {
 }
 
 impl Place {
-    fn insert(&mut self, sort: Sort, moment: Moment, stamps: &[u32]) {
+    fn insert(&mut self, sort: Sort, slot: Slot, rows: &[Row], stamps: &[u32]) {
         let times = &mut self.times[sort as usize];
         times.live += 1;
         if self.ordered {
-            times.put(moment);
+            times.put(Moment::of(rows, slot));
             return;
         }
-        times.noted.push((moment, stamps[moment.slot as usize]));
+        times.noted.push((slot, stamps[slot as usize]));
         let [servers, clients, apps] = &self.times;
         if apps.live > 0 && servers.live + clients.live > 0 {
             self.ordered = true;
-            self.times.iter_mut().for_each(|times| times.order(stamps));
+            self.times.iter_mut().for_each(|times| times.order(rows, stamps));
         }
     }
 
@@ -173,8 +180,9 @@ impl Timeline {
         }
     }
 
-    /// Adds a row.
-    pub(crate) fn insert(&mut self, row: &Row, slot: Slot) {
+    /// Adds the row in this slot of all rows.
+    pub(crate) fn insert(&mut self, rows: &[Row], slot: Slot) {
+        let row = &rows[slot as usize];
         if self.stamps.len() <= slot as usize {
             self.stamps.resize(slot as usize + 1, 0);
             self.whereabouts.resize(slot as usize + 1, Whereabouts::UNKNOWN);
@@ -185,10 +193,9 @@ impl Timeline {
         };
         let at = self.places_of(row);
         self.whereabouts[slot as usize] = at;
-        let moment = Moment { start: row.start_unix_nano, end: row.end_unix_nano, slot };
         for place in [at.process, at.service] {
             if let Some(place) = self.places.get_mut(place as usize) {
-                place.insert(sort, moment, &self.stamps);
+                place.insert(sort, slot, rows, &self.stamps);
             }
         }
     }
