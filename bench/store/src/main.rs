@@ -9,6 +9,7 @@
 
 mod columns;
 mod floor;
+mod kept;
 mod measure;
 mod questions;
 mod server;
@@ -17,11 +18,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Parser;
 use spanwise_bench_load::{Known, Load, LoadConfig, Posted, post};
 
 use floor::Floor;
+use kept::Kept;
 use measure::{per_million, quantile_ms};
 use questions::{Answers, Questions};
 use server::Server;
@@ -54,6 +56,9 @@ struct Flags {
     /// Directory in which the data directory is made and removed.
     #[arg(long)]
     directory: Option<PathBuf>,
+    /// Keep the data in this directory; where it is kept already, only ask.
+    #[arg(long, conflicts_with_all = ["grow", "directory"])]
+    keep: Option<PathBuf>,
     /// Do not measure the floors, which takes half a minute.
     #[arg(long)]
     no_floor: bool,
@@ -81,6 +86,10 @@ fn main() -> anyhow::Result<()> {
     let directory = directory.context("cannot make a directory for the data")?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is wrong")?;
     let now = i64::try_from(now.as_nanos()).context("the clock is past the year 2262")?;
+    let kept = flags.keep.as_ref().map(|keep| Kept::open(keep, flags.spans, flags.large));
+    let kept = kept.transpose()?;
+    let is_there = kept.as_ref().and_then(Kept::end_unix_nano);
+    let now = is_there.unwrap_or(now);
     let parts = if flags.grow { GROWN_PARTS } else { 1 };
     let first = now - PART_NANO * parts as i64;
     let part = |index: u64| LoadConfig {
@@ -96,12 +105,19 @@ fn main() -> anyhow::Result<()> {
     if flags.decode {
         return floor().map(|floor| floor.print_figures());
     }
-    let floor = if flags.no_floor { None } else { Some(floor()?) };
-    let mut server = Server::start(&flags.spanwise, directory.path())?;
+    let mut server =
+        Server::start(&flags.spanwise, flags.keep.as_deref().unwrap_or(directory.path()))?;
     let mut load = Load::new(part(0))?;
-    let taken = feed(&mut server, &mut load, &flags, flags.spans)?;
-    print_ingest(&taken, floor.as_ref());
-    columns::print(server.files(), taken.spans)?;
+    if is_there.is_some() {
+        // What is known of a load shows when its requests are made.
+        let mut request = Vec::new();
+        while load.next_request(&mut request).is_some() {}
+    } else {
+        let floor = if flags.no_floor { None } else { Some(floor()?) };
+        let taken = feed(&mut server, &mut load, &flags, flags.spans)?;
+        print_ingest(&taken, floor.as_ref());
+        columns::print(server.files(), taken.spans)?;
+    }
     let questions = Questions::new(load.known(), (first, first + PART_NANO), flags.questions);
     let asked = ask(&questions, server.api())?;
     print_questions("", &asked);
@@ -126,7 +142,10 @@ fn main() -> anyhow::Result<()> {
         println!("figure store.grown_peak_rss_mb {:.0} MB", server.peak_rss_mb()?);
     }
     if flags.large >= 2 {
-        large(&mut server, &flags, now)?;
+        large(&mut server, &flags, now, is_there.is_some())?;
+    }
+    if let Some(kept) = kept {
+        kept.note(now)?;
     }
     server.stop()
 }
@@ -237,9 +256,9 @@ fn mix(known: &mut Known, other: &Known) {
     known.error_count += other.error_count;
 }
 
-/// One trace of very many spans: written, found, and read.
-fn large(server: &mut Server, flags: &Flags, now: i64) -> anyhow::Result<()> {
-    let before = server.stored()?;
+/// One trace of very many spans: written, found, and read in pages; where it is
+/// there already, only read.
+fn large(server: &mut Server, flags: &Flags, now: i64, is_there: bool) -> anyhow::Result<()> {
     let mut load = Load::new(LoadConfig {
         seed: 99,
         spans: flags.large,
@@ -248,24 +267,42 @@ fn large(server: &mut Server, flags: &Flags, now: i64) -> anyhow::Result<()> {
         end_unix_nano: now,
         known_traces: 1,
     })?;
-    let began = Instant::now();
-    post(&mut load, server.otlp(), flags.connections).context("posting the large trace")?;
-    let posted = began.elapsed();
-    let trace = &load.known().traces[0];
-    let began = Instant::now();
-    let (found, bytes) = questions::spans_of(server.api(), &trace.trace_id)?;
-    let recent = began.elapsed();
-    server.wait_settled(before + flags.large)?;
-    let began = Instant::now();
-    let (settled_found, _) = questions::spans_of(server.api(), &trace.trace_id)?;
-    println!(
-        "\na trace of {} spans: posted in {:.2} s; {found} of them read at once in {:.2} s ({} MB \
-         of JSON), {settled_found} from files",
-        trace.spans,
-        posted.as_secs_f64(),
-        recent.as_secs_f64(),
-        bytes >> 20,
+    if is_there {
+        while load.next_request(&mut Vec::new()).is_some() {}
+        println!("\na trace of {} spans", flags.large);
+    } else {
+        let before = server.stored()?;
+        let began = Instant::now();
+        post(&mut load, server.otlp(), flags.connections).context("posting the large trace")?;
+        let posted = began.elapsed();
+        let recent = questions::pages_of(server.api(), &load.known().traces[0].trace_id)?;
+        println!(
+            "\na trace of {} spans: posted in {:.2} s; {} of them read at once in {:.2} s ({} MB of \
+             JSON)",
+            flags.large,
+            posted.as_secs_f64(),
+            recent.spans,
+            recent.total().as_secs_f64(),
+            recent.bytes >> 20,
+        );
+        server.wait_settled(before + flags.large)?;
+    }
+    let (first, cpu) = (&load.known().traces[0], server.cpu_seconds()?);
+    let settled = questions::pages_of(server.api(), &first.trace_id)?;
+    let cpu = server.cpu_seconds()? - cpu;
+    ensure!(
+        settled.spans as u64 == flags.large,
+        "the large trace has {} spans, and {} were read",
+        flags.large,
+        settled.spans
     );
-    println!("figure store.large_trace_read_s {:.2} s", began.elapsed().as_secs_f64());
+    println!(
+        "{} of them from files, in {} pages: the first in {:.2} s; {cpu:.2} CPU-s",
+        settled.spans,
+        settled.times.len(),
+        settled.times.first().map_or(0.0, Duration::as_secs_f64),
+    );
+    println!("figure store.large_trace_read_s {:.2} s", settled.total().as_secs_f64());
+    println!("figure store.large_trace_page_s {:.2} s", quantile_ms(&settled.times, 1.0) / 1e3);
     Ok(())
 }

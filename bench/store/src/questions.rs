@@ -166,21 +166,40 @@ impl Right {
     }
 }
 
-/// Number of spans that a trace is shown with on all its pages, and bytes of
-/// the answers.
-pub(crate) fn spans_of(api: SocketAddr, trace_id: &str) -> anyhow::Result<(usize, usize)> {
+/// A trace as its pages show it.
+#[derive(Default)]
+pub(crate) struct Pages {
+    /// Number of spans on all of them.
+    pub(crate) spans: usize,
+    /// Bytes of the answers.
+    pub(crate) bytes: usize,
+    /// How long each page took.
+    pub(crate) times: Vec<Duration>,
+}
+
+impl Pages {
+    /// How long all of them took.
+    pub(crate) fn total(&self) -> Duration {
+        self.times.iter().sum()
+    }
+}
+
+/// Reads all pages of a trace.
+pub(crate) fn pages_of(api: SocketAddr, trace_id: &str) -> anyhow::Result<Pages> {
     let mut client = Client::connect(api)?;
-    let (mut spans, mut bytes, mut after) = (0, 0, 0);
+    let (mut pages, mut after) = (Pages::default(), 0);
     loop {
         let path = format!("/api/v1/traces/{trace_id}?after={after}");
+        let began = Instant::now();
         let reply = client.get(&path)?;
+        pages.times.push(began.elapsed());
         ensure!(reply.status == 200, "{path}: {}", String::from_utf8_lossy(&reply.body));
         let page: Value = serde_json::from_slice(&reply.body)?;
-        spans += page["spans"].as_array().context("a trace has spans")?.len();
-        bytes += reply.body.len();
+        pages.spans += page["spans"].as_array().context("a trace has spans")?.len();
+        pages.bytes += reply.body.len();
         match page["next_after"].as_u64() {
             Some(next) if next > after => after = next,
-            _ => return Ok((spans, bytes)),
+            _ => return Ok(pages),
         }
     }
 }
