@@ -9,17 +9,22 @@ mod parameters;
 mod problem;
 mod search;
 mod services;
+mod span_json;
 mod sql;
 mod status;
 mod traces;
+mod tree;
+mod trees;
 mod ui;
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::FromRef;
 use axum::routing::{delete, get};
 use spanwise_store::Store;
 use tower_http::compression::CompressionLayer;
+use trees::Trees;
 
 pub use status::StatusSource;
 
@@ -30,6 +35,25 @@ pub struct ApiState {
     pub store: Arc<dyn Store>,
     /// The other parts of the program, as far as the status page shows them.
     pub status: Arc<dyn StatusSource>,
+}
+
+/// What handlers are given.
+#[derive(Clone)]
+struct Served {
+    api: ApiState,
+    trees: Arc<Trees>,
+}
+
+impl FromRef<Served> for ApiState {
+    fn from_ref(served: &Served) -> Self {
+        served.api.clone()
+    }
+}
+
+impl FromRef<Served> for Arc<Trees> {
+    fn from_ref(served: &Served) -> Self {
+        Self::clone(&served.trees)
+    }
 }
 
 /// The API and the UI.
@@ -43,7 +67,7 @@ pub fn router(state: ApiState) -> Router {
         .route("/graph", get(graph::graph))
         .route("/sql", get(sql::get).post(sql::post))
         .route("/status", get(status::status))
-        .with_state(state.clone());
+        .with_state(Served { api: state.clone(), trees: Arc::default() });
     let metrics = Router::new().route("/metrics", get(metrics::metrics)).with_state(state);
     Router::new()
         .nest("/api/v1", api)

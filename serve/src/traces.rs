@@ -1,16 +1,19 @@
 //! `GET /api/v1/traces/{id}`: one trace, in pages.
 
+use std::sync::Arc;
+
 use axum::extract::{Path, Query as UrlQuery, State};
-use axum::response::Json;
-use serde_json::Value;
-use spanwise_assemble::{Expansion, SearchKey, Trace};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use spanwise_assemble::{Expansion, SearchKey};
 use spanwise_model::{SpanId, TraceId};
 use spanwise_store::{Key, TimeRange};
 
-use crate::json::Page;
+use crate::ApiState;
 use crate::parameters::Parameters;
 use crate::problem::Problem;
-use crate::{ApiState, json};
+use crate::tree::{Page, Tree};
+use crate::trees::Trees;
 
 /// Spans of one trace that are looked at; beyond, the answer says that it is cut.
 const MAX_SPANS: usize = 200_000;
@@ -19,30 +22,45 @@ const DEFAULT_LIMIT: usize = 10_000;
 const MAX_LIMIT: usize = 20_000;
 /// Keys are reused over time: what is further away than this is another trace's.
 const AROUND_NANO: i64 = 3_600_000_000_000;
-const PARAMETERS: &[&str] = &["limit", "after"];
+const PARAMETERS: &[&str] = &["limit", "after", "snapshot"];
 
 pub(crate) async fn trace(
     State(state): State<ApiState>,
+    State(trees): State<Arc<Trees>>,
     Path(id): Path<String>,
     UrlQuery(pairs): UrlQuery<Vec<(String, String)>>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let parameters = Parameters::new(pairs);
     parameters.only(PARAMETERS)?;
     let limit = parameters.count("limit", DEFAULT_LIMIT, MAX_LIMIT)?;
     let page = Page { after: parameters.position("after")?, limit };
-    let search = find(&state, &id).await?;
-    // A large trace takes a while, in which others shall be answered.
-    let answer = tokio::task::spawn_blocking(move || {
-        let found = search.finish();
-        let mut warnings = Vec::new();
-        if found.cut {
-            let shown = found.rows.len();
-            warnings.push(format!("the trace is larger than what is shown ({shown} spans)"));
+    let snapshot = parameters.text("snapshot");
+    let tree = match snapshot.and_then(|snapshot| trees.get(&id, snapshot)) {
+        Some(tree) => tree,
+        None => {
+            let now = trees.now();
+            let search = find(&state, &id).await?;
+            let tree = Arc::new(aside(move || Tree::of(search.finish())).await??);
+            if tree.len() > page.limit {
+                trees.keep(&id, &tree, &now);
+            }
+            tree
         }
-        json::trace(&Trace::of(found.rows), &found.batches, page, warnings)
+    };
+    let changed = snapshot.is_some_and(|snapshot| snapshot != tree.snapshot()).then(|| {
+        "the trace has changed since its page before this one was read: spans came, or were \
+         deleted; read it again from its first page"
+            .to_owned()
     });
-    let answer = answer.await;
-    Ok(Json(answer.map_err(|error| Problem::internal(format!("making the tree: {error}")))??))
+    let json = aside(move || tree.page(page, changed)).await?;
+    let json = json.map_err(|error| Problem::internal(format!("writing a page: {error}")))?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
+}
+
+/// Runs what takes a while for a large trace where others are answered meanwhile.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Problem::internal(format!("making the tree: {error}")))
 }
 
 /// All rows of the trace with this id, or of the one that has the span with

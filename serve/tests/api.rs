@@ -310,6 +310,49 @@ async fn a_trace_comes_in_pages() {
 }
 
 #[tokio::test]
+async fn pages_are_of_one_tree_and_say_where_they_are_not() {
+    let api = Api::shop().await;
+    let path = format!("traces/{HEADER_TRACE}");
+    let first = api.get(&format!("{path}?limit=2")).await;
+    let snapshot = first["snapshot"].as_str().expect("a text");
+    let next = format!("{path}?limit=2&after=2&snapshot={snapshot}");
+    let second = api.get(&next).await;
+    for same in ["snapshot", "warnings"] {
+        assert_eq!(second[same], first[same]);
+    }
+
+    // A span comes: the tree that was begun is gone on with, another is of all.
+    let mut late = span(999, Capture::App, "late", "comes", now(), 1);
+    late.trace_id = Some(HEADER_TRACE);
+    api.add(&[late]).await;
+    assert_eq!(api.get(&next).await, second);
+    let anew = api.get(&format!("{path}?limit=2")).await;
+    assert_eq!((&first["span_count"], &anew["span_count"]), (&json!(4), &json!(5)));
+    assert_ne!(anew["snapshot"], first["snapshot"]);
+    let plain = api.get(&format!("{path}?limit=2&after=2")).await;
+    assert_eq!(plain["span_count"], json!(5), "who names no tree is shown what there is");
+
+    // A tree that is not there any more is not taken for the one that is.
+    let other = api.get(&format!("{path}?limit=2&after=2&snapshot=0123")).await;
+    assert_eq!(other["span_count"], json!(5));
+    let warnings = other["warnings"].to_string();
+    assert!(warnings.contains("has changed"), "{warnings}");
+    let right = anew["snapshot"].as_str().expect("a text");
+    let same = api.get(&format!("{path}?limit=3&after=2&snapshot={right}")).await;
+    assert!(!same["warnings"].to_string().contains("has changed"), "{same}");
+
+    // What is deleted is not shown, whichever tree is named.
+    let deletion = Request::delete("/api/v1/services/late").body(Body::empty());
+    assert_eq!(api.ask(deletion.expect("a request")).await.0, StatusCode::OK);
+    for snapshot in [snapshot, right] {
+        let page = api.get(&format!("{path}?limit=2&after=2&snapshot={snapshot}")).await;
+        assert_eq!(page["span_count"], json!(4));
+        let warned = page["warnings"].to_string().contains("has changed");
+        assert_eq!(warned, snapshot == right, "four spans are the tree that was first");
+    }
+}
+
+#[tokio::test]
 async fn a_trace_by_any_of_its_ids() {
     let api = Api::shop().await;
     let by_header = api.get(&format!("traces/{HEADER_TRACE}")).await;

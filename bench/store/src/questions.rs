@@ -187,9 +187,9 @@ impl Pages {
 /// Reads all pages of a trace.
 pub(crate) fn pages_of(api: SocketAddr, trace_id: &str) -> anyhow::Result<Pages> {
     let mut client = Client::connect(api)?;
-    let (mut pages, mut after) = (Pages::default(), 0);
+    let (mut pages, mut after, mut snapshot) = (Pages::default(), 0, String::new());
     loop {
-        let path = format!("/api/v1/traces/{trace_id}?after={after}");
+        let path = format!("/api/v1/traces/{trace_id}?after={after}&snapshot={snapshot}");
         let began = Instant::now();
         let reply = client.get(&path)?;
         pages.times.push(began.elapsed());
@@ -198,7 +198,10 @@ pub(crate) fn pages_of(api: SocketAddr, trace_id: &str) -> anyhow::Result<Pages>
         pages.spans += page["spans"].as_array().context("a trace has spans")?.len();
         pages.bytes += reply.body.len();
         match page["next_after"].as_u64() {
-            Some(next) if next > after => after = next,
+            Some(next) if next > after => {
+                after = next;
+                snapshot = page["snapshot"].as_str().unwrap_or_default().to_owned();
+            }
             _ => return Ok(pages),
         }
     }

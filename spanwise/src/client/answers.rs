@@ -98,6 +98,9 @@ pub(super) struct Trace {
     /// Where the next page begins.
     #[serde(default)]
     pub(super) next_after: Option<u64>,
+    /// Names what the pages are of.
+    #[serde(default)]
+    pub(super) snapshot: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -72,11 +72,20 @@ pub(crate) fn trace(flags: &TraceFlags) -> Result<(), Failure> {
             print_as_it_came(&body)?;
         }
         let Some(after) = whole.next_after else { break };
-        body = ask(&flags.server.url, &Request::get(&path).parameter("after", &after.to_string()))?;
+        let mut next = Request::get(&path).parameter("after", &after.to_string());
+        if let Some(snapshot) = &whole.snapshot {
+            next = next.parameter("snapshot", snapshot);
+        }
+        body = ask(&flags.server.url, &next)?;
         let page: answers::Trace = read(&flags.server, &body)?;
         // Only a server that is none of ours would lead in a circle.
         whole.next_after = page.next_after.filter(|next| *next > after);
         whole.spans.extend(page.spans);
+        // That the trace has changed is said once, of the page before which it did.
+        let news = page.warnings.into_iter().filter(|warning| !whole.warnings.contains(warning));
+        let news: Vec<String> = news.collect();
+        whole.warnings.extend(news);
+        whole.snapshot = page.snapshot;
     }
     match flags.server.json {
         true => Ok(()),

@@ -10,5 +10,7 @@ export function joined(pages: readonly Trace[]): Trace | undefined {
     ...last,
     roots: [...new Set(pages.flatMap((page) => page.roots))],
     spans: [...spans.values()],
+    // That a trace has changed is said of the page before which it did.
+    warnings: [...new Set(pages.flatMap((page) => page.warnings))],
   };
 }

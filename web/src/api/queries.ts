@@ -47,9 +47,10 @@ export const useTrace = (id: string) =>
   useInfiniteQuery({
     queryKey: ["trace", id],
     queryFn: ({ signal, pageParam }) =>
-      get<Trace>(`traces/${encodeURIComponent(id)}`, { after: pageParam }, signal),
-    initialPageParam: null as number | null,
-    getNextPageParam: (last) => last.next_after,
+      get<Trace>(`traces/${encodeURIComponent(id)}`, { ...pageParam }, signal),
+    initialPageParam: null as { after: number; snapshot: string } | null,
+    getNextPageParam: ({ next_after, snapshot }) =>
+      next_after === null ? null : { after: next_after, snapshot },
     select: ({ pages }) => joined(pages),
     staleTime: 60_000,
   });

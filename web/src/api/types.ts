@@ -127,6 +127,8 @@ export interface Trace {
   span_count: number;
   /** Where the next page begins; null after the last. */
   next_after: number | null;
+  /** Names what the page is of; given with the next page's `after`. */
+  snapshot: string;
 }
 
 export interface GraphNode {

@@ -37,6 +37,7 @@ function trace(spans: Span[]): Trace {
     services: [],
     span_count: spans.length,
     next_after: null,
+    snapshot: "",
   };
 }
 

@@ -1,0 +1,165 @@
+//! A trace as it is shown, page by page.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use arrow::array::RecordBatch;
+use serde::ser::{Error as _, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use spanwise_analyze::{Labels, TraceSummary};
+use spanwise_assemble::{Found, Node, Trace};
+use spanwise_model::{ModelError, SpanBatch};
+
+use crate::json;
+use crate::span_json::SpanInTree;
+
+/// The tree of a trace, what its rows stand in, and what is said of all of it.
+pub(crate) struct Tree {
+    trace: Trace,
+    batches: Vec<SpanBatch>,
+    warnings: Vec<String>,
+    services: Value,
+    start_unix_nano: i64,
+    duration_nano: i64,
+    /// Names it by what it is: a tree of other spans has another.
+    snapshot: String,
+    /// Memory that it takes.
+    pub(crate) bytes: usize,
+}
+
+/// Which spans of a trace, in their depth-first order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Page {
+    /// How many come before.
+    pub(crate) after: usize,
+    /// The most spans of the page.
+    pub(crate) limit: usize,
+}
+
+impl Tree {
+    /// # Errors
+    /// Where the rows are no spans.
+    pub(crate) fn of(found: Found) -> Result<Self, ModelError> {
+        let Found { rows, batches, cut } = found;
+        let shown = rows.len();
+        let trace = Trace::of(rows);
+        let labels = Labels::of(&batches)?;
+        let name = |at| (labels.operation(at).to_owned(), labels.service(at).to_owned());
+        let mut warnings = trace.warnings(name);
+        if cut {
+            warnings.push(format!("the trace is larger than what is shown ({shown} spans)"));
+        }
+        let services = json::services(&TraceSummary::of(&trace, &labels).services);
+        let start_unix_nano = trace.start_unix_nano();
+        let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>()
+            + trace.nodes.len() * (size_of::<Node>() + size_of::<usize>());
+        Ok(Self {
+            warnings,
+            services,
+            start_unix_nano,
+            duration_nano: trace.end_unix_nano().saturating_sub(start_unix_nano),
+            snapshot: snapshot(&trace),
+            batches: batches.into_iter().map(SpanBatch::try_from).collect::<Result<_, _>>()?,
+            trace,
+            bytes,
+        })
+    }
+
+    pub(crate) fn snapshot(&self) -> &str {
+        &self.snapshot
+    }
+
+    /// How many spans it has.
+    pub(crate) const fn len(&self) -> usize {
+        self.trace.nodes.len()
+    }
+
+    /// A page as JSON. What is said of the trace is said of all of it; `roots` and
+    /// `spans` are those of the page.
+    ///
+    /// # Errors
+    /// Where a row is no span.
+    pub(crate) fn page(
+        &self,
+        page: Page,
+        further_warning: Option<String>,
+    ) -> Result<Vec<u8>, serde_json::Error> {
+        let count = self.len();
+        let from = page.after.min(count);
+        let to = page.after.saturating_add(page.limit).min(count);
+        let nodes = &self.trace.nodes[from..to];
+        let roots = nodes.iter().filter(|node| node.parent.is_none());
+        serde_json::to_vec(&Shown {
+            trace_id: self.trace.trace_id.to_string(),
+            start_unix_nano: self.start_unix_nano.to_string(),
+            duration_nano: self.duration_nano.to_string(),
+            roots: roots.map(|node| node.row.span_id.to_string()).collect(),
+            services: &self.services,
+            warnings: self.warnings.iter().cloned().chain(further_warning).collect(),
+            span_count: count,
+            next_after: (to < count).then_some(to),
+            snapshot: &self.snapshot,
+            spans: Spans { tree: self, nodes },
+        })
+    }
+}
+
+/// A hash of what the tree is made of.
+fn snapshot(trace: &Trace) -> String {
+    let mut hasher = DefaultHasher::new();
+    trace.trace_id.hash(&mut hasher);
+    for node in &trace.nodes {
+        let row = &node.row;
+        (row.span_id, row.start_unix_nano, row.end_unix_nano, node.parent).hash(&mut hasher);
+    }
+    format!("{:016x}", hasher.finish())
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    trace_id: String,
+    start_unix_nano: String,
+    duration_nano: String,
+    roots: Vec<String>,
+    services: &'a Value,
+    warnings: Vec<String>,
+    span_count: usize,
+    next_after: Option<usize>,
+    snapshot: &'a str,
+    spans: Spans<'a>,
+}
+
+/// The spans of a page, each read when it is written.
+struct Spans<'a> {
+    tree: &'a Tree,
+    nodes: &'a [Node],
+}
+
+impl Serialize for Spans<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self { tree, nodes } = self;
+        // Few processes, many spans.
+        let mut resources: HashMap<String, Option<Box<RawValue>>> = HashMap::new();
+        let mut list = to.serialize_seq(Some(nodes.len()))?;
+        for node in *nodes {
+            // The batches are those that the rows were read from.
+            let at = node.row.at;
+            let span = tree.batches[at.batch as usize].span(at.row as usize);
+            let span = span.map_err(S::Error::custom)?;
+            let text = span.resource.as_str();
+            if !resources.contains_key(text) {
+                resources.insert(text.to_owned(), serde_json::from_str(text).ok());
+            }
+            let resource = resources.get(text).and_then(Option::as_deref);
+            list.serialize_element(&SpanInTree {
+                trace: &tree.trace,
+                node,
+                span: &span,
+                resource,
+            })?;
+        }
+        list.end()
+    }
+}
