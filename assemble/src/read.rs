@@ -300,6 +300,36 @@ impl Columns {
 }
 
 impl Row {
+    /// The columns that rows are read from.
+    pub const COLUMNS: &'static [&'static str] = &[
+        column::TRACE_ID,
+        column::SPAN_ID,
+        column::PARENT_SPAN_ID,
+        column::ASSEMBLED_TRACE_ID,
+        column::ASSEMBLED_PARENT,
+        column::START_UNIX_NANO,
+        column::DURATION_NANO,
+        column::CAPTURE,
+        column::KIND,
+        column::EVIDENCE,
+        column::CONFIDENCE,
+        column::SERVICE,
+        column::HOST,
+        column::PROTOCOL,
+        column::PROCESS_ID,
+        column::FRAGMENT_ID,
+        column::REQUEST_TCP_SEQ,
+        column::RESPONSE_TCP_SEQ,
+        column::CLIENT_PORT,
+        column::SERVER_PORT,
+        column::X_REQUEST_ID,
+        column::ATTRIBUTES,
+    ];
+
+    /// The attributes that rows are read from.
+    pub const ATTRIBUTES: &'static [&'static str] =
+        &[METHOD_KEYS[0], METHOD_KEYS[1], PATH_KEYS[0], PATH_KEYS[1], ClockFault::ATTRIBUTE];
+
     /// The rows of a batch that the store has numbered `batch_number`.
     ///
     /// # Errors
@@ -313,6 +343,7 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::new_null_array;
     use proptest::prelude::*;
     use spanwise_model::{AttributeValue, Span, SpanBatchBuilder};
 
@@ -353,13 +384,28 @@ mod tests {
         let bare = Span::new(SpanId([9; 8]), Capture::App, Kind::Internal, "s", "o", 5, 6);
         let spans = [served, bare];
         let mut builder: SpanBatchBuilder = spans.iter().collect();
-        let rows = Row::read(3, &builder.finish().unwrap()).unwrap();
+        let batch = builder.finish().unwrap();
+        let rows = Row::read(3, &batch).unwrap();
         let expected: Vec<Row> = (0..2)
             .map(|row| Row::from_span(RowRef { batch: 3, row: row as u32 }, &spans[row]))
             .collect();
         assert_eq!(rows, expected);
         assert_eq!(rows[0].path, Some(Text::of("/cart")));
         assert_eq!(rows[0].method, Some(Text::of("GET")));
+        // The columns that are said to be needed do.
+        let schema = batch.schema();
+        let outline = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
+            let needed = Row::COLUMNS.contains(&field.name().as_str()) || !field.is_nullable();
+            if needed { column.clone() } else { new_null_array(field.data_type(), 2) }
+        });
+        let outline = RecordBatch::try_new(schema.clone(), outline.collect()).unwrap();
+        assert_eq!(Row::read(3, &outline).unwrap(), expected);
+        // And so do the attributes.
+        let mut spans = spans;
+        spans[0].attributes.retain(|(key, _)| Row::ATTRIBUTES.contains(&key.as_str()));
+        assert_eq!(spans[0].attributes.len(), 3);
+        let outline = spans.iter().collect::<SpanBatchBuilder>().finish().unwrap();
+        assert_eq!(Row::read(3, &outline).unwrap(), expected);
     }
 
     proptest! {

@@ -11,7 +11,7 @@ use spanwise_analyze::{Labels, TraceSummary};
 use spanwise_assemble::{Row, Trace};
 use spanwise_model::schema::column;
 use spanwise_model::{Status, TraceId};
-use spanwise_store::{Key, Predicate, Query, TimeRange};
+use spanwise_store::{Key, Outline, Predicate, Query, TimeRange};
 
 use crate::parameters::Parameters;
 use crate::problem::Problem;
@@ -19,8 +19,9 @@ use crate::{ApiState, json};
 
 const DEFAULT_LIMIT: usize = 20;
 const MAX_LIMIT: usize = 500;
-/// Rows looked at, at first, per trace wanted: a trace has many.
-const ROWS_PER_TRACE: usize = 25;
+/// Rows looked at, at first, per trace wanted. How many rows of a trace there
+/// really are shows then.
+const ROWS_PER_TRACE: usize = 3;
 const MAX_ROWS: usize = 100_000;
 /// Traces looked at where the answer depends on whole traces.
 const MAX_CANDIDATES: usize = 2_000;
@@ -131,7 +132,11 @@ async fn summarise(
         to_unix_nano: time.to_unix_nano.saturating_add(AROUND_NANO),
     };
     let keys: Vec<Key> = candidates.iter().map(|each| Key::AssembledTrace(each.id)).collect();
-    let batches = state.store.find_by_keys(&keys, around).await?;
+    let outline = Outline {
+        columns: [Row::COLUMNS, Labels::COLUMNS].concat(),
+        attributes: Row::ATTRIBUTES.to_vec(),
+    };
+    let batches = state.store.find_outlines(&keys, around, &outline).await?;
     let mut traces: HashMap<TraceId, Vec<Row>> = HashMap::new();
     for (number, batch) in (0..).zip(&batches) {
         for row in Row::read(number, batch)? {
@@ -213,7 +218,8 @@ async fn newest_traces(
             traces.truncate(limit);
             return Ok((traces, more));
         }
-        rows = (rows * 4).min(MAX_ROWS);
+        let per_trace = found.div_ceil(traces.len().max(1));
+        rows = (limit * per_trace * 3 / 2).max(rows * 2).min(MAX_ROWS);
     }
 }
 

@@ -39,6 +39,18 @@ pub trait Store: Send + Sync {
         time: TimeRange,
     ) -> Result<Vec<RecordBatch>, StoreError>;
 
+    /// The same rows, of which only this is wanted. They have the span schema all
+    /// the same; what is not wanted of them may be null, or left out of a map or
+    /// list.
+    async fn find_outlines(
+        &self,
+        keys: &[Key],
+        time: TimeRange,
+        _outline: &Outline,
+    ) -> Result<Vec<RecordBatch>, StoreError> {
+        self.find_by_keys(keys, time).await
+    }
+
     /// Rows that fulfil the query's predicate, newest start first.
     async fn find(&self, query: &Query) -> Result<Vec<RecordBatch>, StoreError>;
 
@@ -171,6 +183,15 @@ pub struct Query {
     pub columns: Vec<&'static str>,
     /// The most rows to return.
     pub limit: usize,
+}
+
+/// What is wanted of rows that are not wanted whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outline {
+    /// Columns, by name. That of attributes only has the ones below.
+    pub columns: Vec<&'static str>,
+    /// Keys of attributes.
+    pub attributes: Vec<&'static str>,
 }
 
 /// What is to be forgotten on request.

@@ -15,6 +15,7 @@
 //! ```
 
 mod attribute;
+mod cache;
 mod chunk;
 mod columns;
 mod config;
@@ -31,6 +32,8 @@ mod keys;
 mod layout;
 mod levels;
 mod maintenance;
+mod mask;
+mod newest;
 mod order;
 mod origins;
 mod pages;
@@ -41,6 +44,7 @@ mod replay;
 mod search;
 mod shape_file;
 mod sheet;
+mod sketch;
 mod spool;
 mod sql;
 mod state;
@@ -67,8 +71,8 @@ pub(crate) use fault::engine;
 pub(crate) use spool::SpoolFile;
 
 use crate::contract::{
-    Appended, Deleted, Key, Origin, Query, Selection, SqlLimits, Store, StoreError, StoreStatus,
-    TimeRange, Unsettled,
+    Appended, Deleted, Key, Origin, Outline, Query, Selection, SqlLimits, Store, StoreError,
+    StoreStatus, TimeRange, Unsettled,
 };
 use chunk::{Chunk, batch_bytes, compact};
 use deletions::Deletions;
@@ -240,6 +244,46 @@ impl EmbeddedStore {
         state.pending_bytes += bytes;
         Ok(())
     }
+
+    /// Rows that have any of the keys, from memory whole, from files whole or in
+    /// outline.
+    async fn look_up(
+        &self,
+        keys: &[Key],
+        time: TimeRange,
+        outline: Option<&Outline>,
+    ) -> Result<Vec<RecordBatch>, StoreError> {
+        let set = KeySet::new(keys);
+        let (recent, files) = {
+            let mut state = self.state.lock();
+            (state.recent.find(keys, &set, time), state.files_in(time))
+        };
+        let mut found = recent.map_err(fault::engine("cannot read rows in memory"))?;
+        if files.is_empty() {
+            return Ok(found);
+        }
+        let (looked, outline_wanted) = (files.clone(), outline.cloned());
+        let look = move || {
+            let (mut rows, mut unreadable) = (Vec::new(), Vec::new());
+            for file in looked {
+                match reader::find_by_keys(&file, &set, time, outline_wanted.as_ref()) {
+                    Ok(more) => rows.extend(more),
+                    Err(_) => unreadable.push(file),
+                }
+            }
+            Ok((rows, unreadable))
+        };
+        match blocking("looking up keys", look).await {
+            Ok((rows, unreadable)) => {
+                found.extend(rows);
+                self.set_broken_aside(&unreadable).await;
+                Ok(found)
+            }
+            // A reader gave up altogether: without the broken file, the others do.
+            Err(error) if !self.set_broken_aside(&files).await => Err(error),
+            Err(_) => Box::pin(self.look_up(keys, time, outline)).await,
+        }
+    }
 }
 
 /// Moves what the log has made durable into memory.
@@ -342,36 +386,16 @@ impl Store for EmbeddedStore {
         keys: &[Key],
         time: TimeRange,
     ) -> Result<Vec<RecordBatch>, StoreError> {
-        let set = KeySet::new(keys);
-        let (recent, files) = {
-            let mut state = self.state.lock();
-            (state.recent.find(keys, &set, time), state.files_in(time))
-        };
-        let mut found = recent.map_err(fault::engine("cannot read rows in memory"))?;
-        if files.is_empty() {
-            return Ok(found);
-        }
-        let looked = files.clone();
-        let look = move || {
-            let (mut rows, mut unreadable) = (Vec::new(), Vec::new());
-            for file in looked {
-                match reader::find_by_keys(&file, &set, time) {
-                    Ok(more) => rows.extend(more),
-                    Err(_) => unreadable.push(file),
-                }
-            }
-            Ok((rows, unreadable))
-        };
-        match blocking("looking up keys", look).await {
-            Ok((rows, unreadable)) => {
-                found.extend(rows);
-                self.set_broken_aside(&unreadable).await;
-                Ok(found)
-            }
-            // A reader gave up altogether: without the broken file, the others do.
-            Err(error) if !self.set_broken_aside(&files).await => Err(error),
-            Err(_) => Box::pin(self.find_by_keys(keys, time)).await,
-        }
+        self.look_up(keys, time, None).await
+    }
+
+    async fn find_outlines(
+        &self,
+        keys: &[Key],
+        time: TimeRange,
+        outline: &Outline,
+    ) -> Result<Vec<RecordBatch>, StoreError> {
+        self.look_up(keys, time, Some(outline)).await
     }
 
     async fn find(&self, query: &Query) -> Result<Vec<RecordBatch>, StoreError> {

@@ -2,32 +2,39 @@
 //! decide say which are, and only those are read whole.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::{BooleanBufferBuilder, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter_record_batch;
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::errors::ParquetError;
-use spanwise_model::schema::column;
+use spanwise_model::schema::{column, span_schema};
 
 use super::deletions::{DECISIVE, each_selected};
 use super::files::SpanFile;
+use super::gather::without_values;
 use super::keys::{KeySet, overlaps};
 use super::layout::{Parents, SpanIds, Wanted, restore};
 use super::pages::Group;
-use crate::contract::{Key, Selection, TimeRange};
+use super::search::column_names;
+use crate::contract::{Key, Outline, Selection, TimeRange};
 
 const BATCH_ROWS: usize = 8192;
 /// So few rows are read whole at once, rather than the columns that decide
 /// first.
 const FEW_ROWS: usize = 1024;
 
-/// Rows of the file that have any of the keys and start in the range.
+/// Rows of the file that have any of the keys and start in the range, whole or in
+/// outline.
 pub(super) fn find_by_keys(
     file: &SpanFile,
     keys: &KeySet,
     time: TimeRange,
+    outline: Option<&Outline>,
 ) -> Result<Vec<RecordBatch>, ParquetError> {
     let mut rows = left(file, &candidates(file, keys, time)?);
     if rows.iter().map(ExactSizeIterator::len).sum::<usize>() > FEW_ROWS {
@@ -42,11 +49,44 @@ pub(super) fn find_by_keys(
         rows = united(wanted, usize::try_from(file.rows).unwrap_or(0));
     }
     let mut found = Vec::new();
-    for batch in read(file, &rows, &Wanted::ALL)? {
+    let columns = outline.map(|outline| outline_columns(outline, keys));
+    let wanted = Wanted {
+        columns: columns.as_deref(),
+        keys: outline.map(|outline| outline.attributes.as_slice()),
+        ..Wanted::ALL
+    };
+    for batch in read(file, &rows, &wanted)? {
         let batch = filter_record_batch(&batch, &keys.mask(&batch, time))?;
-        found.extend((batch.num_rows() > 0).then_some(batch));
+        if batch.num_rows() > 0 {
+            found.push(if outline.is_some() { filled_up(&batch)? } else { batch });
+        }
     }
     Ok(found)
+}
+
+/// The columns that an outline needs: those that are wanted, those that decide,
+/// and those that must have values.
+fn outline_columns(outline: &Outline, keys: &KeySet) -> Vec<&'static str> {
+    let decisive = keys.columns();
+    let schema = span_schema();
+    let needed = |name: &&str| {
+        let must = schema.field_with_name(name).is_ok_and(|field| {
+            let is_list = matches!(field.data_type(), DataType::List(_) | DataType::Map(..));
+            !field.is_nullable() && !is_list
+        });
+        must || outline.columns.contains(name) || decisive.contains(name)
+    };
+    column_names().into_iter().filter(needed).collect()
+}
+
+/// Rows with some columns of the span schema as rows with all of them.
+fn filled_up(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let schema = span_schema();
+    let columns = schema.fields().iter().map(|field| match batch.column_by_name(field.name()) {
+        Some(column) => Ok(Arc::clone(column)),
+        None => without_values(field, batch.num_rows()),
+    });
+    RecordBatch::try_new(Arc::clone(&schema), columns.collect::<Result<Vec<_>, _>>()?)
 }
 
 /// Rows among which are all that have any of the keys and start in the range.
@@ -138,7 +178,7 @@ pub(super) fn read(
 }
 
 /// Rows, given in order and without overlap, by the row group that they are in.
-fn by_group(file: &SpanFile, rows: &[Range<usize>]) -> Vec<(usize, Vec<Range<usize>>)> {
+pub(super) fn by_group(file: &SpanFile, rows: &[Range<usize>]) -> Vec<(usize, Vec<Range<usize>>)> {
     let bounds = file.group_rows();
     let mut groups = Vec::new();
     let mut rest = rows;
@@ -179,7 +219,10 @@ fn parents(
 
 /// Columns of these rows of a row group as they are in the file, by their places
 /// in it.
-fn read_places(
+///
+/// # Errors
+/// Where the file is damaged.
+pub(super) fn read_places(
     file: &SpanFile,
     group: usize,
     rows: &[Range<usize>],

@@ -6,29 +6,24 @@
 //! the newest are kept as places, and read whole in the end.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array,
-};
-use arrow::buffer::BooleanBuffer;
-use arrow::compute::kernels::cmp;
-use arrow::compute::{and, is_not_null, is_null, not, take_record_batch};
-use arrow::datatypes::{Int32Type, SchemaRef};
+use arrow::array::{Array, RecordBatch, UInt32Array};
+use arrow::compute::take_record_batch;
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
-use spanwise_model::Status;
 use spanwise_model::schema::{column, span_schema};
 
 use super::chunk::View;
 use super::files::SpanFile;
 use super::index::Block;
-use super::keys::{hash_attribute, in_range, overlaps, starts};
+use super::keys::{hash_attribute, overlaps, starts};
 use super::layout::Wanted;
+use super::newest::Newest;
 use super::state::Snapshot;
-use super::{attribute, gather, reader};
+use super::{gather, mask, reader, sketch};
 use crate::contract::{Predicate, Query, TimeRange};
 
 /// Blocks that are looked through at once, at most: as many as a row group has.
@@ -43,24 +38,30 @@ pub(super) struct Found {
 }
 
 /// A row that may be in the answer, by its start and its place in what is
-/// searched. The oldest is the greatest.
-type Hit = Reverse<(i64, u32, u32)>;
+/// searched.
+type Hit = (i64, u32, u32);
 
 /// Neighbouring blocks of one file, all of which may have rows for the answer.
 struct Run<'a> {
     source: u32,
     file: &'a Arc<SpanFile>,
-    rows: Vec<Range<usize>>,
-    newest: i64,
+    /// Their newest starts, and their rows; newest first, and never none.
+    blocks: Vec<(i64, Range<usize>)>,
+}
+
+impl Run<'_> {
+    fn newest(&self) -> i64 {
+        self.blocks.first().map_or(i64::MIN, |(start, _)| *start)
+    }
 }
 
 /// See the module.
 pub(super) fn find(snapshot: &Snapshot, query: &Query) -> Result<Found, ArrowError> {
-    let mut search = Search { query, newest: BinaryHeap::new() };
+    let mut search = Search { query, newest: Newest::new(query.limit) };
     let mut views: Vec<(u32, &Arc<View>)> = (0..).zip(&snapshot.recent).collect();
     views.sort_by_key(|(_, view)| Reverse(view.starts.1));
     for (source, view) in views {
-        if !search.is_decided_before(view.starts.1) {
+        if !search.newest.is_decided_before(view.starts.1) {
             search.look_in_batch(source, &view.rows)?;
         }
     }
@@ -76,32 +77,15 @@ pub(super) fn find(snapshot: &Snapshot, query: &Query) -> Result<Found, ArrowErr
 
 struct Search<'a> {
     query: &'a Query,
-    /// The newest hits so far, the oldest of them on top.
-    newest: BinaryHeap<Hit>,
+    newest: Newest<Hit>,
 }
 
 impl Search<'_> {
-    /// Whether rows that start at this time or before cannot be in the answer.
-    fn is_decided_before(&self, start: i64) -> bool {
-        self.newest.len() >= self.query.limit
-            && self.newest.peek().is_none_or(|oldest| start <= oldest.0.0)
-    }
-
-    fn admit(&mut self, hit: (i64, u32, u32)) {
-        if self.is_decided_before(hit.0) {
-            return;
-        }
-        self.newest.push(Reverse(hit));
-        if self.newest.len() > self.query.limit {
-            self.newest.pop();
-        }
-    }
-
     fn look_in_batch(&mut self, source: u32, batch: &RecordBatch) -> Result<(), ArrowError> {
-        let mask = mask(batch, &self.query.predicate, self.query.time)?;
+        let mask = mask::of_rows(batch, &self.query.predicate, self.query.time)?;
         let Some(starts) = starts(batch) else { return Ok(()) };
         for row in mask.values().set_indices().filter(|row| mask.is_valid(*row)) {
-            self.admit((starts.value(row), source, row as u32));
+            self.newest.admit((starts.value(row), source, row as u32));
         }
         Ok(())
     }
@@ -121,7 +105,7 @@ impl Search<'_> {
             let several = &runs[next..runs.len().min(next + count)];
             next += several.len();
             let open: Vec<&Run<'_>> =
-                several.iter().filter(|run| !self.is_decided_before(run.newest)).collect();
+                several.iter().filter(|run| !self.newest.is_decided_before(run.newest())).collect();
             // What comes after them is older still.
             let Some((own, others)) = open.split_first() else { break };
             let looked = std::thread::scope(|scope| {
@@ -140,7 +124,8 @@ impl Search<'_> {
             for (source, hits) in looked {
                 match hits {
                     Ok(hits) => {
-                        hits.into_iter().for_each(|(start, row)| self.admit((start, source, row)));
+                        hits.into_iter()
+                            .for_each(|(start, row)| self.newest.admit((start, source, row)));
                     }
                     Err(reason) => unreadable.push((source, reason)),
                 }
@@ -162,7 +147,7 @@ impl Search<'_> {
             Arc::new(whole.project(&indexes?)?)
         };
         let mut hits: Vec<(u32, u32)> =
-            self.newest.into_iter().map(|Reverse((_, source, row))| (source, row)).collect();
+            self.newest.into_vec().into_iter().map(|(_, source, row)| (source, row)).collect();
         hits.sort_unstable();
         let mut found = Vec::new();
         for of_source in hits.chunk_by(|one, other| one.0 == other.0) {
@@ -204,46 +189,59 @@ fn runs(first_file: u32, files: &[Arc<SpanFile>], time: TimeRange) -> Vec<Run<'_
     blocks.sort_by_key(|(_, _, block)| Reverse(block.starts.1));
     let mut runs: Vec<Run<'_>> = Vec::new();
     for (source, file, block) in blocks {
-        let rows = block.first_row..block.first_row + block.rows;
+        let entry = (block.starts.1, block.first_row..block.first_row + block.rows);
         match runs.last_mut() {
-            Some(last) if last.source == source && last.rows.len() < RUN_BLOCKS => {
-                last.rows.push(rows);
+            Some(last) if last.source == source && last.blocks.len() < RUN_BLOCKS => {
+                last.blocks.push(entry);
             }
-            _ => runs.push(Run { source, file, rows: vec![rows], newest: block.starts.1 }),
+            _ => runs.push(Run { source, file, blocks: vec![entry] }),
         }
-    }
-    for run in &mut runs {
-        run.rows.sort_unstable_by_key(|rows| rows.start);
     }
     runs
 }
 
-/// Starts and numbers of the rows of a run that fulfil the predicate.
+/// Starts and numbers of the rows of a run that fulfil the predicate; where there
+/// are more than are asked for, older ones may be missing.
 fn look_in_run(run: &Run<'_>, query: &Query) -> Result<Vec<(i64, u32)>, String> {
-    let look = || -> Result<Vec<(i64, u32)>, ParquetError> {
-        let (file, predicate) = (run.file, &query.predicate);
-        let mut rows = run.rows.clone();
-        let pairs: Vec<u64> = predicate
-            .attributes
-            .iter()
-            .map(|wanted| hash_attribute(&wanted.key, &wanted.value))
-            .collect();
-        for pair in pairs {
-            rows = file.rows_that_may_have(&rows, pair)?;
-        }
-        let rows = reader::left(file, &rows);
-        if rows.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut rows = rows;
-        let mut hits = Vec::new();
-        for stage in stages(predicate) {
-            hits = matching(file, &rows, &stage, query.time)?;
-            rows = ranges(hits.iter().map(|(_, row)| *row));
-        }
-        Ok(hits)
-    };
-    look().map_err(|error| error.to_string())
+    let mut newest: Newest<(i64, u32)> = Newest::new(query.limit);
+    let (mut rest, mut count) = (run.blocks.as_slice(), 1);
+    while let Some((start, _)) = rest.first()
+        && !newest.is_decided_before(*start)
+    {
+        let (now, later) = rest.split_at(count.min(rest.len()));
+        let mut rows: Vec<Range<usize>> = now.iter().map(|(_, rows)| rows.clone()).collect();
+        rows.sort_unstable_by_key(|rows| rows.start);
+        let hits = look_in_blocks(run.file, rows, query).map_err(|error| error.to_string())?;
+        hits.into_iter().for_each(|hit| newest.admit(hit));
+        // To ask for columns costs as much for one block as for several.
+        (rest, count) = (later, count * 4);
+    }
+    Ok(newest.into_vec())
+}
+
+/// Starts and numbers of those of some blocks' rows that fulfil the predicate.
+fn look_in_blocks(
+    file: &SpanFile,
+    mut rows: Vec<Range<usize>>,
+    query: &Query,
+) -> Result<Vec<(i64, u32)>, ParquetError> {
+    let mut predicate = query.predicate.clone();
+    for wanted in &predicate.attributes {
+        rows = file.rows_that_may_have(&rows, hash_attribute(&wanted.key, &wanted.value))?;
+    }
+    rows = reader::left(file, &rows);
+    if sketch::is_of_use(&predicate) && !rows.is_empty() {
+        let decide = |shapes: &RecordBatch| mask::of_shapes(shapes, &query.predicate);
+        rows = sketch::narrow(file, &rows, &predicate, &decide)?;
+        // They are decided.
+        (predicate.service, predicate.operation, predicate.status) = (None, None, None);
+    }
+    let mut hits = Vec::new();
+    for stage in stages(&predicate) {
+        hits = matching(file, &rows, &stage, query.time)?;
+        rows = ranges(hits.iter().map(|(_, row)| *row));
+    }
+    Ok(hits)
 }
 
 /// The predicate in parts, of which each is asked of the rows that those before
@@ -274,12 +272,12 @@ fn matching(
     if rows.is_empty() {
         return Ok(hits);
     }
-    let columns = decisive_columns(predicate);
+    let columns = mask::columns(predicate);
     let keys: Vec<&str> = predicate.attributes.iter().map(|wanted| wanted.key.as_str()).collect();
     let wanted = Wanted { columns: Some(&columns), keys: Some(&keys), parent_ids: false };
     let mut numbers = rows.iter().cloned().flatten();
     for batch in reader::read(file, rows, &wanted)? {
-        let mask = mask(&batch, predicate, time)?;
+        let mask = mask::of_rows(&batch, predicate, time)?;
         let Some(starts) = starts(&batch) else { continue };
         for (row, number) in numbers.by_ref().take(batch.num_rows()).enumerate() {
             if mask.is_valid(row) && mask.value(row) {
@@ -328,90 +326,5 @@ pub(super) fn column_names() -> Vec<&'static str> {
     NAMES.iter().map(String::as_str).collect()
 }
 
-fn decisive_columns(predicate: &Predicate) -> Vec<&'static str> {
-    let mut columns = vec![column::START_UNIX_NANO];
-    let mut need = |needed: bool, name| columns.extend(needed.then_some(name));
-    need(predicate.service.is_some(), column::SERVICE);
-    need(predicate.operation.is_some(), column::OPERATION);
-    let duration = predicate.min_duration_nano.or(predicate.max_duration_nano).is_some();
-    need(duration, column::DURATION_NANO);
-    need(predicate.status.is_some(), column::STATUS);
-    need(!predicate.attributes.is_empty(), column::ATTRIBUTES);
-    need(predicate.assembled, column::ASSEMBLED_TRACE_ID);
-    need(predicate.root, column::ASSEMBLED_PARENT);
-    columns
-}
-
-/// Which rows of a column of texts have this one. Of a dictionary, each text is
-/// looked at once.
-fn equals(column: &ArrayRef, text: &str) -> Result<BooleanArray, ArrowError> {
-    let dictionary = column.as_dictionary_opt::<Int32Type>();
-    let values = dictionary.and_then(|array| array.values().as_string_opt::<i32>());
-    let (Some(dictionary), Some(values)) = (dictionary, values) else {
-        return cmp::eq(column, &StringArray::new_scalar(text));
-    };
-    let equal: Vec<bool> = values.iter().map(|value| value == Some(text)).collect();
-    let keys = dictionary.keys();
-    let is_equal = |row| {
-        let key = usize::try_from(keys.value(row)).ok().filter(|_| keys.is_valid(row));
-        key.and_then(|key| equal.get(key)).is_some_and(|equal| *equal)
-    };
-    Ok(BooleanBuffer::collect_bool(keys.len(), is_equal).into())
-}
-
-/// Which rows fulfil the predicate.
-fn mask(
-    batch: &RecordBatch,
-    predicate: &Predicate,
-    time: TimeRange,
-) -> Result<BooleanArray, ArrowError> {
-    let column = |name: &str| {
-        batch
-            .column_by_name(name)
-            .ok_or_else(|| ArrowError::SchemaError(format!("there is no column {name}")))
-    };
-    let mut mask: BooleanArray = match starts(batch) {
-        Some(starts) => {
-            let starts = starts.values();
-            BooleanBuffer::collect_bool(starts.len(), |row| in_range(starts[row], time)).into()
-        }
-        None => return Err(ArrowError::SchemaError("there is no start".to_owned())),
-    };
-    let mut also = |more: BooleanArray| -> Result<(), ArrowError> {
-        mask = and(&mask, &more)?;
-        Ok(())
-    };
-    let is = |name: &str, text: &str| equals(column(name)?, text);
-    if let Some(service) = &predicate.service {
-        also(is(column::SERVICE, service)?)?;
-    }
-    if let Some(operation) = &predicate.operation {
-        also(is(column::OPERATION, operation)?)?;
-    }
-    if let Some(least) = predicate.min_duration_nano {
-        also(cmp::gt_eq(column(column::DURATION_NANO)?, &Int64Array::new_scalar(least))?)?;
-    }
-    if let Some(most) = predicate.max_duration_nano {
-        also(cmp::lt_eq(column(column::DURATION_NANO)?, &Int64Array::new_scalar(most))?)?;
-    }
-    match predicate.status {
-        // What nobody called an error went well.
-        Some(Status::Ok) => also(not(&is(column::STATUS, Status::Error.as_str())?)?)?,
-        Some(status) => also(is(column::STATUS, status.as_str())?)?,
-        None => {}
-    }
-    for wanted in &predicate.attributes {
-        let maps = column(column::ATTRIBUTES)?.as_map_opt();
-        let texts = maps.and_then(|maps| attribute::texts(maps, &wanted.key));
-        let texts = texts
-            .ok_or_else(|| ArrowError::SchemaError("attributes are no map of texts".to_owned()))?;
-        also(texts.map(|text| Some(text == Some(wanted.value.as_str()))).collect())?;
-    }
-    if predicate.assembled {
-        also(is_not_null(column(column::ASSEMBLED_TRACE_ID)?)?)?;
-    }
-    if predicate.root {
-        also(is_null(column(column::ASSEMBLED_PARENT)?)?)?;
-    }
-    Ok(mask)
-}
+#[cfg(test)]
+mod tests;

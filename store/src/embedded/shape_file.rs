@@ -4,12 +4,10 @@
 //! It is written before the other file, which names it, and is removed with it. No
 //! two have the same name.
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use ahash::AHashMap;
 use arrow::compute::concat_batches;
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::{
@@ -18,6 +16,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::errors::ParquetError;
 
+use super::cache::Cache;
 use super::files::{Unserved, load};
 use super::handle::Handle;
 use super::layout::Shapes;
@@ -52,6 +51,11 @@ impl ShapeFile {
         Ok(Self { file: Handle::new(file, bytes), path, metadata, bytes, serial })
     }
 
+    /// A number that no other file has or had.
+    pub(super) const fn serial(&self) -> u64 {
+        self.serial
+    }
+
     /// The columns at these places of the shapes of a row group.
     ///
     /// # Errors
@@ -66,7 +70,7 @@ impl ShapeFile {
             return Ok(shapes);
         }
         let shapes = Arc::new(self.read(group, places)?);
-        CACHE.lock().put(key, Arc::clone(&shapes));
+        CACHE.lock().put(key, Arc::clone(&shapes), shapes.memory_bytes());
         Ok(shapes)
     }
 
@@ -119,51 +123,5 @@ pub(super) fn remove_leftovers(spans: &Path, is_needed: impl Fn(&str) -> bool) {
 type Key = (u64, usize, Box<[usize]>);
 
 /// Shapes that were read of late.
-#[derive(Default)]
-struct Cache {
-    shapes: AHashMap<Key, (Arc<Shapes>, u64)>,
-    /// Uses in order, of which only the last of each counts.
-    uses: VecDeque<(Key, u64)>,
-    next: u64,
-    bytes: usize,
-}
-
-static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
-
-impl Cache {
-    fn get(&mut self, key: &Key) -> Option<Arc<Shapes>> {
-        let (shapes, used) = self.shapes.get_mut(key)?;
-        *used = self.next;
-        let shapes = Arc::clone(shapes);
-        self.uses.push_back((key.clone(), self.next));
-        self.next += 1;
-        self.forget_old_uses();
-        Some(shapes)
-    }
-
-    fn put(&mut self, key: Key, shapes: Arc<Shapes>) {
-        self.bytes += shapes.memory_bytes();
-        if let Some((before, _)) = self.shapes.insert(key.clone(), (shapes, self.next)) {
-            self.bytes -= before.memory_bytes();
-        }
-        self.uses.push_back((key, self.next));
-        self.next += 1;
-        while self.bytes > CACHE_BYTES
-            && let Some((key, used)) = self.uses.pop_front()
-        {
-            if self.shapes.get(&key).is_some_and(|(_, last)| *last == used)
-                && let Some((shapes, _)) = self.shapes.remove(&key)
-            {
-                self.bytes -= shapes.memory_bytes();
-            }
-        }
-    }
-
-    /// Keeps the list of uses about as long as there are shapes.
-    fn forget_old_uses(&mut self) {
-        if self.uses.len() > 4 * self.shapes.len() + 64 {
-            let shapes = &self.shapes;
-            self.uses.retain(|(key, used)| shapes.get(key).is_some_and(|(_, last)| last == used));
-        }
-    }
-}
+static CACHE: LazyLock<Mutex<Cache<Key, Shapes>>> =
+    LazyLock::new(|| Mutex::new(Cache::new(CACHE_BYTES)));

@@ -323,7 +323,7 @@ mod tests {
     }
 
     fn found(file: &SpanFile, keys: &[Key], time: TimeRange) -> Vec<Span> {
-        let batches = reader::find_by_keys(file, &KeySet::new(keys), time).expect("read");
+        let batches = reader::find_by_keys(file, &KeySet::new(keys), time, None).expect("read");
         let spans = |batch| {
             let batch = SpanBatch::try_from(batch).expect("spans");
             batch.spans().map(|span| span.expect("a span")).collect::<Vec<_>>()

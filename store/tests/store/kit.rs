@@ -7,9 +7,9 @@ use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use spanwise_model::schema::{column, span_schema};
-use spanwise_model::{Evidence, Status};
+use spanwise_model::{Evidence, Span, Status};
 use spanwise_store::{
-    Appended, AttributeMatch, Deleted, Key, Predicate, Query, Selection, SqlLimits, Store,
+    Appended, AttributeMatch, Deleted, Key, Outline, Predicate, Query, Selection, SqlLimits, Store,
     StoreError, TimeRange,
 };
 
@@ -112,6 +112,7 @@ macro_rules! contract {
 contract!(
     rows_come_back_whole,
     rows_are_found_by_every_key,
+    outlines_have_what_is_wanted,
     rows_are_found_by_predicate,
     the_newest_come_first_and_no_more_than_asked,
     a_batch_that_comes_twice_is_stored_once,
@@ -175,6 +176,30 @@ async fn rows_are_found_by_every_key(place: Place) {
     let found = store.find_by_keys(&[Key::Trace(trace_id(11))], range).await.expect("found");
     assert_eq!(numbers(&found), [45], "the end is not in the range");
     assert_eq!(spans(&found), [span(45)], "rows are whole");
+}
+
+async fn outlines_have_what_is_wanted(place: Place) {
+    let home = Home::new(place);
+    let store = home.open().await;
+    append(&*store, 0..40).await;
+    settle(place, &*store).await;
+    let keys = [Key::Trace(trace_id(3)), Key::Span(span_id(14)), Key::Fragment(u64::MAX - 16)];
+    let outline = Outline {
+        columns: vec![column::SERVICE, column::PARENT_SPAN_ID, column::ATTRIBUTES],
+        attributes: vec!["n"],
+    };
+    let found = store.find_outlines(&keys, TimeRange::ALL, &outline).await.expect("found");
+    let found = spans(&found);
+    let whole = spans(&store.find_by_keys(&keys, TimeRange::ALL).await.expect("found"));
+    assert_eq!(whole.len(), 4, "two of the trace, and two others");
+    let wanted = |span: &Span| {
+        let n = span.attribute("n").cloned();
+        (span.span_id, span.service.clone(), span.parent_span_id, span.start_unix_nano, n)
+    };
+    assert_eq!(
+        found.iter().map(wanted).collect::<Vec<_>>(),
+        Vec::from_iter(whole.iter().map(wanted))
+    );
 }
 
 fn query(predicate: Predicate) -> Query {

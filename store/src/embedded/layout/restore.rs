@@ -136,8 +136,16 @@ impl Shapes {
         self.rows.get_array_memory_size()
     }
 
+    /// Their columns, one row each.
+    pub(in super::super) const fn rows(&self) -> &RecordBatch {
+        &self.rows
+    }
+
     /// Which of them rows have.
-    fn places(&self, batch: &RecordBatch) -> Result<UInt32Array, ArrowError> {
+    ///
+    /// # Errors
+    /// Where a row has none of them.
+    pub(in super::super) fn places(&self, batch: &RecordBatch) -> Result<UInt32Array, ArrowError> {
         let numbers: &Int64Array = batch
             .column_by_name(file_column::SHAPE)
             .and_then(|array| array.as_primitive_opt())

@@ -1,0 +1,163 @@
+//! What a search finds in files is what the predicate says of the spans
+//! themselves, whatever was narrowed by shapes, lengths and blocks before.
+
+use std::sync::LazyLock;
+
+use arrow::array::AsArray;
+use arrow::buffer::BooleanBuffer;
+use proptest::prelude::*;
+use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder, SpanId, Status, TraceId};
+
+use super::*;
+use crate::contract::AttributeMatch;
+use crate::embedded::keys::in_range;
+use crate::embedded::origins::TakenRanges;
+use crate::embedded::writer;
+
+/// Spans of a file, which has several blocks.
+const SPANS: u64 = 10_000;
+const SERVICES: [&str; 4] = ["cart", "stock", "payment", "seldom"];
+
+/// The `n`-th span; no two start at the same time.
+fn span(n: u64) -> Span {
+    // Fibonacci hashing, for numbers that have nothing to do with one another.
+    let draw = |salt: u64| (n ^ salt << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    let service = match draw(1) % 500 {
+        0 => "seldom",
+        other => SERVICES[other as usize % 3],
+    };
+    let id = SpanId::from_u64(n + 1).expect("not zero");
+    let duration = (1i64 << (draw(2) % 40)) + (draw(3) % 1000) as i64;
+    let operation = format!("op{}", draw(4) % 5);
+    let start = (n * 1000) as i64;
+    let mut span = Span::new(id, Capture::App, Kind::Internal, service, operation, start, duration);
+    span.status = [Status::Unset, Status::Ok, Status::Error][draw(5) as usize % 3];
+    let trace = |n: u64| TraceId([(n / 10 % 255) as u8 + 1; 16]);
+    span.trace_id = Some(trace(n));
+    span.assembled_trace_id = (draw(6) % 10 > 0).then(|| trace(n));
+    span.assembled_parent = (draw(7) % 10 > 0).then_some(id);
+    // One that many have, and one that nearly each has of its own.
+    span.attributes = vec![
+        ("many".to_owned(), ["a", "b"][draw(8) as usize % 2].into()),
+        ("few".to_owned(), format!("{}", draw(9) % 3000).into()),
+    ];
+    span
+}
+
+const fn is_deleted(n: u64) -> bool {
+    n >= SPANS && n % 5 == 2
+}
+
+/// Two files, of the second of which some rows are deleted.
+static FILES: LazyLock<(tempfile::TempDir, Snapshot)> = LazyLock::new(|| {
+    let directory = tempfile::tempdir().expect("a directory");
+    let files = [1, 2].map(|generation| {
+        let spans: Vec<Span> = ((generation - 1) * SPANS..generation * SPANS).map(span).collect();
+        let batch = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
+        let notes =
+            writer::Notes { origins: TakenRanges::new(), deletions: 0, written_unix_nano: 0 };
+        let file = writer::write(directory.path(), (generation, generation), &[batch], &notes);
+        Arc::new(file.expect("written").expect("rows"))
+    });
+    let numbers = numbers(&reader::read(&files[1], &[files[1].all_rows()], &Wanted::ALL).unwrap());
+    // Also what was searched before must know.
+    found(&Snapshot { recent: Vec::new(), files: files.to_vec() }, &all("cart"));
+    let rows = BooleanBuffer::collect_bool(numbers.len(), |row| is_deleted(numbers[row]));
+    assert!(files[1].remove_rows(rows) > 0);
+    (directory, Snapshot { recent: Vec::new(), files: files.to_vec() })
+});
+
+fn all(service: &str) -> Query {
+    let predicate = Predicate { service: Some(service.to_owned()), ..Predicate::default() };
+    Query { predicate, time: TimeRange::ALL, columns: Vec::new(), limit: usize::MAX }
+}
+
+fn numbers(batches: &[RecordBatch]) -> Vec<u64> {
+    let of = |batch: &RecordBatch| {
+        let ids = batch.column_by_name(column::SPAN_ID).expect("ids").as_fixed_size_binary();
+        ids.values().as_chunks().0.iter().map(|id| u64::from_be_bytes(*id) - 1).collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(of).collect()
+}
+
+fn found(snapshot: &Snapshot, query: &Query) -> Vec<u64> {
+    let found = find(snapshot, query).expect("found");
+    assert!(found.unreadable.is_empty(), "{:?}", found.unreadable);
+    numbers(&found.rows)
+}
+
+fn fulfils(span: &Span, predicate: &Predicate) -> bool {
+    let Predicate { service, operation, min_duration_nano, max_duration_nano, .. } = predicate;
+    let has = |wanted: &AttributeMatch| {
+        span.attribute(&wanted.key).and_then(|value| value.as_str()) == Some(&wanted.value)
+    };
+    service.as_ref().is_none_or(|service| *service == span.service)
+        && operation.as_ref().is_none_or(|operation| *operation == span.operation)
+        && min_duration_nano.is_none_or(|least| span.duration_nano >= least)
+        && max_duration_nano.is_none_or(|most| span.duration_nano <= most)
+        && match predicate.status {
+            Some(Status::Ok) => span.status != Status::Error,
+            Some(status) => span.status == status,
+            None => true,
+        }
+        && predicate.attributes.iter().all(has)
+        && (!predicate.assembled || span.assembled_trace_id.is_some())
+        && (!predicate.root || span.assembled_parent.is_none())
+}
+
+prop_compose! {
+    fn predicate()(
+        service in proptest::option::of(prop::sample::select(&["cart", "seldom", "nobody"][..])),
+        operation in proptest::option::of("op[0-5]"),
+        least in proptest::option::of(0u32..45),
+        most in proptest::option::of(0u32..45),
+        off_by in -2i64..3,
+        status in proptest::option::of(prop::sample::select(
+            &[Status::Unset, Status::Ok, Status::Error][..],
+        )),
+        many in proptest::option::weighted(0.2, "[a-c]"),
+        few in proptest::option::weighted(0.2, 0u64..3100),
+        assembled in any::<bool>(),
+        root in proptest::bool::weighted(0.2),
+    ) -> Predicate {
+        let attribute = |key: &str, value| AttributeMatch { key: key.to_owned(), value };
+        let many = many.map(|value| attribute("many", value));
+        let few = few.map(|value| attribute("few", value.to_string()));
+        Predicate {
+            service: service.map(str::to_owned),
+            operation,
+            min_duration_nano: least.map(|power| (1 << power) + off_by),
+            max_duration_nano: most.map(|power| (1 << power) + off_by),
+            status,
+            attributes: many.into_iter().chain(few).collect(),
+            assembled,
+            root,
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_search_finds_the_newest_that_fulfil_the_predicate(
+        predicate in predicate(),
+        limit in prop_oneof![Just(1usize), 2..40usize, Just(usize::MAX)],
+        from in proptest::option::of(0i64..20_000_000),
+        to in proptest::option::of(0i64..20_000_000),
+    ) {
+        let time = TimeRange {
+            from_unix_nano: from.unwrap_or(i64::MIN),
+            to_unix_nano: to.unwrap_or(i64::MAX),
+        };
+        let query = Query { predicate, time, columns: vec![column::SPAN_ID], limit };
+        let is_it = |n: &u64| {
+            let span = span(*n);
+            !is_deleted(*n)
+                && in_range(span.start_unix_nano, time)
+                && fulfils(&span, &query.predicate)
+        };
+        let wanted: Vec<u64> = (0..2 * SPANS).rev().filter(is_it).take(limit).collect();
+        prop_assert_eq!(found(&FILES.1, &query), wanted);
+    }
+}
