@@ -32,6 +32,9 @@ if [ "${SPANWISE_SETUP:-all}" = all ]; then
         redis-server:redis-server
         /usr/lib/postgresql:postgresql
         psql:postgresql-client
+        openssl:openssl
+        java:default-jre-headless
+        /usr/share/java/zookeeper.jar:zookeeper
     )
 fi
 missing=()

@@ -83,7 +83,8 @@ pub(crate) struct ServerSettings {
     #[arg(long, value_name = "DIRECTORY", help_heading = "Settings")]
     data: Option<String>,
     /// Where spans are kept: embedded (in the data directory), or
-    /// clickhouse://USER:PASSWORD@HOST:8123/DATABASE [setting: store.url]
+    /// clickhouse://USER:PASSWORD@HOST:8123/DATABASE, or clickhouses:// for TLS
+    /// [setting: store.url]
     // Not checked here: the parser's errors repeat what was typed, and it may
     // hold a password.
     #[arg(long, value_name = "URL", help_heading = "Settings")]

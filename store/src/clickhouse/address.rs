@@ -1,13 +1,16 @@
 //! Where a ClickHouse is:
-//! `clickhouse://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?cluster=NAME]`.
+//! `clickhouse[s]://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?cluster=NAME][&ca=FILE]`.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Port of ClickHouse's HTTP interface.
 const HTTP_PORT: u16 = 8123;
-const FORM: &str =
-    "write it as clickhouse://USER:PASSWORD@HOST:8123/DATABASE, with ?cluster=NAME for a cluster";
+/// Port of the same with TLS.
+const HTTPS_PORT: u16 = 8443;
+const FORM: &str = "write it as clickhouse://USER:PASSWORD@HOST:8123/DATABASE, or \
+    clickhouses://…:8443/… for TLS, with ?cluster=NAME for a cluster";
 
 /// A ClickHouse, and who asks it. Shown without the password.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,6 +23,15 @@ pub struct Address {
     /// Makes the tables on every server of this cluster, replicated and
     /// distributed over them.
     pub(super) cluster: Option<String>,
+    /// It is spoken to with TLS.
+    pub(super) tls: Option<Tls>,
+}
+
+/// Whom to trust.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Tls {
+    /// A PEM file of the CAs that are trusted; the system's where there is none.
+    pub(super) ca: Option<PathBuf>,
 }
 
 impl FromStr for Address {
@@ -29,13 +41,11 @@ impl FromStr for Address {
         // The text is not repeated: it may hold a password.
         let wrong = |why: &str| format!("this is no ClickHouse address: {why}; {FORM}");
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
-        match scheme {
-            "clickhouse" => {}
-            "clickhouses" | "https" => {
-                return Err(wrong("TLS is not spoken here; put a proxy that does in front"));
-            }
-            other => return Err(wrong(&format!("`{other}` is not clickhouse"))),
-        }
+        let (mut tls, default_port) = match scheme {
+            "clickhouse" => (None, HTTP_PORT),
+            "clickhouses" => (Some(Tls { ca: None }), HTTPS_PORT),
+            other => return Err(wrong(&format!("`{other}` is not clickhouse or clickhouses"))),
+        };
         let (rest, query) = rest.split_once('?').map_or((rest, None), |(a, b)| (a, Some(b)));
         let (server, database) = rest.split_once('/').unwrap_or((rest, ""));
         let (who, server) = server.rsplit_once('@').unwrap_or(("", server));
@@ -46,7 +56,7 @@ impl FromStr for Address {
         let after_host = server.strip_prefix(authority.host()).unwrap_or(server);
         let port = match after_host.strip_prefix(':') {
             Some(port) => port.parse().ok(),
-            None => after_host.is_empty().then_some(HTTP_PORT),
+            None => after_host.is_empty().then_some(default_port),
         };
         let Some(port) = port.filter(|_| !authority.host().is_empty()) else {
             return Err(wrong("host or port make no sense"));
@@ -57,8 +67,13 @@ impl FromStr for Address {
         let database = decoded(database, "database")?;
         let mut cluster = None;
         for parameter in query.into_iter().flat_map(|query| query.split('&')) {
-            match parameter.split_once('=') {
-                Some(("cluster", name)) => cluster = Some(decoded(name, "cluster's name")?),
+            match (parameter.split_once('='), &mut tls) {
+                (Some(("cluster", name)), _) => cluster = Some(decoded(name, "cluster's name")?),
+                (Some(("ca", "")), _) => return Err(wrong("`ca` names no file")),
+                (Some(("ca", path)), Some(tls)) => tls.ca = Some(decoded(path, "ca")?.into()),
+                (Some(("ca", _)), None) => {
+                    return Err(wrong("`ca` is for TLS, which is spoken with clickhouses://"));
+                }
                 _ => return Err(wrong(&format!("`{parameter}` is no parameter of it"))),
             }
         }
@@ -69,6 +84,7 @@ impl FromStr for Address {
             password: decoded(password, "password")?,
             database: or_default(database),
             cluster,
+            tls,
         };
         if !is_name(&address.database, "_") {
             return Err(wrong("a database's name has letters, digits and underscores"));
@@ -84,8 +100,13 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hidden = if self.password.is_empty() { "" } else { ":***" };
         let Self { authority, user, database, .. } = self;
-        write!(f, "clickhouse://{user}{hidden}@{authority}/{database}")?;
-        self.cluster.iter().try_for_each(|cluster| write!(f, "?cluster={cluster}"))
+        let scheme = if self.tls.is_some() { "clickhouses" } else { "clickhouse" };
+        write!(f, "{scheme}://{user}{hidden}@{authority}/{database}")?;
+        let cluster = self.cluster.iter().map(|name| format!("cluster={name}"));
+        let ca = self.tls.iter().flat_map(|tls| &tls.ca).map(|ca| format!("ca={}", ca.display()));
+        let parameters: Vec<String> = cluster.chain(ca).collect();
+        let mark = if parameters.is_empty() { "" } else { "?" };
+        write!(f, "{mark}{}", parameters.join("&"))
     }
 }
 
@@ -126,6 +147,11 @@ mod tests {
             ("clickhouse://u@h:9/d", "clickhouse://u@h:9/d"),
             ("clickhouse://u:p%40%2F:x@h/d?cluster=c-1", "clickhouse://u:***@h:8123/d?cluster=c-1"),
             ("clickhouse://[::1]:1/d", "clickhouse://default@[::1]:1/d"),
+            ("clickhouses://h/d", "clickhouses://default@h:8443/d"),
+            (
+                "clickhouses://u:p@h:1/d?ca=/etc/our%20ca.pem&cluster=c",
+                "clickhouses://u:***@h:1/d?cluster=c&ca=/etc/our ca.pem",
+            ),
         ] {
             let address: Address = text.parse().expect(text);
             assert_eq!(address.to_string(), shown);
@@ -141,7 +167,9 @@ mod tests {
             "",
             "h:8123",
             "http://h",
-            "clickhouses://u:secret@h",
+            "https://u:secret@h",
+            "clickhouse://u:secret@h/d?ca=/etc/ca.pem",
+            "clickhouses://u:secret@h/d?ca=",
             "clickhouse://",
             "clickhouse://u:secret@",
             "clickhouse://u:secret@h:port/d",

@@ -10,14 +10,15 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::address::Address;
 use super::failure::Trouble;
+use super::tls::{connector, untrusted};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Idle connections are closed before ClickHouse does so (10 s by default): a
 /// request on one that it is just closing would fail.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,7 +32,7 @@ pub(super) type Settings<'a> = &'a [(&'static str, String)];
 
 /// See the module. Connections are kept and used again.
 pub(super) struct Client {
-    http: legacy::Client<HttpConnector, Full<Bytes>>,
+    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     address: Address,
     user: HeaderValue,
     password: HeaderValue,
@@ -48,7 +49,8 @@ impl Client {
     /// Connects with the first request.
     ///
     /// # Errors
-    /// A sentence, where user or password cannot stand in a header.
+    /// A sentence, where user or password cannot stand in a header, and where
+    /// the CAs that are to be trusted cannot be read.
     pub(super) fn new(address: Address) -> Result<Self, String> {
         let value = |text: &str, what: &str| {
             let value = HeaderValue::from_bytes(text.as_bytes());
@@ -59,13 +61,10 @@ impl Client {
         let mut password = value(&address.password, "password")?;
         user.set_sensitive(true);
         password.set_sensitive(true);
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        connector.set_nodelay(true);
         let http = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
-            .build(connector);
+            .build(connector(&address)?);
         Ok(Self { http, address, user, password })
     }
 
@@ -155,7 +154,8 @@ impl Client {
         settings: Settings<'_>,
         body: Bytes,
     ) -> Result<Response<Incoming>, Trouble> {
-        let mut uri = format!("http://{}/?database=", self.address.authority);
+        let scheme = if self.address.tls.is_some() { "https" } else { "http" };
+        let mut uri = format!("{scheme}://{}/?database=", self.address.authority);
         encode(&self.address.database, &mut uri);
         let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
         for (name, value) in parameters.iter().copied().chain(settings) {
@@ -197,6 +197,9 @@ impl Client {
 
     fn away(&self, error: &legacy::Error) -> Trouble {
         use std::error::Error as _;
+        if let Some(why) = untrusted(error) {
+            return Trouble::Untrusted(format!("ClickHouse at {}: {why}", self.address));
+        }
         let mut reason = error.to_string();
         let mut cause = error.source();
         while let Some(inner) = cause {

@@ -14,6 +14,9 @@ pub(super) enum Trouble {
     /// carried out is not known.
     #[error("{0}")]
     Away(String),
+    /// TLS does not come about. The words say what helps.
+    #[error("{0}")]
+    Untrusted(String),
     /// It has not answered in time.
     #[error("ClickHouse has not answered within {0:?}")]
     Late(Duration),
@@ -43,7 +46,8 @@ pub(super) enum Kind {
     Away,
     /// Full or overloaded; it goes on when there is room.
     Full,
-    /// User, password, rights or database are wrong: someone has to act.
+    /// User, password, rights, database or certificates are wrong: someone has
+    /// to act.
     Access,
     /// A statement ran into a limit.
     Limit,
@@ -95,6 +99,7 @@ impl Trouble {
     pub(super) const fn kind(&self) -> Kind {
         let code = match self {
             Self::Away(_) | Self::Late(_) => return Kind::Away,
+            Self::Untrusted(_) => return Kind::Access,
             Self::TooLarge { .. } => return Kind::Limit,
             Self::Strange(_) => return Kind::Other,
             Self::Refused { code, .. } => *code,
@@ -136,6 +141,7 @@ impl Trouble {
     pub(super) const fn advice(&self) -> &'static str {
         let code = match self {
             Self::Refused { code, .. } => *code,
+            Self::Untrusted(_) => return "nothing was sent to it",
             Self::Away(_) | Self::Late(_) => return "see that it runs and can be reached from here",
             Self::Strange(_) => return "see that the address is that of its HTTP interface",
             Self::TooLarge { .. } => return "ask for less",

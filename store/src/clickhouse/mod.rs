@@ -26,6 +26,7 @@ mod outbox;
 mod outgoing;
 mod schema;
 mod sql;
+mod tls;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -5,6 +5,7 @@ mod faults;
 mod moving;
 pub(crate) mod server;
 mod statements;
+mod tls;
 
 use std::path::Path;
 use std::sync::Arc;
