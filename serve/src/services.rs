@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::extract::{Query as UrlQuery, State};
 use axum::response::Json;
 use serde_json::{Value, json};
+use spanwise_model::Status;
 use spanwise_store::SqlLimits;
 
 use crate::parameters::Parameters;
@@ -15,37 +16,62 @@ const LIMITS: SqlLimits =
     SqlLimits { timeout: Duration::from_secs(10), rows: 10_000, memory_bytes: 512 << 20 };
 
 pub(crate) async fn services(State(state): State<ApiState>) -> Result<Json<Value>, Problem> {
-    let statement = "SELECT service, capture, count(*) AS spans, \
-         sum(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS errors, \
+    // Of these columns every store has counts at hand, or few values to look at.
+    let statement = "SELECT service, capture, status, count(*) AS spans, \
          max(start_unix_nano) AS last_seen \
-         FROM spans GROUP BY service, capture ORDER BY service, capture";
+         FROM spans GROUP BY service, capture, status ORDER BY service, capture";
     let batches = state.store.sql(statement, LIMITS).await?;
-    let mut services: Vec<Value> = Vec::new();
+    let mut services: Vec<Service> = Vec::new();
     for row in cells::rows(&batches) {
-        let [service, capture, spans, errors, last_seen] = row.as_slice() else { continue };
-        let number = |value: &Value| -> i64 {
-            value.as_i64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(0)
-        };
-        // Rows come sorted: the captures of one service follow each other.
-        if let Some(last) = services.last_mut().filter(|last| last["name"] == *service) {
-            if let Some(kinds) = last["kinds"].as_array_mut() {
-                kinds.push(capture.clone());
-            }
-            last["spans"] = json!(number(&last["spans"]) + number(spans));
-            last["errors"] = json!(number(&last["errors"]) + number(errors));
-            let seen = number(&last["last_seen_unix_nano"]).max(number(last_seen));
-            last["last_seen_unix_nano"] = json!(seen.to_string());
-        } else {
-            services.push(json!({
-                "name": service,
-                "kinds": [capture],
-                "spans": number(spans),
-                "errors": number(errors),
-                "last_seen_unix_nano": number(last_seen).to_string(),
-            }));
+        let [service, capture, status, spans, last_seen] = row.as_slice() else { continue };
+        // Rows come sorted: those of one service follow each other.
+        if services.last().is_none_or(|last| last.name != *service) {
+            services.push(Service { name: service.clone(), ..Service::default() });
         }
+        let Some(last) = services.last_mut() else { continue };
+        if last.kinds.last() != Some(capture) {
+            last.kinds.push(capture.clone());
+        }
+        let spans = number(spans);
+        last.spans += spans;
+        last.errors += if status == Status::Error.as_str() { spans } else { 0 };
+        last.last_seen_unix_nano = last.last_seen_unix_nano.max(number(last_seen));
     }
+    let services: Vec<Value> = services.into_iter().map(Service::into_json).collect();
     Ok(Json(json!({ "services": services })))
+}
+
+/// What is told of one service.
+struct Service {
+    name: Value,
+    kinds: Vec<Value>,
+    spans: i64,
+    errors: i64,
+    last_seen_unix_nano: i64,
+}
+
+impl Default for Service {
+    fn default() -> Self {
+        let last_seen_unix_nano = i64::MIN;
+        Self { name: Value::Null, kinds: Vec::new(), spans: 0, errors: 0, last_seen_unix_nano }
+    }
+}
+
+impl Service {
+    fn into_json(self) -> Value {
+        json!({
+            "name": self.name,
+            "kinds": self.kinds,
+            "spans": self.spans,
+            "errors": self.errors,
+            "last_seen_unix_nano": self.last_seen_unix_nano.to_string(),
+        })
+    }
+}
+
+/// Large numbers come as texts.
+fn number(value: &Value) -> i64 {
+    value.as_i64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(0)
 }
 
 pub(crate) async fn operations(

@@ -11,7 +11,7 @@ use super::literal;
 use super::schema::{self, VERSIONS};
 
 /// The version of the schema that this program writes and reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// On a cluster, every server has to do it.
 const CLUSTER_TIMEOUT: Duration = Duration::from_secs(120);
@@ -43,14 +43,19 @@ pub(super) async fn prepare(
     }
     let ttl = state(client, retain_seconds).await?;
     if found < VERSION || ttl == Ttl::NoTable {
-        // Steps from older versions come here, each to be done twice without harm:
-        // several servers may meet an old table at the same time.
         run(&schema::create_versions(address)).await?;
         for statement in schema::create_spans(address, retain_seconds) {
             run(&statement).await?;
         }
+        // Steps from older versions, each to be done twice without harm: several
+        // servers may meet an old table at the same time.
+        if found < 2 && ttl != Ttl::NoTable {
+            for statement in schema::add_lists(address) {
+                run(&statement).await?;
+            }
+        }
         run(&format!("INSERT INTO {VERSIONS} (version) VALUES ({VERSION})")).await?;
-        tracing::info!("the tables in {address} are made");
+        tracing::info!("the tables in {address} are of version {VERSION} now");
         // Another server may have been first, and keep spans for another time.
     }
     if state(client, retain_seconds).await? == Ttl::Other {

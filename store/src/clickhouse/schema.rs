@@ -23,6 +23,16 @@ pub(super) const LOCAL: &str = "spans_local";
 /// Which versions of the schema were brought about.
 pub(super) const VERSIONS: &str = "spanwise_schema";
 
+/// What each part counts of its rows, so that a list of services or operations
+/// is answered from as many rows as there are of these. ClickHouse itself uses it
+/// where a question is of these columns only, and keeps it true as parts are
+/// merged, dropped, replicated, and rows deleted.
+const LISTS: &str = "PROJECTION lists (SELECT service, capture, operation, kind, status, \
+                     count(), max(start_unix_nano) \
+                     GROUP BY service, capture, operation, kind, status)";
+/// A deletion makes the counts of the parts that it touches anew.
+const COUNTS_AFTER_DELETION: &str = "lightweight_mutation_projection_mode = 'rebuild'";
+
 /// An attribute as one text, for the index over all of them.
 pub(super) const ATTRIBUTE_PAIRS: &str =
     "arrayMap((k, v) -> concat(k, '=', v.2), mapKeys(attributes), mapValues(attributes))";
@@ -78,6 +88,7 @@ pub(super) fn create_spans(address: &Address, retain_seconds: Option<u64>) -> Ve
             format!("    {INSERT_ID} UInt64 CODEC(Delta(8), ZSTD(1))"),
         ])
         .chain(indexes())
+        .chain([format!("    {LISTS}")])
         .collect();
     let (engine, window) = match address.cluster {
         Some(_) => (
@@ -100,7 +111,7 @@ pub(super) fn create_spans(address: &Address, retain_seconds: Option<u64>) -> Ve
         "CREATE TABLE IF NOT EXISTS {}{on_cluster} (\n{}\n)\nENGINE = {engine}\n\
          PARTITION BY {DAY}\n\
          ORDER BY ({minute}, {trace}, {start})\n{ttl}\
-         SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, {window}",
+         SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, {COUNTS_AFTER_DELETION}, {window}",
         stored(address),
         columns.join(",\n"),
         minute = minute(column::START_UNIX_NANO),
@@ -120,6 +131,16 @@ pub(super) fn create_spans(address: &Address, retain_seconds: Option<u64>) -> Ve
         ));
     }
     statements
+}
+
+/// What version 1 lacked. Parts that are there get their counts in the background.
+pub(super) fn add_lists(address: &Address) -> [String; 3] {
+    let table = format!("ALTER TABLE {}{}", stored(address), on_cluster(address));
+    [
+        format!("{table} MODIFY SETTING {COUNTS_AFTER_DELETION}"),
+        format!("{table} ADD {}", LISTS.replacen("PROJECTION", "PROJECTION IF NOT EXISTS", 1)),
+        format!("{table} MATERIALIZE PROJECTION lists"),
+    ]
 }
 
 /// When a partition goes: once the last moment of its day is older than what
@@ -218,7 +239,7 @@ mod tests {
     /// What was released must stay: a change here is a new version, with a step
     /// that brings older tables to it.
     #[test]
-    fn the_first_version_is_what_it_was() {
+    fn the_second_version_is_what_it_was() {
         let statements = create_spans(&address("clickhouse://h/d"), Some(7 * 86_400));
         assert_eq!(statements.len(), 1);
         insta::assert_snapshot!(statements[0]);

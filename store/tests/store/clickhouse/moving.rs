@@ -6,7 +6,7 @@ use super::server::shared;
 use super::{open, sending};
 use crate::support::{
     BEGIN_UNIX_NANO, abandon, append, everything, in_files, in_memory, numbers, origin, span_id,
-    trace_id, until_in_files,
+    trace_id, until, until_in_files,
 };
 
 #[tokio::test]
@@ -46,7 +46,6 @@ fn recorded(name: &str) -> String {
 
 #[tokio::test]
 async fn a_clusters_statements_are_statements() {
-    // Whether a cluster does what they say takes a cluster.
     for name in [
         "schema__tests__a_cluster_has_replicas_and_one_table_over_all",
         "schema__tests__a_cluster_has_replicas_and_one_table_over_all-2",
@@ -156,6 +155,91 @@ async fn many_keys_are_one_question() {
         .collect();
     let found = store.find_by_keys(&keys, TimeRange::ALL).await.expect("found");
     assert_eq!(numbers(&found), (0..100).collect::<Vec<_>>());
+}
+
+/// What `/api/v1/services` and `/api/v1/operations` are answered from.
+pub(crate) const LISTS: [&str; 2] = [
+    "SELECT service, capture, status, count(*) AS spans, max(start_unix_nano) AS last_seen \
+     FROM spans GROUP BY service, capture, status ORDER BY service, capture, status",
+    "SELECT operation, kind, count(*) AS spans FROM spans WHERE service = 'cart' \
+     GROUP BY operation, kind ORDER BY spans DESC, operation LIMIT 1000",
+];
+
+/// The list from the counts that parts have, once all have them; it is the list
+/// that the rows themselves make.
+pub(crate) async fn list_from_counts(
+    ask: impl Fn(&str) -> String,
+    database: &str,
+    list: &str,
+) -> String {
+    let list = list.replace("FROM spans", &format!("FROM {database}.spans"));
+    let from_rows = format!("{list} SETTINGS optimize_use_projections = 0");
+    let explained = format!("EXPLAIN {list}");
+    until("counts", || {
+        let plan = ask(&explained);
+        plan.contains("(lists)") && !plan.contains(&format!("ReadFromMergeTree ({database}"))
+    })
+    .await;
+    let counted = ask(&list);
+    assert_eq!(counted, ask(&from_rows));
+    counted
+}
+
+#[tokio::test]
+async fn lists_come_from_counts_and_forget_what_is_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = shared().new_database();
+    let store = open(sending(&shared().address(&database), directory.path())).await;
+    for n in 0..3 {
+        append(&*store, n * 1000..n * 1000 + 1000).await;
+        until_in_files(&*store).await;
+    }
+    let ask = |statement: &str| shared().ask(statement);
+    let services = list_from_counts(ask, &database, LISTS[0]).await;
+    assert!(services.lines().all(|line| line.contains("\t500\t")), "{services}");
+    assert!(list_from_counts(ask, &database, LISTS[1]).await.starts_with("GET /0"));
+    let payment = spanwise_store::Selection::Service("payment".to_owned());
+    assert_eq!(store.delete(&payment).await.expect("deleted").rows, 1000);
+    let services = list_from_counts(ask, &database, LISTS[0]).await;
+    assert!(!services.contains("payment"), "{services}");
+    let trace = spanwise_store::Selection::Trace(trace_id(1));
+    assert_eq!(store.delete(&trace).await.expect("deleted").rows, 1);
+    let services = list_from_counts(ask, &database, LISTS[0]).await;
+    assert!(services.contains("\t499\t"), "{services}");
+}
+
+#[tokio::test]
+async fn tables_of_the_first_version_get_counts() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = shared().new_database();
+    let first = include_str!("../../clickhouse/version-1.sql");
+    shared().ask(&first.replacen(" spans (", &format!(" {database}.spans ("), 1));
+    shared().ask(&format!(
+        "CREATE TABLE {database}.spanwise_schema (version UInt32, brought_about DateTime('UTC') \
+         DEFAULT now()) ENGINE = MergeTree ORDER BY version"
+    ));
+    shared().ask(&format!("INSERT INTO {database}.spanwise_schema (version) VALUES (1)"));
+    // Rows as that version inserted them: starts of now, which its TTL keeps.
+    let columns = "span_id, start_unix_nano, duration_nano, service, operation, kind, status, \
+                   capture, resource, partition_day, insert_id";
+    shared().ask(&format!(
+        "INSERT INTO {database}.spans ({columns}) SELECT reinterpretAsFixedString(number + 1), \
+         toUnixTimestamp64Nano(now64(9)), 1, ['cart', 'stock'][number % 2 + 1], 'GET /', 'server', \
+         'ok', 'app', '{{}}', today(), 1 FROM numbers(1000)"
+    ));
+    let config = sending(&shared().address(&database), directory.path());
+    let ask = |statement: &str| shared().ask(statement);
+    for _ in 0..2 {
+        abandon(open(config.clone()).await).await;
+        let services = list_from_counts(ask, &database, LISTS[0]).await;
+        assert_eq!(services.matches("\tok\t500\t").count(), 2, "{services}");
+    }
+    let version = shared().ask(&format!("SELECT max(version) FROM {database}.spanwise_schema"));
+    assert_eq!(version, "2");
+    let store = open(config).await;
+    let cart = spanwise_store::Selection::Service("cart".to_owned());
+    assert_eq!(store.delete(&cart).await.expect("deleted").rows, 500);
+    assert!(!list_from_counts(ask, &database, LISTS[0]).await.contains("cart"));
 }
 
 #[tokio::test]
