@@ -27,6 +27,16 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 /// The format in which rows go both ways.
 const FORMAT: &str = "ArrowStream";
 
+/// On a cluster: rows are asked of the replica to which they were sent, the first
+/// of its shard that is there, also where it is slow to answer. Another one has
+/// them a moment later, and an answer in between would miss them.
+const FIRST_REPLICA: [(&str, &str); 4] = [
+    ("load_balancing", "in_order"),
+    ("prefer_localhost_replica", "0"),
+    ("use_hedged_requests", "0"),
+    ("connect_timeout_with_failover_ms", "3000"),
+];
+
 /// Settings of ClickHouse for one statement.
 pub(super) type Settings<'a> = &'a [(&'static str, String)];
 
@@ -158,7 +168,8 @@ impl Client {
         let mut uri = format!("{scheme}://{}/?database=", self.address.authority);
         encode(&self.address.database, &mut uri);
         let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
-        for (name, value) in parameters.iter().copied().chain(settings) {
+        let of_cluster = self.address.cluster.iter().flat_map(|_| FIRST_REPLICA);
+        for (name, value) in parameters.iter().copied().chain(settings).chain(of_cluster) {
             uri.push('&');
             uri.push_str(name);
             uri.push('=');

@@ -14,7 +14,7 @@ use super::schema::stored;
 pub(super) const EVERY: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Figures of the table, on the server that is asked.
+/// Figures of the table; on a cluster, of one replica of each shard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Figures {
     /// Active parts.
@@ -29,11 +29,17 @@ pub(super) struct Figures {
 
 /// Asks for them; it costs ClickHouse nothing to speak of.
 pub(super) async fn ask(client: &Client) -> Result<Figures, Trouble> {
-    let table = literal::text(stored(client.address()));
+    let address = client.address();
+    let table = literal::text(stored(address));
+    let database = literal::text(&address.database);
+    let parts = match &address.cluster {
+        Some(cluster) => format!("cluster({}, system.parts)", literal::text(cluster)),
+        None => "system.parts".to_owned(),
+    };
     let statement = format!(
         "SELECT toUInt64(count()), toUInt64(sum(rows)), toUInt64(sum(bytes_on_disk)), \
          toInt64(min(min_date)) * 86400000000000 \
-         FROM system.parts WHERE active AND database = currentDatabase() AND table = {table}"
+         FROM {parts} WHERE active AND database = {database} AND table = {table}"
     );
     let answer = client.read(&statement, &[], 1 << 20, TIMEOUT).await?;
     let Some(row) = answer.batches.first().filter(|batch| batch.num_rows() == 1) else {

@@ -30,6 +30,8 @@ enum Place {
     Spool,
     /// ClickHouse.
     ClickHouse,
+    /// A cluster of it.
+    Cluster,
 }
 
 /// What outlives a store: where it keeps its rows.
@@ -48,6 +50,10 @@ impl Home {
                 let server = clickhouse::server::shared();
                 server.address(&server.new_database())
             }
+            Place::Cluster => {
+                let cluster = clickhouse::cluster::cluster();
+                cluster.address(0, &cluster.new_database())
+            }
         };
         let directory = tempfile::tempdir().expect("a directory");
         Self { place, directory, address }
@@ -64,7 +70,7 @@ impl Home {
             Place::Memory => open(in_memory(directory)).await,
             Place::Files => open(in_files(directory)).await,
             Place::Spool => clickhouse::open(clickhouse::keeping(&self.address, directory)).await,
-            Place::ClickHouse => {
+            Place::ClickHouse | Place::Cluster => {
                 clickhouse::open(clickhouse::sending(&self.address, directory)).await
             }
         }
@@ -81,7 +87,7 @@ impl Place {
     const fn recent(self) -> Self {
         match self {
             Self::Memory | Self::Files => Self::Memory,
-            Self::Spool | Self::ClickHouse => Self::Spool,
+            Self::Spool | Self::ClickHouse | Self::Cluster => Self::Spool,
         }
     }
 }
@@ -98,6 +104,7 @@ macro_rules! contract {
         contract!(in_files Files $($test)+);
         contract!(in_the_spool Spool $($test)+);
         contract!(in_clickhouse ClickHouse $($test)+);
+        contract!(in_a_cluster Cluster $($test)+);
     };
     ($module:ident $place:ident $($test:ident)+) => {
         mod $module {
@@ -127,6 +134,7 @@ contract!(
 contract!(statements_in_memory Memory statements_see_every_row);
 contract!(statements_in_files Files statements_see_every_row);
 contract!(statements_in_clickhouse ClickHouse statements_see_every_row);
+contract!(statements_in_a_cluster Cluster statements_see_every_row);
 
 async fn rows_come_back_whole(place: Place) {
     let home = Home::new(place);
@@ -382,7 +390,7 @@ async fn a_restart_keeps_everything(place: Place) {
         abandon(store).await;
     }
     let store = home.open().await;
-    if place != Place::ClickHouse {
+    if !matches!(place, Place::ClickHouse | Place::Cluster) {
         let waiting: usize = store.unsettled().iter().map(|waiting| waiting.rows.num_rows()).sum();
         assert_eq!(waiting as u64, store.status().recent_rows);
     }

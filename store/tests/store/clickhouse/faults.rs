@@ -140,7 +140,7 @@ async fn kills_in_the_midst_lose_nothing_and_double_nothing() {
     assert_eq!(rows, (sent * 10).to_string());
 }
 
-fn everything_of(limit: usize) -> Query {
+pub(crate) fn everything_of(limit: usize) -> Query {
     Query { predicate: Predicate::default(), time: TimeRange::ALL, columns: Vec::new(), limit }
 }
 
@@ -168,7 +168,7 @@ async fn what_was_sent_and_not_noted_is_sent_again_and_kept_once() {
     assert_eq!(shared().ask(&format!("SELECT count() FROM {database}.spans")), "100");
 }
 
-fn copy(from: &std::path::Path, to: &std::path::Path) {
+pub(crate) fn copy(from: &std::path::Path, to: &std::path::Path) {
     for entry in std::fs::read_dir(from).expect("a directory") {
         let entry = entry.expect("an entry");
         let target = to.join(entry.file_name());

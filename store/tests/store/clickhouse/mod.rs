@@ -1,6 +1,7 @@
 //! What only the ClickHouse store has to stand: a ClickHouse that is away, goes
 //! away, is full, or is not what it should be.
 
+pub(crate) mod cluster;
 mod faults;
 mod moving;
 pub(crate) mod server;

@@ -17,7 +17,7 @@ pub(crate) struct ClickHouse {
     data: PathBuf,
 }
 
-fn here(name: &str) -> PathBuf {
+pub(crate) fn here(name: &str) -> PathBuf {
     // The program's tests use this file too.
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/clickhouse").join(name)
 }
@@ -106,28 +106,12 @@ impl ClickHouse {
 
     /// Runs a statement; what it answers.
     pub(crate) fn ask(&self, statement: &str) -> String {
-        use std::io::{Read, Write};
-        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port)).expect("connected");
-        write!(
-            stream,
-            "POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX-ClickHouse-User: {USER}\r\n\
-             X-ClickHouse-Key: {PASSWORD}\r\nContent-Length: {}\r\n\r\n{statement}",
-            statement.len()
-        )
-        .expect("sent");
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).expect("answered");
-        // Plans repeat the bytes of ids.
-        let answer = String::from_utf8_lossy(&answer);
-        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
-        assert!(head.starts_with("HTTP/1.1 200"), "{statement}: {body}");
-        body.trim_end().to_owned()
+        ask(self.port, statement)
     }
 
     /// Makes a database that no other test has.
     pub(crate) fn new_database(&self) -> String {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = new_name();
         self.ask(&format!("CREATE DATABASE {name}"));
         name
     }
@@ -140,9 +124,35 @@ impl Drop for ClickHouse {
     }
 }
 
-const USER: &str = "spanwise";
+pub(crate) const USER: &str = "spanwise";
 /// It has what must be escaped in addresses and in statements.
-const PASSWORD: &str = "p@ss/w%rd'";
+pub(crate) const PASSWORD: &str = "p@ss/w%rd'";
+
+/// Has the server at this port run a statement; what it answers.
+pub(crate) fn ask(port: u16, statement: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    write!(
+        stream,
+        "POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX-ClickHouse-User: {USER}\r\n\
+         X-ClickHouse-Key: {PASSWORD}\r\nContent-Length: {}\r\n\r\n{statement}",
+        statement.len()
+    )
+    .expect("sent");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("answered");
+    // Plans repeat the bytes of ids.
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+    assert!(head.starts_with("HTTP/1.1 200"), "{statement}: {body}");
+    body.trim_end().to_owned()
+}
+
+/// A name for a database that no other test has.
+pub(crate) fn new_name() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
 
 pub(crate) fn address(port: u16, database: &str) -> String {
     format!("clickhouse://{USER}:p%40ss%2Fw%25rd'@127.0.0.1:{port}/{database}")
