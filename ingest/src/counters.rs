@@ -30,6 +30,7 @@ pub(crate) const NAMES: &[&str] = &[
     JAEGER_UDP_SPANS_SHUTDOWN,
     LINKS_DROPPED,
     OTAP_BATCHES,
+    OTAP_ORPHANS,
     OTAP_SPANS,
     OTAP_STREAMS_BROKEN,
     OTAP_STREAMS_OPENED,
@@ -69,6 +70,7 @@ pub(crate) const JAEGER_UDP_SPANS_REFUSED: &str = "jaeger_udp_spans_dropped_refu
 pub(crate) const JAEGER_UDP_SPANS_SHUTDOWN: &str = "jaeger_udp_spans_dropped_shutdown";
 pub(crate) const LINKS_DROPPED: &str = "links_dropped_invalid_id";
 pub(crate) const OTAP_BATCHES: &str = "otap_batches";
+pub(crate) const OTAP_ORPHANS: &str = "otap_rows_dropped_no_owner";
 pub(crate) const OTAP_SPANS: &str = "otap_spans_accepted";
 pub(crate) const OTAP_STREAMS_BROKEN: &str = "otap_streams_broken";
 pub(crate) const OTAP_STREAMS_OPENED: &str = "otap_streams_opened";

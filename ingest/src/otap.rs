@@ -216,6 +216,8 @@ impl BatchStream {
 
 /// Hands a batch to the sink; what to answer.
 async fn take(shared: &Shared, batch: Batch, lease: Lease) -> BatchStatus {
+    let orphans = u64::try_from(batch.orphans).unwrap_or(u64::MAX);
+    shared.counters.add(counters::OTAP_ORPHANS, orphans);
     let taken = async {
         let (rows, rejections) = take::counted(shared, batch.decoded?);
         let spans = take::accept(shared, rows, lease, counters::OTAP_SPANS).await?;

@@ -124,6 +124,7 @@ async fn every_batch_is_answered_once() {
     assert_eq!(server.counter("otap_streams_opened"), 4);
     assert_eq!(server.counter("otap_batches"), 4 * 8);
     assert_eq!(server.counter("otap_spans_accepted"), 4 * 412);
+    assert_eq!(server.counter("otap_rows_dropped_no_owner"), 0);
     until("no stream is left", || {
         let status = server.ingest.status();
         (status.otap_streams, status.otap_kept_bytes, status.in_flight_bytes) == (0, 0, 0)

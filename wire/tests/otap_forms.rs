@@ -261,6 +261,43 @@ fn a_resource_without_a_scope_and_the_other_way_round() {
 }
 
 #[test]
+fn what_belongs_to_nothing_in_the_batch_is_left_out_and_counted() {
+    let ids = |ids: [u16; 2]| Arc::new(UInt16Array::from(ids.to_vec())) as ArrayRef;
+    let attributes = |parents: ArrayRef| {
+        table(
+            vec![
+                ("parent_id", parents),
+                ("key", texts(&[Some("a"), Some("b")])),
+                ("type", Arc::new(UInt8Array::from(vec![1, 1]))),
+                ("str", texts(&[Some("x"), Some("y")])),
+            ],
+            &[("parent_id", "plain")],
+        )
+    };
+    let events = table(
+        vec![("id", ids([3, 4])), ("parent_id", ids([20, 30])), ("name", texts(&[None, None]))],
+        &[("id", "plain"), ("parent_id", "plain")],
+    );
+    let batch = message(
+        1,
+        &[
+            (SPANS, spans(2, vec![("id", ids([10, 20]))], &[("id", "plain")])),
+            (SPAN_ATTRS, attributes(ids([20, 11]))),
+            (SPAN_EVENTS, events),
+            (SPAN_EVENT_ATTRS, attributes(Arc::new(UInt32Array::from(vec![3, 5])))),
+        ],
+    );
+    let batch = StreamDecoder::new(OtapLimits::default()).decode(&batch).unwrap();
+    // An attribute of a span, an event, and an attribute of an event.
+    assert_eq!(batch.orphans, 3);
+    let rows = support::rows(batch.decoded.unwrap());
+    assert!(rows[0].attributes.is_empty() && rows[0].events.is_empty(), "{:?}", rows[0]);
+    assert!(attribute(&rows[1], "a").is_some() && rows[1].attributes.len() == 1, "{:?}", rows[1]);
+    assert_eq!(rows[1].events.len(), 1);
+    assert_eq!(rows[1].events[0].attributes.len(), 1);
+}
+
+#[test]
 fn what_is_wrong_with_a_table_is_said() {
     let attributes = |columns| (SPAN_ATTRS, table(columns, &[]));
     let parent = || ("parent_id", Arc::new(UInt16Array::from(vec![0])) as ArrayRef);

@@ -74,6 +74,11 @@ impl<'a> Attributes<'a> {
         Ok(Self { cells, parents })
     }
 
+    /// How many belong to none of these things.
+    pub(super) fn orphans(&self, owners: &[Option<u32>]) -> usize {
+        self.parents.orphans(owners)
+    }
+
     /// The attributes of one thing, appended to `pairs`; what they take is taken
     /// from `room`.
     pub(super) fn append(

@@ -18,6 +18,9 @@ pub struct Batch {
     pub id: i64,
     /// Its rows, or why there are none.
     pub decoded: Result<Decoded, OtapError>,
+    /// Rows of its tables (attributes, events, links) that belong to nothing in
+    /// it, and are left out.
+    pub orphans: usize,
 }
 
 /// A batch that cannot be read; nor can those that follow on its stream, as they
@@ -66,7 +69,11 @@ impl StreamDecoder {
         };
         let decoded = catch_unwind(AssertUnwindSafe(|| spans::rows(&tables, &self.limits)))
             .unwrap_or_else(|_| Err(unreadable()));
-        Ok(Batch { id: id.unwrap_or_default(), decoded })
+        let (decoded, orphans) = match decoded {
+            Ok((decoded, orphans)) => (Ok(decoded), orphans),
+            Err(error) => (Err(error), 0),
+        };
+        Ok(Batch { id: id.unwrap_or_default(), decoded, orphans })
     }
 
     fn tables(&mut self, message: &Bytes, id: &mut Option<i64>) -> Result<Tables, OtapError> {

@@ -150,4 +150,16 @@ impl Parents {
         let rows = self.pairs[from..].iter().take_while(move |(other, _)| *other == parent);
         rows.filter_map(|(_, row)| usize::try_from(*row).ok())
     }
+
+    /// How many rows belong to none of these.
+    pub(super) fn orphans(&self, owners: &[Option<u32>]) -> usize {
+        let mut owners: Vec<u32> = owners.iter().copied().flatten().collect();
+        owners.sort_unstable();
+        let mut owners = owners.into_iter().peekable();
+        let is_orphan = |&&(parent, _): &&(u32, u32)| {
+            while owners.next_if(|owner| *owner < parent).is_some() {}
+            owners.peek() != Some(&parent)
+        };
+        self.pairs.iter().filter(is_orphan).count()
+    }
 }

@@ -76,8 +76,9 @@ type ResourceKey = (Option<u32>, u32);
 /// What tells scopes apart: an id, a name and a version.
 type ScopeKey<'a> = (Option<u32>, &'a str, &'a str);
 
-/// Makes rows of a batch's tables.
-pub(super) fn rows(tables: &Tables, limits: &OtapLimits) -> Result<Decoded, OtapError> {
+/// Makes rows of a batch's tables; and how many rows of the tables are left out,
+/// as what they belong to is not in the batch.
+pub(super) fn rows(tables: &Tables, limits: &OtapLimits) -> Result<(Decoded, usize), OtapError> {
     let columns = tables.columns(Payload::Spans);
     let rows = Rows {
         spans: Spans::new(columns)?,
@@ -127,7 +128,7 @@ pub(super) fn rows(tables: &Tables, limits: &OtapLimits) -> Result<Decoded, Otap
         };
         collector.push(&view, emitting, scope)?;
     }
-    Ok(collector.finish()?)
+    Ok((collector.finish()?, rows.orphans()))
 }
 
 struct Rows<'a> {
@@ -218,6 +219,17 @@ impl<'a> Rows<'a> {
             });
         }
         Ok(())
+    }
+
+    fn orphans(&self) -> usize {
+        let (spans, Related { events, links, .. }) = (&self.spans, &self.related);
+        self.related.resource_attributes.orphans(&spans.resource_ids)
+            + self.related.scope_attributes.orphans(&spans.scope_ids)
+            + self.related.span_attributes.orphans(&spans.ids)
+            + events.parents.orphans(&spans.ids)
+            + events.attributes.orphans(&events.ids)
+            + links.parents.orphans(&spans.ids)
+            + links.attributes.orphans(&links.ids)
     }
 
     fn resource_key(&self, row: usize) -> ResourceKey {
