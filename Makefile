@@ -72,7 +72,7 @@ browser: build ## The UI in headless Chromium against the running shop
 	python3 demo/shop.py install
 	python3 tests/e2e/browser.py --spanwise $(BINARY)
 
-clients: build ## Spans by the ecosystem's own clients, in five languages, and the trees they make
+clients: build ## Spans by the ecosystem's own clients, in four languages, and the trees they make
 	python3 tests/clients/clients.py --spanwise $(BINARY)
 
 # Ten CPU-minutes each: make fuzz FUZZ_SECONDS=600

@@ -51,16 +51,24 @@ class Language:
         stamp.touch()
 
 
-def python():
-    venv = BUILT / "python"
-    requirements = HERE / "python" / "requirements.txt"
+def python_with(name, requirements, clients):
+    venv = BUILT / name
     return Language(
-        "python", lambda: [requirements],
+        name, lambda: [requirements],
         lambda: [([sys.executable, "-m", "venv", venv], HERE),
                  ([venv / "bin" / "pip", "install", "--quiet", "-r", requirements], HERE)],
-        [venv / "bin" / "python", HERE / "python" / "tree.py"],
-        ["otlp-grpc", "otlp-http", "zipkin-json", "py-zipkin-v1-thrift", "py-zipkin-v1-json", "py-zipkin-v2-protobuf",
-         "jaeger-udp"])
+        [venv / "bin" / "python", HERE / "python" / "tree.py"], clients)
+
+
+def python():
+    return python_with("python", HERE / "python" / "requirements.txt",
+                       ["otlp-grpc", "otlp-http", "zipkin-json", "jaeger-udp"])
+
+
+def py_zipkin():
+    """Its protobuf classes want an older protobuf than OpenTelemetry's do."""
+    return python_with("py-zipkin", HERE / "python" / "requirements-py-zipkin.txt",
+                       ["py-zipkin-v1-thrift", "py-zipkin-v1-json", "py-zipkin-v2-protobuf"])
 
 
 def node():
@@ -79,8 +87,8 @@ def go():
         "go", lambda: [*source.glob("*.go"), source / "go.sum"],
         lambda: [(["go", "build", "-o", BUILT / "go-tree", "."], source)],
         [BUILT / "go-tree"],
-        ["otlp-grpc", "otlp-http", "otap", "otap-zstd", "otap-every", "otap-large", "zipkin-json", "jaeger-udp",
-         "jaeger-http"])
+        ["otlp-grpc", "otlp-http", "otap", "otap-zstd", "otap-every", "otap-large", "zipkin-json",
+         "zipkin-go-json", "zipkin-go-protobuf", "jaeger-udp", "jaeger-http"])
 
 
 def java():
@@ -93,7 +101,7 @@ def java():
         ["brave", "otlp-grpc", "otlp-http", "zipkin-json", "jaeger-udp", "jaeger-http"])
 
 
-LANGUAGES = [python, node, go, java]
+LANGUAGES = [python, py_zipkin, node, go, java]
 
 
 def endpoint(spanwise, language, client):

@@ -76,6 +76,8 @@ func send(client, service, endpoint string) (string, error) {
 		return otapEvery(service, endpoint)
 	case "otap-large":
 		return otapLarge(service, endpoint)
+	case "zipkin-go-json", "zipkin-go-protobuf":
+		return zipkinTree(service, endpoint, client == "zipkin-go-protobuf")
 	case "zipkin-json":
 		exporter, err = zipkin.New(endpoint)
 	case "jaeger-http":

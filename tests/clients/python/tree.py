@@ -43,11 +43,8 @@ def zipkin_json(service, endpoint):
 
 def py_zipkin(encoding, content_type):
     def send(service, endpoint):
-        import os
         import urllib.request
 
-        # Its protobuf classes were made for an older protobuf.
-        os.environ["PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"] = "python"
         from py_zipkin import Encoding, Kind
         from py_zipkin.transport import BaseTransportHandler
         from py_zipkin.zipkin import zipkin_span
