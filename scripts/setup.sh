@@ -4,7 +4,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-stamp=target/.setup-done
+# What for: `all` (the default), `cluster` for the tests of a ClickHouse cluster,
+# anything else for building alone.
+for=${SPANWISE_SETUP:-all}
+stamp=target/.setup-$for-done
 [ -e "$stamp" ] && [ "$stamp" -nt scripts/setup.sh ] && exit 0
 
 # command (or a file) -> Debian package
@@ -25,7 +28,7 @@ needs=(
     curl:curl
 )
 # The tests drive real programs.
-if [ "${SPANWISE_SETUP:-all}" = all ]; then
+if [ "$for" = all ]; then
     needs+=(
         chromium:chromium
         nginx:nginx-light
@@ -33,6 +36,10 @@ if [ "${SPANWISE_SETUP:-all}" = all ]; then
         /usr/lib/postgresql:postgresql
         psql:postgresql-client
         openssl:openssl
+    )
+fi
+if [ "$for" = cluster ]; then
+    needs+=(
         java:default-jre-headless
         /usr/share/java/zookeeper.jar:zookeeper
     )

@@ -104,7 +104,16 @@ macro_rules! contract {
         contract!(in_files Files $($test)+);
         contract!(in_the_spool Spool $($test)+);
         contract!(in_clickhouse ClickHouse $($test)+);
-        contract!(in_a_cluster Cluster $($test)+);
+        contract!(in_a_cluster Cluster ignore = "make test-cluster"; $($test)+);
+    };
+    ($module:ident $place:ident $attribute:meta; $($test:ident)+) => {
+        mod $module {
+            $(#[tokio::test]
+            #[$attribute]
+            async fn $test() {
+                super::$test(super::Place::$place).await;
+            })+
+        }
     };
     ($module:ident $place:ident $($test:ident)+) => {
         mod $module {
@@ -134,7 +143,9 @@ contract!(
 contract!(statements_in_memory Memory statements_see_every_row);
 contract!(statements_in_files Files statements_see_every_row);
 contract!(statements_in_clickhouse ClickHouse statements_see_every_row);
-contract!(statements_in_a_cluster Cluster statements_see_every_row);
+contract!(
+    statements_in_a_cluster Cluster ignore = "make test-cluster"; statements_see_every_row
+);
 
 async fn rows_come_back_whole(place: Place) {
     let home = Home::new(place);

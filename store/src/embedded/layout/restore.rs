@@ -7,7 +7,7 @@ use arrow::array::{
     RecordBatchOptions, UInt32Array, new_empty_array, new_null_array,
 };
 use arrow::compute::take;
-use arrow::datatypes::{Int32Type, Int64Type, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Int32Type, Int64Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use spanwise_model::schema::{column, span_schema};
 
@@ -213,9 +213,8 @@ pub(in super::super) fn restore(
         Some(array) => Ok(Arc::clone(array)),
         None => without_values(all.field_with_name(name)?, rows),
     };
-    let sent = || {
-        let offsets = batch.column_by_name(file_column::PARENT_ROW_OFFSET);
-        parents.restore(&plain(column::PARENT_SPAN_ID)?, offsets, first)
+    let ids = |name: &str, offsets: &str| {
+        parents.restore(&plain(name)?, batch.column_by_name(offsets), first)
     };
     let known = || shapes.ok_or_else(|| ArrowError::SchemaError("no shapes were read".to_owned()));
     let places = match shapes {
@@ -223,8 +222,6 @@ pub(in super::super) fn restore(
         None => None,
     };
     let places = places.as_ref();
-    // Where no attribute of shapes is wanted, it does not matter which they have.
-    let none = vec![0; rows];
     let attributes = |keep: &dyn Fn(&str) -> bool| -> Result<ArrayRef, ArrowError> {
         let mut sources = Vec::new();
         for own in layout.own.iter().filter(|own| keep(&own.key)) {
@@ -237,35 +234,45 @@ pub(in super::super) fn restore(
             let array = Arc::clone(known()?.column(&own.name())?);
             sources.push(Source { own, array, of_shapes: true });
         }
-        let places = places.map_or(none.as_slice(), |places| places.values());
-        maps::join(places, &mut sources, batch.column_by_name(column::ATTRIBUTES))
+        let rest = batch.column_by_name(column::ATTRIBUTES);
+        match places {
+            Some(places) => maps::join(places.values(), &mut sources, rest),
+            // No attribute of shapes is wanted, so it does not matter which they have.
+            None => maps::join(&vec![0; rows], &mut sources, rest),
+        }
     };
-    let client = || attributes(&derived::is_of_client);
     let shaped = |name: &str| match places {
         Some(places) => of_shapes(known()?.column(name)?, places),
         None => known().and_then(|shapes| Ok(new_empty_array(shapes.column(name)?.data_type()))),
     };
-    let follows = || shaped(file_column::FOLLOWS);
+    // What several columns follow from, if any of them is wanted.
+    let empty = || Ok(new_empty_array(&DataType::Null));
+    let follows = if wanted.has_following() { shaped(file_column::FOLLOWS) } else { empty() }?;
+    let has_sent = wanted.has(column::PARENT_SPAN_ID) || wanted.has(column::ASSEMBLED_PARENT);
+    let sent = match has_sent {
+        true => ids(column::PARENT_SPAN_ID, file_column::PARENT_ROW_OFFSET)?,
+        false => empty()?,
+    };
+    let client = if wanted.has_client() { attributes(&derived::is_of_client) } else { empty() }?;
     let schema = wanted.schema();
     let columns = schema.fields().iter().map(|field| match field.name().as_str() {
-        column::PARENT_SPAN_ID => sent(),
+        column::PARENT_SPAN_ID => Ok(Arc::clone(&sent)),
         column::ASSEMBLED_TRACE_ID => {
-            derived::assembled(&follows()?, &plain(field.name())?, &plain(column::TRACE_ID)?)
+            derived::assembled(&follows, &plain(field.name())?, &plain(column::TRACE_ID)?)
         }
         column::ASSEMBLED_PARENT => {
-            let offsets = batch.column_by_name(file_column::ASSEMBLED_PARENT_ROW_OFFSET);
-            let found = parents.restore(&plain(field.name())?, offsets, first)?;
-            derived::assembled(&follows()?, &found, &sent()?)
+            let found = ids(field.name(), file_column::ASSEMBLED_PARENT_ROW_OFFSET)?;
+            derived::assembled(&follows, &found, &sent)
         }
         column::CLIENT_ADDRESS => {
-            derived::client_addresses(&follows()?, &plain(field.name())?, client()?.as_map())
+            derived::client_addresses(&follows, &plain(field.name())?, client.as_map())
         }
         column::CLIENT_PORT => {
-            derived::client_ports(&follows()?, &plain(field.name())?, client()?.as_map())
+            derived::client_ports(&follows, &plain(field.name())?, client.as_map())
         }
         column::ATTRIBUTES => attributes(&|key| wanted.keys.is_none_or(|keys| keys.contains(&key))),
         column::CONFIDENCE => {
-            derived::confidences(&follows()?, &plain(field.name())?, &shaped(column::EVIDENCE)?)
+            derived::confidences(&follows, &plain(field.name())?, &shaped(column::EVIDENCE)?)
         }
         name if SHAPED.contains(&name) => shaped(name),
         name => plain(name),
