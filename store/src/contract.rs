@@ -248,6 +248,33 @@ pub struct StoreStatus {
     pub counters: Vec<(String, u64)>,
     /// What an operator should know now, each a sentence that says what to do.
     pub warnings: Vec<String>,
+    /// Files in object storage; `None` where they stay on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object_storage: Option<ObjectStorageStatus>,
+}
+
+/// Which files are where. `files` and `file_bytes` of the store are those of both
+/// places.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ObjectStorageStatus {
+    /// The bucket and prefix.
+    pub url: String,
+    /// Files that are there.
+    pub remote_files: u64,
+    /// Bytes of them.
+    pub remote_bytes: u64,
+    /// Files that are only on this machine yet.
+    pub waiting_files: u64,
+    /// Bytes of them.
+    pub waiting_bytes: u64,
+    /// Disk that copies of what is there take.
+    pub cache_bytes: u64,
+    /// Disk that they may take.
+    pub cache_max_bytes: u64,
+    /// Files that are to be removed there.
+    pub leaving_files: u64,
+    /// Files that are not served until it is known what was deleted of them.
+    pub hidden_files: u64,
 }
 
 /// Why a store did not do what was asked.

@@ -9,6 +9,6 @@ mod contract;
 pub mod embedded;
 
 pub use contract::{
-    Appended, AttributeMatch, Deleted, Key, Origin, Outline, Predicate, Query, Selection,
-    SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,
+    Appended, AttributeMatch, Deleted, Key, ObjectStorageStatus, Origin, Outline, Predicate, Query,
+    Selection, SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,
 };

@@ -324,6 +324,7 @@ impl Store for ClickHouseStore {
             oldest_unix_nano: oldest.into_iter().filter(|start| *start != 0).min().unwrap_or(0),
             counters,
             warnings: health.trouble.iter().cloned().chain(spool.warnings).collect(),
+            object_storage: None,
         }
     }
 }

@@ -25,6 +25,40 @@ pub struct EmbeddedConfig {
     /// Files wait for another store, which takes them one by one; none is merged
     /// with others.
     pub spool: bool,
+    /// Where files are brought to; `None`: they stay in the directory.
+    pub object_storage: Option<ObjectStorageConfig>,
+}
+
+/// Object storage for files. Credentials, region and endpoint come from the
+/// environment, under the names that each provider's own tools use.
+#[derive(Debug, Clone)]
+pub struct ObjectStorageConfig {
+    /// `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`, or
+    /// `file:///DIRECTORY`.
+    pub url: String,
+    /// Disk for copies of what is there.
+    pub cache_max_bytes: u64,
+    /// A file is brought there this long after it was written: what is merged
+    /// before is not uploaded for nothing, and what waits goes with this machine.
+    pub upload_after: Duration,
+    /// The id of the server whose files are taken over.
+    pub take_over: Option<String>,
+    /// What holds instead of the environment, by the environment's names, such as
+    /// `AWS_ENDPOINT_URL`.
+    pub options: Vec<(String, String)>,
+}
+
+impl ObjectStorageConfig {
+    /// The defaults, at this address.
+    pub fn new(url: String) -> Self {
+        Self {
+            url,
+            cache_max_bytes: 10 << 30,
+            upload_after: Duration::from_secs(600),
+            take_over: None,
+            options: Vec::new(),
+        }
+    }
 }
 
 impl EmbeddedConfig {
@@ -40,6 +74,7 @@ impl EmbeddedConfig {
             retain_bytes: None,
             min_free_bytes: 64 << 20,
             spool: false,
+            object_storage: None,
         }
     }
 }

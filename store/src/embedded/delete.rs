@@ -49,6 +49,13 @@ impl EmbeddedStore {
         for (file, removed) in files.iter().zip(from_files) {
             match removed {
                 Ok(count) => rows += count,
+                // It answers nothing until it can be reached.
+                Err(_) if file.may_be_away() => {
+                    let mut state = self.state.lock();
+                    if state.forget(file) {
+                        state.hidden.push(Arc::clone(file));
+                    }
+                }
                 // It answers nothing any more, as all files that are damaged.
                 Err(_) => drop(self.set_broken_aside(std::slice::from_ref(file)).await),
             }
@@ -62,7 +69,11 @@ impl EmbeddedStore {
     /// Lets go of deletions that concern nothing any more.
     pub(super) fn prune_deletions(&self) {
         let mut state = self.state.lock();
-        if state.deletions.list().is_empty() || state.has_unreadable_files {
+        // What is in object storage still, without being served, might be again.
+        let is_unsure = state.has_unreadable_files
+            || !state.hidden.is_empty()
+            || self.remote.as_ref().is_some_and(|remote| remote.has_leaving());
+        if state.deletions.list().is_empty() || is_unsure {
             return;
         }
         // A file none of whose rows are deleted has none of any deletion.
@@ -81,7 +92,7 @@ pub(super) fn apply(file: &SpanFile, selections: &[Selection]) -> Result<u64, St
     if selections.is_empty() {
         return Ok(0);
     }
-    let context = format!("cannot read {}", file.path.display());
+    let context = format!("cannot read {}", file.place());
     let rows = reader::selected(file, selections).map_err(fault::engine(context))?;
     Ok(file.remove_rows(rows))
 }

@@ -1,17 +1,19 @@
-//! Immutable Parquet files of spans, as they lie in a directory.
+//! Immutable Parquet files of spans, as they lie in a directory or in object
+//! storage.
 //!
 //! A file's name says which generations of the log it holds. The names are the
 //! list of what is stored, and a rename changes it whole or not at all: a
 //! segment whose generation is in a file is done with, and a file whose
 //! generations are all in a larger one is too.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use arrow::buffer::BooleanBuffer;
 use parking_lot::RwLock;
@@ -20,13 +22,12 @@ use parquet::file::metadata::PageIndexPolicy;
 use parquet::file::statistics::Statistics;
 use spanwise_model::schema::column;
 
-use super::fault;
 use super::handle::Handle;
 use super::index::Index;
 use super::layout::Layout;
 use super::origins::TakenRanges;
-use super::shape_file::{ShapeFile, directory_of, remove_leftovers};
-use crate::contract::StoreError;
+use super::remote::RemoteFile;
+use super::shape_file::{ShapeFile, directory_of};
 
 /// Key of the file metadata under which the taken batches are noted.
 pub(super) const ORIGINS: &str = "spanwise.origins";
@@ -43,8 +44,8 @@ pub(super) const SHAPES: &str = "spanwise.shapes";
 /// A file, with everything that is needed to decide whether to read it.
 #[derive(Debug)]
 pub(super) struct SpanFile {
+    /// Where it is on the local disk, if it is there.
     pub(super) path: PathBuf,
-    /// Held open, so that it can be read after another took its name.
     pub(super) file: Handle,
     /// First and last generation that it holds.
     pub(super) generations: (u64, u64),
@@ -61,6 +62,10 @@ pub(super) struct SpanFile {
     pub(super) metadata: ArrowReaderMetadata,
     pub(super) layout: Layout,
     pub(super) shapes: ShapeFile,
+    /// Since when it has rows that are nowhere else.
+    pub(super) waits_since: SystemTime,
+    /// What it is in object storage.
+    remote: OnceLock<Arc<RemoteFile>>,
     /// Rows that were deleted since.
     gone: RwLock<Option<Arc<Gone>>>,
     doomed: AtomicBool,
@@ -90,14 +95,38 @@ pub(super) enum Unserved {
 impl SpanFile {
     /// Reads what the file says of itself.
     pub(super) fn open(path: &Path) -> Result<Self, Unserved> {
-        let broken = |reason: &dyn std::fmt::Display| Unserved::Broken(reason.to_string());
         let unreadable = |error: std::io::Error| Unserved::Unreadable(error.to_string());
+        let file = Handle::open(path).map_err(unreadable)?;
+        let mut opened = Self::of(path, file, ShapeFile::open)?;
+        let written = fs::metadata(path).and_then(|metadata| metadata.modified());
+        opened.waits_since = written.unwrap_or(SystemTime::UNIX_EPOCH);
+        Ok(opened)
+    }
+
+    /// A file of object storage, which would be in this directory.
+    pub(super) fn open_remote(
+        directory: &Path,
+        remote: &Arc<RemoteFile>,
+    ) -> Result<Self, Unserved> {
+        let path = directory.join(file_name(remote.generations()));
+        let shapes = |path| ShapeFile::of(path, Handle::remote(Arc::clone(&remote.shapes)));
+        let opened = Self::of(&path, Handle::remote(Arc::clone(&remote.spans)), shapes)?;
+        let _ = opened.remote.set(Arc::clone(remote));
+        remote.is_open();
+        Ok(opened)
+    }
+
+    fn of(
+        path: &Path,
+        handle: Handle,
+        open_shapes: impl FnOnce(PathBuf) -> Result<ShapeFile, Unserved>,
+    ) -> Result<Self, Unserved> {
+        let broken = |reason: &dyn std::fmt::Display| Unserved::Broken(reason.to_string());
         let generations =
             generations_of(path).ok_or_else(|| broken(&"its name is not that of such a file"))?;
-        let file = File::open(path).map_err(unreadable)?;
-        let bytes = file.metadata().map_err(unreadable)?.len();
+        let bytes = handle.byte_len();
         let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
-        let metadata = load(&file, options).map_err(|reason| broken(&reason))?;
+        let metadata = load(&handle, options).map_err(|reason| broken(&reason))?;
         let about = metadata.metadata().file_metadata();
         let note = |key: &str| {
             let pairs = about.key_value_metadata()?;
@@ -107,13 +136,12 @@ impl SpanFile {
             || Unserved::Unreadable("its columns are not those of this version's files".to_owned());
         let shapes = note(SHAPES).filter(|name| !name.contains('/')).ok_or_else(foreign)?;
         let directory = directory_of(path.parent().unwrap_or(Path::new("")));
-        let shapes = ShapeFile::open(directory.join(shapes))?;
+        let shapes = open_shapes(directory.join(shapes))?;
         let layout =
             Layout::of_file(metadata.schema(), shapes.metadata.schema()).ok_or_else(foreign)?;
         let origins = note(ORIGINS).and_then(|text| serde_json::from_str(text).ok());
         let deletions = note(DELETIONS).and_then(|text| text.parse().ok());
         let written = note(WRITTEN).and_then(|text| text.parse().ok());
-        let handle = Handle::new(file, bytes);
         let rows = u64::try_from(about.num_rows()).unwrap_or(0);
         let index = note(INDEX)
             .and_then(|note| Index::open(&handle, note))
@@ -135,6 +163,8 @@ impl SpanFile {
             metadata,
             layout,
             shapes,
+            waits_since: SystemTime::now(),
+            remote: OnceLock::new(),
             gone: RwLock::new(None),
             doomed: AtomicBool::new(false),
             superseded: AtomicBool::new(false),
@@ -195,14 +225,99 @@ impl SpanFile {
         rows: &[Range<usize>],
         hash: u64,
     ) -> io::Result<Vec<Range<usize>>> {
+        let block_of = |range: &Range<usize>| {
+            let at = self.index.blocks.partition_point(|block| block.first_row < range.start);
+            self.index.blocks.get(at).filter(|block| block.first_row == range.start)
+        };
+        self.index.prepare(&self.file, rows.iter().filter_map(block_of), &[hash])?;
         let mut left = Vec::new();
         for range in rows {
-            let at = self.index.blocks.partition_point(|block| block.first_row < range.start);
-            let block = self.index.blocks.get(at).filter(|block| block.first_row == range.start);
+            let block = block_of(range);
             let may = block.map_or(Ok(true), |block| self.index.may_have(&self.file, block, hash));
             left.extend(may?.then(|| range.clone()));
         }
         Ok(left)
+    }
+
+    /// What object storage calls it: as its shapes, whose name no other file has.
+    pub(super) fn name(&self) -> Option<String> {
+        let name = self.shapes.path.file_name()?.to_str()?;
+        name.strip_suffix(".parquet").map(str::to_owned)
+    }
+
+    /// What it is in object storage; `None` where it is only here.
+    pub(super) fn remote(&self) -> Option<&Arc<RemoteFile>> {
+        self.remote.get()
+    }
+
+    /// From now on it is in object storage too.
+    pub(super) fn is_uploaded_as(&self, remote: &Arc<RemoteFile>) {
+        self.file.is_uploaded_as(Arc::clone(&remote.spans));
+        self.shapes.file.is_uploaded_as(Arc::clone(&remote.shapes));
+        let _ = self.remote.set(Arc::clone(remote));
+    }
+
+    /// Whether it is whole on the local disk.
+    pub(super) fn is_local(&self) -> bool {
+        self.file.is_local()
+    }
+
+    /// Why its objects are not what was uploaded, where somebody has seen that.
+    pub(super) fn damage(&self) -> Option<&str> {
+        self.remote()?.damage()
+    }
+
+    /// Whether it can only be read from object storage, and is sound as far as
+    /// one knows.
+    pub(super) fn may_be_away(&self) -> bool {
+        !self.is_local() && self.damage().is_none()
+    }
+
+    /// When it was last read.
+    pub(super) fn last_use(&self) -> u64 {
+        self.file.last_use().max(self.shapes.file.last_use())
+    }
+
+    /// Lets the copy on the local disk go; readers go on with the objects.
+    /// Nothing else may have its name.
+    pub(super) fn drop_copy(&self) {
+        // Without the spans, shapes are left over, and are removed at the next
+        // start at the latest.
+        for (file, path) in [(&self.file, &self.path), (&self.shapes.file, &self.shapes.path)] {
+            if file.drop_copy()
+                && let Err(error) = fs::remove_file(path)
+            {
+                tracing::warn!("cannot remove {}: {error}", path.display());
+            }
+        }
+    }
+
+    /// Where the parts of its two files begin that are read when it is opened.
+    pub(super) fn tails(&self) -> (u64, u64) {
+        let end = |metadata: &ArrowReaderMetadata| {
+            let chunks = metadata.metadata().row_groups().iter().flat_map(|group| group.columns());
+            chunks.map(|chunk| chunk.byte_range()).map(|(start, length)| start + length).max()
+        };
+        let spans = self.index.entries_offset().or_else(|| end(&self.metadata));
+        (spans.unwrap_or(0), end(&self.shapes.metadata).unwrap_or(0))
+    }
+
+    /// Keeps it from being served again; its bytes stay, for somebody to look at.
+    pub(super) fn set_aside(&self) {
+        if let Some(remote) = self.remote() {
+            remote.set_aside();
+        }
+        if self.is_local() {
+            set_aside(&self.path);
+        }
+    }
+
+    /// What people know it by.
+    pub(super) fn place(&self) -> String {
+        match self.remote() {
+            Some(remote) if !self.is_local() => format!("{} in object storage", remote.name()),
+            _ => self.path.display().to_string(),
+        }
     }
 
     /// Has the file removed once no query reads it any more.
@@ -210,7 +325,15 @@ impl SpanFile {
         self.doomed.store(true, Ordering::Release);
     }
 
-    /// The same, where another file already has its name.
+    /// The same, of a file whose rows are not to come back: nothing takes its place.
+    pub(super) fn doom_for_good(&self) {
+        if let Some(remote) = self.remote() {
+            remote.is_forgotten();
+        }
+        self.doom();
+    }
+
+    /// The same as [`SpanFile::doom`], where another file already has its name.
     pub(super) fn supersede(&self) {
         self.superseded.store(true, Ordering::Release);
         self.doom();
@@ -222,7 +345,11 @@ impl Drop for SpanFile {
         if !self.doomed.load(Ordering::Acquire) {
             return;
         }
+        if let Some(remote) = self.remote() {
+            remote.leave();
+        }
         if !self.superseded.load(Ordering::Acquire)
+            && self.is_local()
             && let Err(error) = fs::remove_file(&self.path)
         {
             tracing::warn!("cannot remove {}: {error}", self.path.display());
@@ -234,7 +361,7 @@ impl Drop for SpanFile {
 /// Reads what a file says of its columns. Readers of damaged descriptions are not
 /// beyond a panic, which must not keep the other files from being served.
 pub(super) fn load(
-    file: &File,
+    file: &Handle,
     options: ArrowReaderOptions,
 ) -> Result<ArrowReaderMetadata, String> {
     let load = AssertUnwindSafe(|| ArrowReaderMetadata::load(file, options));
@@ -265,68 +392,11 @@ pub(super) fn file_name((first, last): (u64, u64)) -> String {
     format!("{first:012}-{last:012}.parquet")
 }
 
-fn generations_of(path: &Path) -> Option<(u64, u64)> {
+pub(super) fn generations_of(path: &Path) -> Option<(u64, u64)> {
     let name = path.file_name()?.to_str()?;
     let (generations, rest) = name.split_once('.')?;
     let (first, last) = generations.split_once('-').filter(|_| rest.contains("parquet"))?;
     Some((first.parse().ok()?, last.parse().ok()?))
-}
-
-/// What a directory holds.
-pub(super) struct Found {
-    /// Oldest generation first.
-    pub(super) files: Vec<Arc<SpanFile>>,
-    /// Those that were set aside because they could not be read, and why.
-    pub(super) broken: Vec<(PathBuf, String)>,
-    /// Those that stay where they are and are not served, and why.
-    pub(super) unreadable: Vec<(PathBuf, String)>,
-    /// The first generation that no file, sound or broken, was of.
-    pub(super) next_generation: u64,
-}
-
-/// Looks through the directory: sound files are listed, broken ones are
-/// renamed, leftovers of a crash are removed.
-pub(super) fn open(directory: &Path) -> Result<Found, StoreError> {
-    let context = || format!("cannot read {}", directory.display());
-    let mut found =
-        Found { files: Vec::new(), broken: Vec::new(), unreadable: Vec::new(), next_generation: 1 };
-    for entry in fs::read_dir(directory).map_err(fault::io(context()))? {
-        let path = entry.map_err(fault::io(context()))?.path();
-        let Some((_, last)) = generations_of(&path) else { continue };
-        found.next_generation = found.next_generation.max(last.saturating_add(1));
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("tmp") => drop(fs::remove_file(&path)),
-            Some("parquet") => match SpanFile::open(&path) {
-                Ok(file) => found.files.push(Arc::new(file)),
-                Err(Unserved::Broken(reason)) => {
-                    set_aside(&path);
-                    found.broken.push((path, reason));
-                }
-                Err(Unserved::Unreadable(reason)) => found.unreadable.push((path, reason)),
-            },
-            _ => {}
-        }
-    }
-    found.files.sort_by_key(|file| (file.generations.0, std::cmp::Reverse(file.generations.1)));
-    let mut kept: Vec<Arc<SpanFile>> = Vec::with_capacity(found.files.len());
-    for file in found.files {
-        // A merged file stands beside its parts after a crash at that moment.
-        match kept.last() {
-            Some(larger) if larger.holds(file.generations.1) => file.doom(),
-            _ => kept.push(file),
-        }
-    }
-    found.files = kept;
-    remove_leftovers(directory, |name| {
-        let path = Path::new(name);
-        // Of a file that is not there or cannot be read now, it may be wanted again.
-        let holds = |file: &&Arc<SpanFile>| {
-            generations_of(path).is_some_and(|(first, last)| file.holds(first) && file.holds(last))
-        };
-        let holder = found.files.iter().find(holds);
-        holder.is_none_or(|file| file.shapes.path.file_name() == path.file_name())
-    });
-    Ok(found)
 }
 
 /// Renames a broken file, so that nothing reads it again.

@@ -1,25 +1,84 @@
-//! An open file that several readers read at the same time.
+//! An open file that several readers read at the same time: on the local disk, in
+//! object storage, or both.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use parking_lot::RwLock;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
+
+use super::remote::Object;
 
 /// See the module. Clones share the file but no position in it.
 #[derive(Debug, Clone)]
 pub(super) struct Handle {
-    file: Arc<File>,
+    source: Arc<Source>,
     bytes: u64,
 }
 
+#[derive(Debug)]
+struct Source {
+    /// Held open, so that it can be read after it lost its name.
+    local: RwLock<Option<Arc<File>>>,
+    remote: OnceLock<Arc<Object>>,
+    used: AtomicU64,
+}
+
+/// The next number in the order of uses.
+pub(super) fn tick() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Handle {
-    /// A file of this length, which does not change any more.
-    pub(super) fn new(file: File, bytes: u64) -> Self {
-        Self { file: Arc::new(file), bytes }
+    /// A file of the local disk, which does not change any more.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        Ok(Self::new(Some(Arc::new(file)), OnceLock::new(), bytes))
+    }
+
+    /// An object of this length.
+    pub(super) fn remote(object: Arc<Object>) -> Self {
+        let bytes = object.byte_len();
+        Self::new(None, OnceLock::from(object), bytes)
+    }
+
+    fn new(local: Option<Arc<File>>, remote: OnceLock<Arc<Object>>, bytes: u64) -> Self {
+        let source = Source { local: RwLock::new(local), remote, used: AtomicU64::new(tick()) };
+        Self { source: Arc::new(source), bytes }
+    }
+
+    /// From now on there is an object of the same bytes.
+    pub(super) fn is_uploaded_as(&self, object: Arc<Object>) {
+        let _ = self.source.remote.set(object);
+        self.source.used.store(tick(), Ordering::Relaxed);
+    }
+
+    /// Reads from the object from now on; whether there is one.
+    pub(super) fn drop_copy(&self) -> bool {
+        let there = self.source.remote.get().is_some();
+        if there {
+            self.source.local.write().take();
+        }
+        there
+    }
+
+    /// Whether it is on the local disk.
+    pub(super) fn is_local(&self) -> bool {
+        self.source.local.read().is_some()
+    }
+
+    /// When it was last read, of those that have an object.
+    pub(super) fn last_use(&self) -> u64 {
+        self.source.used.load(Ordering::Relaxed)
     }
 
     /// Its length.
@@ -27,9 +86,29 @@ impl Handle {
         self.bytes
     }
 
+    fn local(&self) -> Option<Arc<File>> {
+        let local = self.source.local.read().clone();
+        if local.is_some() && self.source.remote.get().is_some() {
+            self.source.used.store(tick(), Ordering::Relaxed);
+        }
+        local
+    }
+
     /// Fills the buffer from this place of the file.
     pub(super) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset)
+        match (self.local(), self.source.remote.get()) {
+            (Some(file), _) => file.read_exact_at(buffer, offset),
+            (None, Some(object)) => object.read_at(buffer, offset),
+            (None, None) => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Says what will be read soon: of an object it is fetched at once.
+    pub(super) fn prepare(&self, ranges: &[Range<u64>]) -> io::Result<()> {
+        match (self.local(), self.source.remote.get()) {
+            (None, Some(object)) => object.prepare(ranges),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -43,7 +122,7 @@ impl ChunkReader for Handle {
     type T = BufReader<From>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        Ok(BufReader::new(From { file: Arc::clone(&self.file), offset: start }))
+        Ok(BufReader::new(From { file: self.clone(), offset: start }))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
@@ -61,13 +140,15 @@ impl ChunkReader for Handle {
 /// Reads a file from a place on.
 #[derive(Debug)]
 pub(super) struct From {
-    file: Arc<File>,
+    file: Handle,
     offset: u64,
 }
 
 impl Read for From {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read_at(buffer, self.offset)?;
+        let left = self.file.bytes.saturating_sub(self.offset);
+        let count = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        self.file.read_at(&mut buffer[..count], self.offset)?;
         self.offset += count as u64;
         Ok(count)
     }

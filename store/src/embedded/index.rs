@@ -91,6 +91,11 @@ struct Parts {
 
 impl Parts {
     fn are_sound(&self, file: &Handle) -> bool {
+        // What is fetched is checked as it comes; to fetch it all for a look at a
+        // part of it would take long.
+        if !file.is_local() {
+            return true;
+        }
         *self.sound.get_or_init(|| {
             let (mut hasher, mut buffer) = (crc32fast::Hasher::new(), vec![0; 1 << 20]);
             let (mut at, end) = (self.filters.start, self.traces.end);
@@ -200,6 +205,31 @@ impl Index {
         let Some(Parts { traces: range, .. }) = self.parts(file) else { return Ok(None) };
         let count = ((range.end - range.start) / TRACE_BYTES as u64) as usize;
         read_runs(file, range, 0..count).map(Some)
+    }
+
+    /// Where the part begins that is read when a file is opened.
+    pub(super) fn entries_offset(&self) -> Option<u64> {
+        self.parts.as_ref().map(|parts| parts.traces.end)
+    }
+
+    /// Has the parts of some blocks' filters ready that tell of these hashes.
+    pub(super) fn prepare<'a>(
+        &self,
+        file: &Handle,
+        blocks: impl Iterator<Item = &'a Block>,
+        hashes: &[u64],
+    ) -> std::io::Result<()> {
+        if file.is_local() || self.parts.is_none() {
+            return Ok(());
+        }
+        let mut ranges = Vec::new();
+        for block in blocks.filter(|block| block.filter_bytes >= BLOCK_BYTES) {
+            ranges.extend(hashes.iter().map(|hash| {
+                let at = block.filter_offset + block_offset(*hash, block.filter_bytes) as u64;
+                at..at + BLOCK_BYTES as u64
+            }));
+        }
+        file.prepare(&ranges)
     }
 
     /// The bytes of a block's filter.

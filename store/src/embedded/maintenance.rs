@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arrow::array::RecordBatch;
 
-use super::files::{SpanFile, broken_warning, set_aside};
+use super::files::SpanFile;
 use super::origins::{TakenRanges, unite};
 use super::writer::Notes;
 use super::{EmbeddedStore, fault, levels, reader, wal, writer};
@@ -179,7 +179,10 @@ impl EmbeddedStore {
         })
         .await;
         match made {
-            Ok(file) => {
+            Ok(mut file) => {
+                if let Some(file) = &mut file {
+                    file.waits_since = waits_since(&run);
+                }
                 let mut state = self.state.lock();
                 // A part may have been let go meanwhile; then its rows go too.
                 let all_there =
@@ -197,10 +200,7 @@ impl EmbeddedStore {
                     }
                 }
                 if let Some(file) = file {
-                    let place = state
-                        .files
-                        .partition_point(|other| other.generations.0 < file.generations.0);
-                    state.files.insert(place, Arc::new(file));
+                    state.put(Arc::new(file));
                 }
                 state.count(name, by);
                 true
@@ -229,7 +229,7 @@ impl EmbeddedStore {
             state.forget(&oldest);
             state.count("files_dropped_by_size", 1);
             state.count("rows_dropped_by_size", oldest.rows);
-            oldest.doom();
+            oldest.doom_for_good();
         }
     }
 
@@ -242,7 +242,7 @@ impl EmbeddedStore {
             state.forget(&file);
             state.count("files_dropped_by_age", 1);
             state.count("rows_dropped_by_age", file.rows);
-            file.doom();
+            file.doom_for_good();
         }
     }
 
@@ -251,6 +251,18 @@ impl EmbeddedStore {
     pub(super) async fn set_broken_aside(&self, files: &[Arc<SpanFile>]) -> bool {
         let mut any = false;
         for file in files {
+            if !file.is_local() {
+                // Whether objects are as they were uploaded is seen when they are
+                // read; to read all of them would take long.
+                if let Some(damage) = file.damage() {
+                    let mut state = self.state.lock();
+                    if state.forget(file) {
+                        state.set_file_aside(file, damage);
+                        any = true;
+                    }
+                }
+                continue;
+            }
             let part = Arc::clone(file);
             if let Err(error) = std::fs::File::open(&file.path)
                 && error.kind() != std::io::ErrorKind::NotFound
@@ -266,16 +278,31 @@ impl EmbeddedStore {
             .await;
             let Err(error) = checked else { continue };
             let mut state = self.state.lock();
-            if state.forget(file) {
-                set_aside(&file.path);
-                state.count("files_broken_set_aside", 1);
+            if file.remote().is_some() {
+                // The copy is damaged; the objects are there.
+                tracing::warn!("{error}; it is read from object storage");
+                state.count("remote_local_copies_broken", 1);
+                file.drop_copy();
+                any = true;
+            } else if state.forget(file) {
                 let reason = std::error::Error::source(&error).map(ToString::to_string);
-                state.warn(broken_warning(&file.path, &reason.unwrap_or(error.to_string())));
+                state.set_file_aside(file, &reason.unwrap_or(error.to_string()));
                 any = true;
             }
         }
         any
     }
+}
+
+/// Since when the one file that some become has rows that are nowhere else. What
+/// was written anew without deleted rows is to be uploaded at once: until then
+/// object storage still has these rows.
+fn waits_since(parts: &[Arc<SpanFile>]) -> SystemTime {
+    if parts.iter().any(|part| part.remote().is_some() && part.is_outdated()) {
+        return UNIX_EPOCH;
+    }
+    let waiting = parts.iter().filter(|part| part.remote().is_none());
+    waiting.map(|part| part.waits_since).min().unwrap_or_else(SystemTime::now)
 }
 
 fn now_unix_nano() -> i64 {

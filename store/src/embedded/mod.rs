@@ -11,6 +11,7 @@
 //! DIRECTORY/wal/GENERATION.log   batches that are not in files
 //! DIRECTORY/deletions            what was deleted on request and is still in a file or the log
 //! DIRECTORY/spans/FIRST-LAST.parquet   generations FIRST to LAST
+//! DIRECTORY/heads, DIRECTORY/cache     what is in object storage; see `remote`
 //! DIRECTORY/spool.json           what another store has taken; see [`EmbeddedConfig::spool`]
 //! ```
 
@@ -31,6 +32,7 @@ mod index;
 mod keys;
 mod layout;
 mod levels;
+mod listing;
 mod maintenance;
 mod mask;
 mod newest;
@@ -40,6 +42,7 @@ mod pages;
 mod reader;
 mod recent;
 mod record;
+mod remote;
 mod replay;
 mod search;
 mod shape_file;
@@ -64,7 +67,7 @@ use parking_lot::Mutex;
 use spanwise_model::{Assembled, SpanBatch};
 use tokio::task::JoinHandle;
 
-pub use config::EmbeddedConfig;
+pub use config::{EmbeddedConfig, ObjectStorageConfig};
 #[cfg(feature = "clickhouse")]
 pub(crate) use fault::engine;
 #[cfg(feature = "clickhouse")]
@@ -80,6 +83,7 @@ use files::SpanFile;
 use keys::KeySet;
 use maintenance::blocking;
 use record::Record;
+use remote::Remote;
 use replay::Next;
 use spool::Note;
 use state::State;
@@ -102,6 +106,8 @@ pub struct EmbeddedStore {
     next_batch: AtomicU64,
     closing: AtomicBool,
     maintenance: Mutex<Option<JoinHandle<()>>>,
+    remote: Option<Arc<Remote>>,
+    upkeep: Mutex<Option<JoinHandle<()>>>,
     /// Held by whoever moves rows to a file, and by whoever deletes rows.
     moving: tokio::sync::Mutex<()>,
     /// Holds the directory for this process.
@@ -121,6 +127,10 @@ impl EmbeddedStore {
         let store = Arc::new(store);
         let task = tokio::spawn(maintenance::run(Arc::downgrade(&store)));
         *store.maintenance.lock() = Some(task);
+        if let Some(remote) = store.remote.clone() {
+            let task = tokio::spawn(remote::run(Arc::downgrade(&store), remote));
+            *store.upkeep.lock() = Some(task);
+        }
         Ok(store)
     }
 
@@ -136,7 +146,14 @@ impl EmbeddedStore {
             fault::io(format!("cannot read the directory {}", config.directory.display())),
         )?;
         let lock = lock(&config.directory)?;
-        let found = files::open(&spans)?;
+        let remote = match &config.object_storage {
+            Some(object_storage) => Some(Remote::open(&config.directory, object_storage)?),
+            None => {
+                remote::refuse_without(&config.directory)?;
+                None
+            }
+        };
+        let found = listing::open(&spans, remote.as_ref())?;
         let mut state = State::new(Deletions::open(&config.directory)?);
         state.has_unreadable_files = !found.unreadable.is_empty();
         for (path, reason) in &found.broken {
@@ -192,6 +209,8 @@ impl EmbeddedStore {
             next_batch: AtomicU64::new(next.batch),
             closing: AtomicBool::new(false),
             maintenance: Mutex::new(None),
+            remote,
+            upkeep: Mutex::new(None),
             moving: tokio::sync::Mutex::new(()),
             lock: Mutex::new(Some(lock)),
         })
@@ -265,8 +284,11 @@ impl EmbeddedStore {
         let (looked, outline_wanted) = (files.clone(), outline.cloned());
         let look = move || {
             let (mut rows, mut unreadable) = (Vec::new(), Vec::new());
-            for file in looked {
-                match reader::find_by_keys(&file, &set, time, outline_wanted.as_ref()) {
+            let outline = outline_wanted.as_ref();
+            let found =
+                remote::each(&looked, |file| reader::find_by_keys(file, &set, time, outline));
+            for (file, found) in looked.into_iter().zip(found) {
+                match found {
                     Ok(more) => rows.extend(more),
                     Err(_) => unreadable.push(file),
                 }
@@ -277,6 +299,8 @@ impl EmbeddedStore {
             Ok((rows, unreadable)) => {
                 found.extend(rows);
                 self.set_broken_aside(&unreadable).await;
+                let is_empty = found.iter().all(|batch| batch.num_rows() == 0);
+                self.left_out(&unreadable, is_empty)?;
                 Ok(found)
             }
             // A reader gave up altogether: without the broken file, the others do.
@@ -407,6 +431,7 @@ impl Store for EmbeddedStore {
             Ok(found) => {
                 let broken: Vec<_> = found.unreadable.into_iter().map(|(file, _)| file).collect();
                 self.set_broken_aside(&broken).await;
+                self.left_out(&broken, found.rows.iter().all(|batch| batch.num_rows() == 0))?;
                 Ok(found.rows)
             }
             Err(error) if !self.set_broken_aside(&files).await => Err(error),
@@ -425,6 +450,11 @@ impl Store for EmbeddedStore {
             Err(StoreError::Engine { .. }) if self.set_broken_aside(&files).await => {
                 let snapshot = self.state.lock().snapshot(TimeRange::ALL)?;
                 self.sql.run(snapshot, statement, limits).await
+            }
+            Err(StoreError::Engine { .. })
+                if self.remote.as_ref().is_some_and(|remote| remote.is_away()) =>
+            {
+                Err(self.away())
             }
             answer => answer,
         }
@@ -450,6 +480,10 @@ impl Store for EmbeddedStore {
             let _ = task.await;
             self.write_settled().await;
         }
+        // What waits for object storage waits on the disk.
+        if let Some(task) = self.upkeep.lock().take() {
+            task.abort();
+        }
         let wal = Arc::clone(&self.wal);
         blocking("closing the log", move || {
             wal.close();
@@ -461,6 +495,14 @@ impl Store for EmbeddedStore {
     }
 
     fn status(&self) -> StoreStatus {
-        self.state.lock().status()
+        let mut status = self.state.lock().status();
+        if let Some(remote) = &self.remote {
+            let of_remote = self.remote_status(remote);
+            status.counters.extend(remote.counters());
+            let warnings = remote.warnings(&of_remote);
+            status.warnings.splice(..0, warnings);
+            status.object_storage = Some(of_remote);
+        }
+        status
     }
 }

@@ -3,15 +3,18 @@
 //! longer than to unpack it.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::RowGroups;
 use parquet::basic::Compression;
 use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::schema::types::SchemaDescriptor;
 
 use super::handle::Handle;
 
@@ -23,6 +26,49 @@ pub(super) struct Group<'a> {
     pub(super) file: &'a Handle,
     pub(super) metadata: &'a ParquetMetaData,
     pub(super) group: usize,
+}
+
+impl Group<'_> {
+    /// Has the pages that hold rows of some columns ready, where they are far
+    /// away: all at once, and not page by page. `rows` are those of the group, all
+    /// where it is `None`.
+    pub(super) fn prepare(
+        &self,
+        schema: &SchemaDescriptor,
+        mask: &ProjectionMask,
+        rows: Option<&[Range<usize>]>,
+    ) -> Result<(), ParquetError> {
+        if self.file.is_local() {
+            return Ok(());
+        }
+        let mut ranges = Vec::new();
+        let leaves = (0..schema.num_columns()).filter(|leaf| mask.leaf_included(*leaf));
+        for leaf in leaves {
+            let (start, length) = self.metadata.row_group(self.group).column(leaf).byte_range();
+            let locations = self.metadata.offset_index();
+            let locations = locations.and_then(|all| all.get(self.group)?.get(leaf));
+            let (Some(rows), Some(index)) = (rows, locations) else {
+                ranges.push(start..start + length);
+                continue;
+            };
+            // What is before the first page is the dictionary.
+            let pages = &index.page_locations;
+            let offset = |page: usize| u64::try_from(pages[page].offset).unwrap_or(start);
+            let first_row = |page: usize| usize::try_from(pages[page].first_row_index).unwrap_or(0);
+            if !pages.is_empty() {
+                ranges.push(start..offset(0));
+            }
+            for page in 0..pages.len() {
+                let last = page + 1 == pages.len();
+                let end = if last { start + length } else { offset(page + 1) };
+                let own = first_row(page)..if last { usize::MAX } else { first_row(page + 1) };
+                if rows.iter().any(|rows| rows.start < own.end && own.start < rows.end) {
+                    ranges.push(offset(page)..end);
+                }
+            }
+        }
+        Ok(self.file.prepare(&ranges)?)
+    }
 }
 
 impl RowGroups for Group<'_> {

@@ -107,8 +107,11 @@ fn candidates(
         }));
     }
     let others = keys.other_hashes();
-    let in_time = index.blocks.iter().filter(|block| overlaps(block.starts, time));
-    for block in in_time.filter(|_| untold || !others.is_empty()) {
+    let in_time = || index.blocks.iter().filter(|block| overlaps(block.starts, time));
+    if !untold && !others.is_empty() {
+        index.prepare(handle, in_time(), &others)?;
+    }
+    for block in in_time().filter(|_| untold || !others.is_empty()) {
         if untold || index.may_have_any(handle, block, &others)? {
             rows.push(block.first_row..block.first_row + block.rows);
         }
@@ -229,7 +232,8 @@ pub(super) fn read_places(
     places: Vec<usize>,
 ) -> Result<Vec<RecordBatch>, ParquetError> {
     let bounds = file.group_rows();
-    let (mut at, end) = (bounds[group], bounds[group + 1]);
+    let (first, end) = (bounds[group], bounds[group + 1]);
+    let mut at = first;
     let mut selectors: Vec<RowSelector> = Vec::new();
     for range in rows {
         selectors.extend((range.start > at).then(|| RowSelector::skip(range.start - at)));
@@ -240,8 +244,10 @@ pub(super) fn read_places(
     let schema = file.metadata.parquet_schema();
     let mask = ProjectionMask::roots(schema, places);
     let hint = file.metadata.schema().fields();
-    let levels = parquet_to_arrow_field_levels(schema, mask, Some(hint))?;
+    let levels = parquet_to_arrow_field_levels(schema, mask.clone(), Some(hint))?;
     let group = Group { file: &file.file, metadata: file.metadata.metadata(), group };
+    let of_group = |rows: &Range<usize>| rows.start - first..rows.end - first;
+    group.prepare(schema, &mask, Some(&rows.iter().map(of_group).collect::<Vec<_>>()))?;
     let selection = Some(RowSelection::from(selectors));
     let reader =
         ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, BATCH_ROWS, selection)?;

@@ -47,7 +47,7 @@ pub(super) fn replay(
     for generation in wal::segments(log).map_err(fault::io(context()))? {
         next.generation = next.generation.max(generation + 1);
         let path = wal::segment_path(log, generation);
-        let is_in_a_file = state.files.iter().any(|file| file.holds(generation));
+        let is_in_a_file = state.is_in_a_file(generation);
         if is_in_a_file || note.has_released(generation) {
             remove(&path);
             continue;

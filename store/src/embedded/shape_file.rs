@@ -4,7 +4,7 @@
 //! It is written before the other file, which names it, and is removed with it. No
 //! two have the same name.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
@@ -41,14 +41,19 @@ impl ShapeFile {
         let unreadable = |error: std::io::Error| {
             Unserved::Unreadable(format!("its shapes, {}: {error}", path.display()))
         };
-        let file = File::open(&path).map_err(unreadable)?;
-        let bytes = file.metadata().map_err(unreadable)?.len();
+        let file = Handle::open(&path).map_err(unreadable)?;
+        Self::of(path, file)
+    }
+
+    /// That which is read so.
+    pub(super) fn of(path: PathBuf, file: Handle) -> Result<Self, Unserved> {
+        let bytes = file.byte_len();
         let metadata = load(&file, ArrowReaderOptions::new()).map_err(|reason| {
             Unserved::Broken(format!("its shapes, {}: {reason}", path.display()))
         })?;
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let serial = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Ok(Self { file: Handle::new(file, bytes), path, metadata, bytes, serial })
+        Ok(Self { file, path, metadata, bytes, serial })
     }
 
     /// A number that no other file has or had.
@@ -83,8 +88,9 @@ impl ShapeFile {
         let schema = self.metadata.parquet_schema();
         let hint = Some(self.metadata.schema().fields());
         let mask = ProjectionMask::roots(schema, places.iter().copied());
-        let levels = parquet_to_arrow_field_levels(schema, mask, hint)?;
+        let levels = parquet_to_arrow_field_levels(schema, mask.clone(), hint)?;
         let group = Group { file: &self.file, metadata: self.metadata.metadata(), group };
+        group.prepare(schema, &mask, None)?;
         let batch_rows = usize::try_from(rows).unwrap_or(0).max(1);
         let reader =
             ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, batch_rows, None)?;
@@ -95,7 +101,9 @@ impl ShapeFile {
     }
 
     pub(super) fn remove(&self) {
-        if let Err(error) = fs::remove_file(&self.path) {
+        if self.file.is_local()
+            && let Err(error) = fs::remove_file(&self.path)
+        {
             tracing::warn!("cannot remove {}: {error}", self.path.display());
         }
     }

@@ -76,6 +76,9 @@ impl Sheet {
         let metadata = part.metadata.metadata();
         let group = metadata.row_group(part.group);
         let rows = usize::try_from(group.num_rows())?;
+        let ends = group.columns().iter().map(|chunk| chunk.byte_range());
+        part.file
+            .prepare(&ends.map(|(start, length)| start..start + length).collect::<Vec<_>>())?;
         let leaves = Leaves::of(part.metadata);
         let mut absent = self.absent(part, rows)?;
         let mut writer = self.writer.next_row_group()?;

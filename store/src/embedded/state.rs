@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::chunk::View;
 use super::deletions::Deletions;
-use super::files::{SpanFile, broken_warning, set_aside};
+use super::files::{SpanFile, broken_warning};
 use super::origins::Origins;
 use super::recent::Recent;
 use super::{delete, fault, keys};
@@ -21,6 +21,9 @@ pub(super) struct State {
     pub(super) recent: Recent,
     /// Oldest generation first.
     pub(super) files: Vec<Arc<SpanFile>>,
+    /// Files that no answer reads until what was deleted of them is known: they
+    /// cannot be read now.
+    pub(super) hidden: Vec<Arc<SpanFile>>,
     pub(super) origins: Origins,
     pub(super) deletions: Deletions,
     /// Whether there are files that only another version can read.
@@ -52,6 +55,7 @@ impl State {
         Self {
             recent: Recent::new(),
             files: Vec::new(),
+            hidden: Vec::new(),
             origins: Origins::default(),
             deletions,
             has_unreadable_files: false,
@@ -105,12 +109,35 @@ impl State {
     pub(super) fn take_file(&mut self, file: Arc<SpanFile>) {
         match delete::apply(&file, &self.deletions.after(file.deletions)) {
             Ok(_) => self.files.push(file),
-            Err(error) => {
-                set_aside(&file.path);
-                self.count("files_broken_set_aside", 1);
-                self.warn(broken_warning(&file.path, &error.to_string()));
-            }
+            Err(_) if file.may_be_away() => self.hidden.push(file),
+            Err(error) => self.set_file_aside(&file, &error.to_string()),
         }
+    }
+
+    /// Puts a file among the others, at its place.
+    pub(super) fn put(&mut self, file: Arc<SpanFile>) {
+        let place = self.files.partition_point(|other| other.generations.0 < file.generations.0);
+        self.files.insert(place, file);
+    }
+
+    /// Tells of a file that is not served any more, since it is damaged.
+    pub(super) fn set_file_aside(&mut self, file: &Arc<SpanFile>, reason: &str) {
+        file.set_aside();
+        self.count("files_broken_set_aside", 1);
+        self.warn(match file.damage() {
+            Some(damage) => format!(
+                "a file in object storage is damaged ({damage}); it is left there, and its \
+                 spans are missing from answers. Restore the object, and rename {}.head.broken \
+                 in the data directory's heads",
+                file.name().unwrap_or_default()
+            ),
+            None => broken_warning(&file.path, reason),
+        });
+    }
+
+    /// Whether the rows of a generation are in a file.
+    pub(super) fn is_in_a_file(&self, generation: u64) -> bool {
+        self.files.iter().chain(&self.hidden).any(|file| file.holds(generation))
     }
 
     /// Takes a file out of the list; whether it was there.
@@ -140,6 +167,7 @@ impl State {
                 .chain(self.file_trouble.clone())
                 .chain(self.warnings.iter().cloned())
                 .collect(),
+            object_storage: None,
         }
     }
 }

@@ -12,10 +12,13 @@ use spanwise_store::embedded::EmbeddedConfig;
 use spanwise_store::{Selection, Store};
 
 use super::support::{
-    abandon, append, assemble, batch, everything, in_memory, numbers, open, origin, trace_id,
+    abandon, append, assemble, batch, everything, files, in_bucket, in_memory, numbers, open,
+    origin, trace_id, until, until_in_files,
 };
 
 const DIRECTORY: &str = "SPANWISE_TEST_KILLED_DIRECTORY";
+/// Where files are brought to, if anywhere.
+const BUCKET: &str = "SPANWISE_TEST_KILLED_BUCKET";
 const FIRST: &str = "SPANWISE_TEST_KILLED_FIRST";
 /// How often it is killed; `make test-kill` says 100.
 const ROUNDS: &str = "SPANWISE_TEST_KILLS";
@@ -27,13 +30,18 @@ const OWN_TRACES: u64 = 1 << 40;
 const ROWS: u64 = 5;
 const SENDERS: u64 = 4;
 
-fn busy(directory: &Path) -> EmbeddedConfig {
-    // Generations, files and merges all the time, so that kills meet them.
+fn busy(directory: &Path, bucket: Option<&str>) -> EmbeddedConfig {
+    // Generations, files, merges and uploads all the time, so that kills meet them.
     EmbeddedConfig {
         generation_max_age: Duration::from_millis(100),
         settle_deadline: Duration::from_millis(50),
-        ..in_memory(directory)
+        ..quiet(directory, bucket)
     }
+}
+
+fn quiet(directory: &Path, bucket: Option<&str>) -> EmbeddedConfig {
+    let object_storage = bucket.and_then(|bucket| in_bucket(directory, bucket).object_storage);
+    EmbeddedConfig { object_storage, ..in_memory(directory) }
 }
 
 /// The process that is killed: no test by itself.
@@ -42,7 +50,8 @@ fn busy(directory: &Path) -> EmbeddedConfig {
 async fn child() {
     let Some(directory) = std::env::var_os(DIRECTORY) else { return };
     let first: u64 = std::env::var(FIRST).expect("a number").parse().expect("a number");
-    let store = open(busy(Path::new(&directory))).await;
+    let bucket = std::env::var(BUCKET).ok();
+    let store = open(busy(Path::new(&directory), bucket.as_deref())).await;
     let mut senders = Vec::new();
     for sender in 0..SENDERS {
         let store = std::sync::Arc::clone(&store);
@@ -96,11 +105,17 @@ impl Drop for Killed {
 
 /// Runs the child until it has acknowledged so many batches, and kills it; what
 /// it told is added.
-fn run_and_kill(directory: &Path, first: u64, batches: usize, told: &mut Told) {
+fn run_and_kill(
+    (directory, bucket): (&Path, Option<&str>),
+    first: u64,
+    batches: usize,
+    told: &mut Told,
+) {
     let mut child = Killed(
         Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "kill::child", "--ignored", "--nocapture", "--test-threads=1"])
             .env(DIRECTORY, directory)
+            .envs(bucket.map(|bucket| (BUCKET, bucket)))
             .env(FIRST, first.to_string())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -134,16 +149,41 @@ fn rounds() -> u64 {
 #[tokio::test]
 async fn whatever_was_acknowledged_is_there_once_after_a_kill() {
     let directory = tempfile::tempdir().expect("a directory");
+    kill_again_and_again(directory.path(), None).await;
+}
+
+#[tokio::test]
+async fn whatever_was_acknowledged_is_there_once_after_a_kill_with_object_storage() {
+    let (directory, bucket) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let url = format!("file://{}", bucket.path().display());
+    let found = kill_again_and_again(directory.path(), Some(&url)).await;
+    // All of it comes to be in the bucket, and nothing else does.
+    let store = open(in_bucket(directory.path(), &url)).await;
+    until_in_files(&*store).await;
+    let is_tidy = || {
+        let status = store.status().object_storage.expect("the bucket");
+        let there = files(&bucket.path().join("heads"), ".head").len() as u64;
+        let spans = files(&bucket.path().join("spans"), ".parquet").len() as u64;
+        let shapes = files(&bucket.path().join("shapes"), ".parquet").len() as u64;
+        status.leaving_files == 0 && [there, spans, shapes] == [status.remote_files; 3]
+    };
+    until("a tidy bucket", is_tidy).await;
+    assert_eq!(numbers(&everything(&*store).await), found);
+}
+
+/// Numbers of the rows that are there in the end.
+async fn kill_again_and_again(directory: &Path, bucket: Option<&str>) -> Vec<u64> {
+    let mut last = Vec::new();
     let mut random = rand::rngs::StdRng::seed_from_u64(20_261);
     let mut told = Told::default();
     let mut both = false;
     for round in 0..rounds() {
         let (before, batches) = (told.stored.len(), random.random_range(1..400));
         // Numbers of each round are far above those of the one before.
-        run_and_kill(directory.path(), round * 1_000_000, batches, &mut told);
+        run_and_kill((directory, bucket), round * 1_000_000, batches, &mut told);
         println!("round {round}: killed after {} batches", told.stored.len() - before);
 
-        let store = open(in_memory(directory.path())).await;
+        let store = open(quiet(directory, bucket)).await;
         let found = numbers(&everything(&*store).await);
         let mut once = found.clone();
         once.dedup();
@@ -163,7 +203,9 @@ async fn whatever_was_acknowledged_is_there_once_after_a_kill() {
         let broken = status.counters.iter().find(|(name, _)| name == "files_broken_set_aside");
         assert_eq!(broken, None, "round {round}");
         abandon(store).await;
+        last = found;
     }
     assert!(both, "no kill met a store with both files and a log");
     assert!(told.deletions.values().any(|done| *done), "nothing was deleted");
+    last
 }

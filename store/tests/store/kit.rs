@@ -8,6 +8,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use spanwise_model::schema::{column, span_schema};
 use spanwise_model::{Evidence, Span, Status};
+use spanwise_store::embedded::EmbeddedConfig;
 use spanwise_store::{
     Appended, AttributeMatch, Deleted, Key, Outline, Predicate, Query, Selection, SqlLimits, Store,
     StoreError, TimeRange,
@@ -15,8 +16,8 @@ use spanwise_store::{
 
 use super::clickhouse;
 use super::support::{
-    BEGIN_UNIX_NANO, SECOND_NANO, abandon, append, assemble, batch, everything, in_files,
-    in_memory, numbers, open, origin, span, span_id, spans, trace_id, until_in_files,
+    BEGIN_UNIX_NANO, SECOND_NANO, abandon, append, assemble, batch, everything, in_bucket,
+    in_files, in_memory, numbers, open, origin, span, span_id, spans, trace_id, until_in_files,
 };
 
 /// Where the rows are when they are looked for.
@@ -26,6 +27,8 @@ enum Place {
     Memory,
     /// Its files.
     Files,
+    /// Its files, in object storage.
+    Bucket,
     /// What waits for ClickHouse.
     Spool,
     /// ClickHouse.
@@ -38,6 +41,7 @@ enum Place {
 struct Home {
     place: Place,
     directory: tempfile::TempDir,
+    bucket: tempfile::TempDir,
     /// Of ClickHouse, where rows are kept there.
     address: String,
 }
@@ -45,7 +49,7 @@ struct Home {
 impl Home {
     fn new(place: Place) -> Self {
         let address = match place {
-            Place::Memory | Place::Files => String::new(),
+            Place::Memory | Place::Files | Place::Bucket => String::new(),
             Place::Spool | Place::ClickHouse => {
                 let server = clickhouse::server::shared();
                 server.address(&server.new_database())
@@ -56,18 +60,29 @@ impl Home {
             }
         };
         let directory = tempfile::tempdir().expect("a directory");
-        Self { place, directory, address }
+        let bucket = tempfile::tempdir().expect("a directory");
+        Self { place, directory, bucket, address }
     }
 
     async fn open(&self) -> Arc<dyn Store> {
         self.open_in(self.place).await
     }
 
+    fn in_bucket(&self) -> EmbeddedConfig {
+        let url = format!("file://{}", self.bucket.path().display());
+        in_bucket(self.directory.path(), &url)
+    }
+
     /// Opens it so that rows stay in, or go to, another place.
     async fn open_in(&self, place: Place) -> Arc<dyn Store> {
         let directory = self.directory.path();
         match place {
+            Place::Memory if self.place == Place::Bucket => {
+                let generation_max_age = std::time::Duration::from_secs(3600);
+                open(EmbeddedConfig { generation_max_age, ..self.in_bucket() }).await
+            }
             Place::Memory => open(in_memory(directory)).await,
+            Place::Bucket => open(self.in_bucket()).await,
             Place::Files => open(in_files(directory)).await,
             Place::Spool => clickhouse::open(clickhouse::keeping(&self.address, directory)).await,
             Place::ClickHouse | Place::Cluster => {
@@ -86,7 +101,7 @@ impl Place {
     /// The place from which rows move here.
     const fn recent(self) -> Self {
         match self {
-            Self::Memory | Self::Files => Self::Memory,
+            Self::Memory | Self::Files | Self::Bucket => Self::Memory,
             Self::Spool | Self::ClickHouse | Self::Cluster => Self::Spool,
         }
     }
@@ -102,6 +117,7 @@ macro_rules! contract {
     ($($test:ident),+ $(,)?) => {
         contract!(in_memory Memory $($test)+);
         contract!(in_files Files $($test)+);
+        contract!(in_object_storage Bucket $($test)+);
         contract!(in_the_spool Spool $($test)+);
         contract!(in_clickhouse ClickHouse $($test)+);
         contract!(in_a_cluster Cluster ignore = "make test-cluster"; $($test)+);
@@ -142,6 +158,7 @@ contract!(
 // Statements do not see what waits for ClickHouse.
 contract!(statements_in_memory Memory statements_see_every_row);
 contract!(statements_in_files Files statements_see_every_row);
+contract!(statements_in_object_storage Bucket statements_see_every_row);
 contract!(statements_in_clickhouse ClickHouse statements_see_every_row);
 contract!(
     statements_in_a_cluster Cluster ignore = "make test-cluster"; statements_see_every_row
@@ -366,7 +383,7 @@ async fn assembly_reaches_files(place: Place) {
         assemble(&*store, number, &all, trace_id(trace)).await;
     }
     store.close().await.expect("closed");
-    if place == Place::Files {
+    if matches!(place, Place::Files | Place::Bucket) {
         assert_eq!(store.status().recent_rows, 0, "what is assembled is in a file");
     }
     abandon(store).await;
@@ -419,7 +436,7 @@ async fn old_rows_are_dropped(place: Place) {
     let left = numbers(&everything(&*store).await);
     // Only what started before may go, and only in whole files.
     assert!(left.ends_with(&(15..30).collect::<Vec<_>>()), "{left:?}");
-    if place == Place::Files {
+    if matches!(place, Place::Files | Place::Bucket) {
         assert_eq!(left, (10..30).collect::<Vec<_>>());
     }
     abandon(store).await;

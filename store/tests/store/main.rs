@@ -8,5 +8,6 @@ mod files;
 mod kill;
 mod kit;
 mod memory;
+mod remote;
 mod sql;
 mod support;

@@ -9,8 +9,8 @@ use spanwise_model::{
     Assembled, AttributeValue, Capture, Event, Evidence, Flow, Kind, Link, Network, ResourceJson,
     RowRef, Span, SpanBatch, SpanBatchBuilder, SpanId, Status, TraceId,
 };
-use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore};
-use spanwise_store::{Appended, Origin, Store, TimeRange};
+use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore, ObjectStorageConfig};
+use spanwise_store::{Appended, Origin, Store, StoreStatus, TimeRange};
 
 /// 2026-01-01T00:00:00Z.
 pub(crate) const BEGIN_UNIX_NANO: i64 = 1_767_225_600_000_000_000;
@@ -177,6 +177,16 @@ pub(crate) fn in_files(directory: &Path) -> EmbeddedConfig {
     }
 }
 
+/// The same, with the files in this bucket at once, and hardly any copies of them.
+pub(crate) fn in_bucket(directory: &Path, url: &str) -> EmbeddedConfig {
+    let object_storage = ObjectStorageConfig {
+        cache_max_bytes: 64 << 10,
+        upload_after: Duration::ZERO,
+        ..ObjectStorageConfig::new(url.to_owned())
+    };
+    EmbeddedConfig { object_storage: Some(object_storage), ..in_files(directory) }
+}
+
 pub(crate) async fn open(config: EmbeddedConfig) -> Arc<EmbeddedStore> {
     EmbeddedStore::open(config).await.expect("the store opens")
 }
@@ -198,10 +208,17 @@ pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Waits until all rows are in files.
+/// Waits until all rows are in files, and these are where they are to be.
 pub(crate) async fn until_in_files(store: &dyn Store) {
     let begin = Instant::now();
-    while store.status().recent_rows > 0 {
+    let is_on_its_way = |status: &StoreStatus| {
+        let remote = status.object_storage.as_ref();
+        let waits = remote.is_some_and(|remote| {
+            remote.waiting_files > 0 || remote.cache_bytes > remote.cache_max_bytes
+        });
+        status.recent_rows > 0 || waits
+    };
+    while is_on_its_way(&store.status()) {
         let late = begin.elapsed() > Duration::from_secs(30);
         assert!(!late, "rows stay where they are: {:?}", store.status());
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,0 +1,166 @@
+//! Who may write to a prefix: the one whose id its owner object holds. Two
+//! servers that both merged and removed would take each other's files away.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use object_store::PutMode;
+use serde::{Deserialize, Serialize};
+
+use super::bucket::{Bucket, Failure};
+use crate::contract::StoreError;
+use crate::embedded::fault;
+
+/// The owner object.
+pub(super) const KEY: &str = "owner.json";
+
+/// What it holds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Owner {
+    pub(super) id: String,
+    /// The machine's name, for people.
+    pub(super) host: String,
+    pub(super) since_unix_seconds: u64,
+}
+
+/// What a directory knows of its bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Marker {
+    /// This directory's id as an owner.
+    pub(super) id: String,
+    pub(super) url: String,
+    /// Whether the heads of all files that were there are here.
+    pub(super) adopted: bool,
+}
+
+fn path(directory: &Path) -> PathBuf {
+    directory.join("object-storage.json")
+}
+
+impl Marker {
+    /// The directory's marker, or none.
+    ///
+    /// # Errors
+    /// Where it cannot be read: files might be overlooked.
+    pub(super) fn read(directory: &Path) -> Result<Option<Self>, StoreError> {
+        let path = path(directory);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(fault::io(format!("cannot read {}", path.display()))(error)),
+        };
+        let marker = serde_json::from_str(&text).map_err(|error| {
+            StoreError::Invalid(format!(
+                "{} is damaged ({error}); restore it, or take the files over into an empty \
+                 directory",
+                path.display()
+            ))
+        });
+        marker.map(Some)
+    }
+
+    /// Makes it durable.
+    pub(super) fn write(&self, directory: &Path) -> Result<(), StoreError> {
+        let path = path(directory);
+        let text = serde_json::to_vec(self).map_err(fault::engine("cannot write a marker"))?;
+        write_durably(&path, &text).map_err(fault::io(format!("cannot write {}", path.display())))
+    }
+}
+
+/// Writes a file that is there whole or not at all.
+pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let written = || -> std::io::Result<()> {
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+    };
+    written().inspect_err(|_| drop(fs::remove_file(&temporary)))
+}
+
+/// An id that nobody else has.
+pub(super) fn new_id() -> String {
+    use std::hash::{BuildHasher, Hasher};
+    // The standard library's own way to the system's random numbers.
+    format!("{:016x}", std::hash::RandomState::new().build_hasher().finish())
+}
+
+/// What became of an attempt to own a prefix.
+pub(super) enum Claim {
+    Own,
+    /// It is another's.
+    Others(Owner),
+}
+
+/// Reads who owns the prefix; `None` where nobody does.
+pub(super) async fn read(bucket: &Bucket) -> Result<Option<Owner>, Failure> {
+    match bucket.get(KEY).await {
+        Ok(found) => parse(&found.bytes, bucket).map(Some),
+        Err(Failure::Missing) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn parse(bytes: &[u8], bucket: &Bucket) -> Result<Owner, Failure> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        Failure::Unreachable(format!(
+            "{}/{KEY} is not what Spanwise writes ({error}); choose another prefix",
+            bucket.url
+        ))
+    })
+}
+
+/// Makes `id` the owner where nobody or `take_over` is.
+pub(super) async fn claim(
+    bucket: &Bucket,
+    id: &str,
+    take_over: Option<&str>,
+) -> Result<Claim, Failure> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let own = Owner {
+        id: id.to_owned(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        since_unix_seconds: since.map_or(0, |since| since.as_secs()),
+    };
+    let own = serde_json::to_vec(&own).map_err(|error| Failure::Here(error.to_string()))?;
+    // Whoever is first, of two that come at the same time, shows when it is read
+    // again.
+    for _ in 0..3 {
+        let mode = match bucket.get(KEY).await {
+            Err(Failure::Missing) => PutMode::Create,
+            Err(failure) => return Err(failure),
+            Ok(found) => {
+                let owner = parse(&found.bytes, bucket)?;
+                if owner.id == id {
+                    return Ok(Claim::Own);
+                }
+                if take_over != Some(&owner.id) {
+                    return Ok(Claim::Others(owner));
+                }
+                match bucket.has_versions {
+                    true => PutMode::Update(found.version),
+                    false => PutMode::Overwrite,
+                }
+            }
+        };
+        match bucket.put_if(KEY, own.clone().into(), mode).await {
+            Ok(()) | Err(Failure::Conflict) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Err(Failure::Unreachable(format!("{}/{KEY} changes all the time", bucket.url)))
+}
+
+/// What is said where a prefix is another's.
+pub(super) fn refusal(bucket: &Bucket, owner: &Owner) -> String {
+    format!(
+        "{} belongs to the server with the id {} on host {}. If that one is gone for good, take \
+         its files over: start with --object-storage-take-over {} and an empty data directory; \
+         otherwise choose another prefix",
+        bucket.url, owner.id, owner.host, owner.id
+    )
+}
