@@ -89,6 +89,15 @@ pub(crate) struct ServerSettings {
     // hold a password.
     #[arg(long, value_name = "URL", help_heading = "Settings")]
     store: Option<String>,
+    /// Bring files of spans to s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or
+    /// az://CONTAINER/PREFIX; credentials come from the environment
+    /// [setting: store.object_storage]
+    #[arg(long, value_name = "URL", help_heading = "Settings")]
+    object_storage: Option<String>,
+    /// Take over the files of a server that is gone for good
+    /// [setting: store.object_storage_take_over]
+    #[arg(long, value_name = "ID", help_heading = "Settings")]
+    object_storage_take_over: Option<String>,
     /// Address for the listeners that name only a port; 0.0.0.0 opens them to other
     /// machines [setting: listen.address, default 127.0.0.1]
     #[arg(long, value_name = "IP", value_parser = checked::<IpAddr>, help_heading = "Settings")]
@@ -132,6 +141,8 @@ impl ServerSettings {
     fn put(&self, into: &mut Typed) {
         put(into, "data", &self.data);
         put(into, "store.url", &self.store);
+        put(into, "store.object_storage", &self.object_storage);
+        put(into, "store.object_storage_take_over", &self.object_storage_take_over);
         put(into, "listen.address", &self.listen);
         put(into, "listen.http", &self.http);
         put(into, "listen.otlp_grpc", &self.otlp_grpc);
@@ -420,6 +431,10 @@ mod tests {
             "d",
             "--store",
             "clickhouse://h/d",
+            "--object-storage",
+            "s3://b/p",
+            "--object-storage-take-over",
+            "1",
             "--listen",
             "::1",
             "--http",

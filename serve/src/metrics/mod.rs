@@ -57,6 +57,8 @@ fn families(status: &Value) -> Families {
         figures(&mut families, prefix, part);
         counters(&mut families, prefix, &part["counters"]);
     }
+    // Of a store without object storage there is none.
+    figures(&mut families, "spanwise_store_object_storage", &status["store"]["object_storage"]);
     agents::put(&mut families, &status["ingest"]["agents"]);
     families
 }

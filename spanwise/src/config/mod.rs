@@ -17,6 +17,7 @@ use std::time::Duration;
 use spanwise_capture_ebpf::kernel::HookChoice;
 use spanwise_capture_ebpf::processes::ServiceRule;
 use spanwise_store::clickhouse::Address as ClickHouseAddress;
+use spanwise_store::embedded::ObjectStorageConfig;
 
 use crate::failure::Failure;
 pub(crate) use layers::InForce;
@@ -35,6 +36,8 @@ pub(crate) struct Config {
     pub(crate) listen: Listen,
     pub(crate) store_at: StoreAt,
     pub(crate) store: StoreLimits,
+    /// Where files of the embedded store go; `None` where they stay.
+    pub(crate) object_storage: Option<ObjectStorageConfig>,
     pub(crate) agent: AgentConfig,
 }
 
@@ -153,6 +156,21 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
     };
     let services = layers.services()?;
     let optional = |key| layers.text(key).map(|text| (!text.is_empty()).then_some(text));
+    let store_at: StoreAt = layers.secret("store.url")?;
+    let object_storage = match optional("store.object_storage")? {
+        None => None,
+        Some(_) if store_at != StoreAt::Embedded => {
+            return Err("store.object_storage is for the embedded store, and store.url names \
+                        another; leave one of them out"
+                .to_owned());
+        }
+        Some(url) => Some(ObjectStorageConfig {
+            cache_max_bytes: layers.get::<ByteSize>("store.cache_bytes")?.0,
+            upload_after: layers.get::<TimeSpan>("store.upload_after")?.0,
+            take_over: optional("store.object_storage_take_over")?,
+            ..ObjectStorageConfig::new(url)
+        }),
+    };
     let config = Config {
         data: PathBuf::from(layers.text("data")?),
         log: layers.text("log")?,
@@ -166,7 +184,7 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
             jaeger_udp_compact: optional_listen("listen.jaeger_udp_compact")?,
             jaeger_udp_binary: optional_listen("listen.jaeger_udp_binary")?,
         },
-        store_at: layers.secret("store.url")?,
+        store_at,
         store: StoreLimits {
             retain_age: layers.get::<Limit<TimeSpan>>("retain.age")?.0.map(|age| age.0),
             retain_bytes: layers.get::<Limit<ByteSize>>("retain.bytes")?.0.map(|size| size.0),
@@ -176,6 +194,7 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
             min_free_bytes: layers.get::<ByteSize>("store.min_free_bytes")?.0,
             spool_bytes: layers.get::<ByteSize>("store.spool_bytes")?.0,
         },
+        object_storage,
         agent: AgentConfig {
             server: layers.text("agent.server")?,
             hook: layers.get("agent.hook")?,

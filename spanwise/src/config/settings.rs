@@ -62,6 +62,25 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "embedded",
         "where spans are kept: embedded, or clickhouse://USER:PASSWORD@HOST:8123/DATABASE",
     ),
+    setting(
+        "store.object_storage",
+        "",
+        "where files of spans are brought to: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, \
+         az://CONTAINER/PREFIX; empty to keep them on this disk. Credentials, region and endpoint \
+         come from the environment (AWS_…, GOOGLE_…, AZURE_…)",
+    ),
+    setting(
+        "store.upload_after",
+        "10m",
+        "how long a file stays on this disk only; larger ones are fewer, and what waits is lost \
+         with the disk",
+    ),
+    setting("store.cache_bytes", "10GiB", "disk for copies of what is in object storage"),
+    setting(
+        "store.object_storage_take_over",
+        "",
+        "the id of a server that is gone for good, whose files this one takes over",
+    ),
     setting("store.spool_bytes", "4GiB", "disk for spans that wait for ClickHouse"),
     setting("store.recent_bytes", "192MiB", "memory for spans that are not yet in files"),
     setting("store.generation_bytes", "64MiB", "log size at which spans move to files"),

@@ -176,6 +176,7 @@ fn embedded_config(config: &Config) -> EmbeddedConfig {
         retain_age: limits.retain_age,
         retain_bytes: limits.retain_bytes,
         min_free_bytes: limits.min_free_bytes,
+        object_storage: config.object_storage.clone(),
         ..EmbeddedConfig::new(config.data.clone())
     }
 }
