@@ -1,5 +1,6 @@
 //! Files in object storage, and what becomes of them when it fails.
 
+mod costs;
 mod faults;
 mod moving;
 mod server;
