@@ -19,8 +19,7 @@ use crate::{ApiState, json};
 
 const DEFAULT_LIMIT: usize = 20;
 const MAX_LIMIT: usize = 500;
-/// Rows looked at, at first, per trace wanted. How many rows of a trace there
-/// really are shows then.
+/// Rows looked at, at first, per trace wanted.
 const ROWS_PER_TRACE: usize = 3;
 const MAX_ROWS: usize = 100_000;
 /// Traces looked at where the answer depends on whole traces.
@@ -201,32 +200,42 @@ async fn newest_traces(
     time: TimeRange,
     limit: usize,
 ) -> Result<(Vec<Candidate>, bool), Problem> {
-    let mut rows = (limit * ROWS_PER_TRACE).min(MAX_ROWS);
+    let mut query = Query {
+        predicate,
+        time,
+        columns: vec![column::ASSEMBLED_TRACE_ID, column::START_UNIX_NANO],
+        limit: (limit * ROWS_PER_TRACE).min(MAX_ROWS),
+    };
+    let (mut seen, mut traces, mut left) = (HashSet::new(), Vec::new(), MAX_ROWS);
     loop {
-        let query = Query {
-            predicate: predicate.clone(),
-            time,
-            columns: vec![column::ASSEMBLED_TRACE_ID, column::START_UNIX_NANO],
-            limit: rows,
-        };
         let batches = state.store.find(&query).await?;
         let found: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        let mut traces = distinct(&batches);
+        let oldest_unix_nano = add(&batches, &mut seen, &mut traces);
+        left = left.saturating_sub(found);
         // Fewer rows than asked for: there are no others.
-        if traces.len() > limit || found < rows || rows == MAX_ROWS {
-            let more = traces.len() > limit || found >= rows;
+        let is_all = found < query.limit;
+        if traces.len() > limit || is_all || left == 0 {
+            let more = traces.len() > limit || !is_all;
             traces.truncate(limit);
             return Ok((traces, more));
         }
-        let per_trace = found.div_ceil(traces.len().max(1));
-        rows = (limit * per_trace * 3 / 2).max(rows * 2).min(MAX_ROWS);
+        // On from the oldest one, whose company at the same nanosecond is found
+        // again, and may be more than were asked for.
+        if let Some(oldest) = oldest_unix_nano {
+            query.time.to_unix_nano = query.time.to_unix_nano.min(oldest.saturating_add(1));
+        }
+        query.limit = (query.limit * 3).min(MAX_ROWS);
     }
 }
 
-/// The traces of these rows, each by the first of its rows.
-fn distinct(batches: &[RecordBatch]) -> Vec<Candidate> {
-    let mut seen = HashSet::new();
-    let mut traces = Vec::new();
+/// Adds the traces of these rows that are new, each by the first of its rows; the
+/// oldest start.
+fn add(
+    batches: &[RecordBatch],
+    seen: &mut HashSet<TraceId>,
+    traces: &mut Vec<Candidate>,
+) -> Option<i64> {
+    let mut oldest = None;
     for batch in batches {
         let ids = batch.column_by_name(column::ASSEMBLED_TRACE_ID);
         let starts = batch.column_by_name(column::START_UNIX_NANO);
@@ -236,13 +245,15 @@ fn distinct(batches: &[RecordBatch]) -> Vec<Candidate> {
         ) else {
             continue;
         };
-        for row in (0..ids.len()).filter(|row| ids.is_valid(*row)) {
-            if let Some(id) = TraceId::from_bytes(ids.value(row))
-                && seen.insert(id)
-            {
-                traces.push(Candidate { id, start_unix_nano: starts.value(row) });
+        for row in 0..ids.len() {
+            let start_unix_nano = starts.value(row);
+            oldest =
+                Some(oldest.map_or(start_unix_nano, |oldest: i64| oldest.min(start_unix_nano)));
+            let id = ids.is_valid(row).then(|| TraceId::from_bytes(ids.value(row))).flatten();
+            if let Some(id) = id.filter(|id| seen.insert(*id)) {
+                traces.push(Candidate { id, start_unix_nano });
             }
         }
     }
-    traces
+    oldest
 }

@@ -100,8 +100,9 @@ impl Search<'_> {
         let runs = runs(first_file, files, query.time);
         let mut next = 0;
         while next < runs.len() {
-            // The first one alone may decide.
-            let count = if next == 0 { 1 } else { THREADS };
+            // The first one alone may decide, or even its first blocks. Where they have
+            // not, hits are few, and the others are asked for all of theirs at once.
+            let (count, blocks) = if next == 0 { (1, 1) } else { (THREADS, RUN_BLOCKS) };
             let several = &runs[next..runs.len().min(next + count)];
             next += several.len();
             let open: Vec<&Run<'_>> =
@@ -111,9 +112,10 @@ impl Search<'_> {
             let looked = std::thread::scope(|scope| {
                 let mut threads = Vec::new();
                 for run in others.iter().copied() {
-                    threads.push((run.source, scope.spawn(move || look_in_run(run, query))));
+                    threads
+                        .push((run.source, scope.spawn(move || look_in_run(run, query, blocks))));
                 }
-                let mut looked = vec![(own.source, look_in_run(own, query))];
+                let mut looked = vec![(own.source, look_in_run(own, query, blocks))];
                 for (source, thread) in threads {
                     let hits =
                         thread.join().unwrap_or_else(|_| Err("reading it failed".to_owned()));
@@ -201,10 +203,11 @@ fn runs(first_file: u32, files: &[Arc<SpanFile>], time: TimeRange) -> Vec<Run<'_
 }
 
 /// Starts and numbers of the rows of a run that fulfil the predicate; where there
-/// are more than are asked for, older ones may be missing.
-fn look_in_run(run: &Run<'_>, query: &Query) -> Result<Vec<(i64, u32)>, String> {
+/// are more than are asked for, older ones may be missing. Begins with so many
+/// blocks.
+fn look_in_run(run: &Run<'_>, query: &Query, mut count: usize) -> Result<Vec<(i64, u32)>, String> {
     let mut newest: Newest<(i64, u32)> = Newest::new(query.limit);
-    let (mut rest, mut count) = (run.blocks.as_slice(), 1);
+    let mut rest = run.blocks.as_slice();
     while let Some((start, _)) = rest.first()
         && !newest.is_decided_before(*start)
     {
@@ -214,7 +217,7 @@ fn look_in_run(run: &Run<'_>, query: &Query) -> Result<Vec<(i64, u32)>, String> 
         let hits = look_in_blocks(run.file, rows, query).map_err(|error| error.to_string())?;
         hits.into_iter().for_each(|hit| newest.admit(hit));
         // To ask for columns costs as much for one block as for several.
-        (rest, count) = (later, count * 4);
+        (rest, count) = (later, count.saturating_mul(4));
     }
     Ok(newest.into_vec())
 }
