@@ -12,7 +12,8 @@ use super::{Remote, owner};
 
 impl Remote {
     /// Makes sure that this is the bucket's owner. Another one that took over may
-    /// have other files than this one knows of.
+    /// have other files than this one knows of, so it is asked before every change:
+    /// an answer of some seconds ago would let this one remove what that one serves.
     pub(super) async fn check_owner(&self) -> Result<(), Failure> {
         let owner = owner::read(&self.bucket).await?;
         match owner {

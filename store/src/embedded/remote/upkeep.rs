@@ -17,25 +17,17 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Leftovers are looked for at the start, and then this often.
 const LEFTOVERS_EVERY: Duration = Duration::from_secs(12 * 3600);
-/// Whether somebody else took over is asked no more often than this.
-const OWNER_EVERY: Duration = Duration::from_secs(5);
 
 /// When what may be tried again.
 struct Times {
     pause: Duration,
     paused_until: Option<Instant>,
     leftovers_at: Instant,
-    owner_at: Option<Instant>,
 }
 
 /// Runs until the store is closed or dropped.
 pub(in crate::embedded) async fn run(store: Weak<EmbeddedStore>, remote: Arc<Remote>) {
-    let mut times = Times {
-        pause: FIRST_PAUSE,
-        paused_until: None,
-        leftovers_at: Instant::now(),
-        owner_at: None,
-    };
+    let mut times = Times { pause: FIRST_PAUSE, paused_until: None, leftovers_at: Instant::now() };
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let Some(store) = store.upgrade() else { return };
@@ -67,15 +59,14 @@ impl EmbeddedStore {
     async fn keep_in_step(&self, remote: &Arc<Remote>, times: &mut Times) -> Result<(), Failure> {
         if remote.is_away() || remote.taken_over.lock().is_some() {
             // Whether that is over shows here, and not at a reader's expense.
-            times.owner_at = None;
-            self.check_owner(remote, times).await?;
+            remote.check_owner().await?;
         }
         self.show_hidden(remote).await;
         while let Some(file) = self.next_to_upload(remote) {
             if self.closing.load(Ordering::Acquire) {
                 return Ok(());
             }
-            self.check_owner(remote, times).await?;
+            remote.check_owner().await?;
             match remote.upload(&file).await {
                 Ok(uploaded) => {
                     let state = self.state.lock();
@@ -98,23 +89,14 @@ impl EmbeddedStore {
             self.drop_copies(remote).await;
         }
         for head in remote.removable(|generations| self.is_replaced(generations)) {
-            self.check_owner(remote, times).await?;
+            remote.check_owner().await?;
             remote.remove(&head).await?;
         }
         if Instant::now() >= times.leftovers_at {
-            self.check_owner(remote, times).await?;
+            remote.check_owner().await?;
             remote.remove_leftovers().await?;
             times.leftovers_at = Instant::now() + LEFTOVERS_EVERY;
         }
-        Ok(())
-    }
-
-    async fn check_owner(&self, remote: &Remote, times: &mut Times) -> Result<(), Failure> {
-        if times.owner_at.is_some_and(|at| at.elapsed() < OWNER_EVERY) {
-            return Ok(());
-        }
-        remote.check_owner().await?;
-        times.owner_at = Some(Instant::now());
         Ok(())
     }
 

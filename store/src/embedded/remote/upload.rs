@@ -45,6 +45,8 @@ impl Remote {
         };
         let bytes = with_tails.encode().map_err(|error| Failure::Here(error.to_string()))?;
         let bytes = Bytes::from(bytes);
+        // Large files take a while, and what counts is who owns the bucket now.
+        self.check_owner().await?;
         // What may be in the bucket is known here, whenever a crash comes.
         let (intent, own) = (self.intent_path(&name), bytes.clone());
         here(move || owner::write_durably(&intent, &own)).await?;

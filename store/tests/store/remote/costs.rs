@@ -56,7 +56,9 @@ async fn requests_and_bytes() {
             && remote.cache_bytes == 0
         {
             println!("{} files, {} bytes", remote.remote_files, remote.remote_bytes);
-            println!("{} bytes uploaded", counter(&*store, "remote_bytes_written"));
+            let (requests, bytes) = ("remote_requests", "remote_bytes_written");
+            let (requests, bytes) = (counter(&*store, requests), counter(&*store, bytes));
+            println!("uploads: {requests} requests, {bytes} bytes");
             break;
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
