@@ -11,6 +11,8 @@ macro_rules! columns {
         /// Names of the columns, in schema order.
         pub mod column {
             $($(#[$doc])* pub const $const: &str = $name;)+
+            /// All of them.
+            pub const ALL: &[&str] = &[$($name,)+];
         }
     };
 }
@@ -208,4 +210,16 @@ pub fn span_schema() -> SchemaRef {
         ]))
     });
     Arc::clone(&SCHEMA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_are_those_of_the_schema() {
+        let schema = span_schema();
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        assert_eq!(names, column::ALL);
+    }
 }

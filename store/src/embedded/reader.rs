@@ -20,13 +20,12 @@ use super::gather::without_values;
 use super::keys::{KeySet, overlaps};
 use super::layout::{Parents, SpanIds, Wanted, restore};
 use super::pages::Group;
-use super::search::column_names;
 use crate::contract::{Key, Outline, Selection, TimeRange};
 
 const BATCH_ROWS: usize = 8192;
 /// So few rows are read whole at once, rather than the columns that decide
 /// first.
-const FEW_ROWS: usize = 1024;
+pub(super) const FEW_ROWS: usize = 1024;
 
 /// Rows of the file that have any of the keys and start in the range, whole or in
 /// outline.
@@ -76,7 +75,7 @@ fn outline_columns(outline: &Outline, keys: &KeySet) -> Vec<&'static str> {
         });
         must || outline.columns.contains(name) || decisive.contains(name)
     };
-    column_names().into_iter().filter(needed).collect()
+    column::ALL.iter().copied().filter(needed).collect()
 }
 
 /// Rows with some columns of the span schema as rows with all of them.
@@ -246,8 +245,8 @@ pub(super) fn read_places(
     let hint = file.metadata.schema().fields();
     let levels = parquet_to_arrow_field_levels(schema, mask.clone(), Some(hint))?;
     let group = Group { file: &file.file, metadata: file.metadata.metadata(), group };
-    let of_group = |rows: &Range<usize>| rows.start - first..rows.end - first;
-    group.prepare(schema, &mask, Some(&rows.iter().map(of_group).collect::<Vec<_>>()))?;
+    let of_group = rows.iter().map(|rows| rows.start - first..rows.end - first);
+    group.prepare(schema, &mask, Some(of_group))?;
     let selection = Some(RowSelection::from(selectors));
     let reader =
         ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, BATCH_ROWS, selection)?;

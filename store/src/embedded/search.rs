@@ -22,6 +22,7 @@ use super::index::Block;
 use super::keys::{hash_attribute, overlaps, starts};
 use super::layout::Wanted;
 use super::newest::Newest;
+use super::reader::FEW_ROWS;
 use super::state::Snapshot;
 use super::{gather, mask, reader, sketch};
 use crate::contract::{Predicate, Query, TimeRange};
@@ -239,8 +240,10 @@ fn look_in_blocks(
         // They are decided.
         (predicate.service, predicate.operation, predicate.status) = (None, None, None);
     }
+    // The start is read for each part, so a few rows are asked everything at once.
+    let is_few = rows.iter().map(ExactSizeIterator::len).sum::<usize>() <= FEW_ROWS;
     let mut hits = Vec::new();
-    for stage in stages(&predicate) {
+    for stage in if is_few { vec![predicate] } else { stages(&predicate) } {
         hits = matching(file, &rows, &stage, query.time)?;
         rows = ranges(hits.iter().map(|(_, row)| *row));
     }
@@ -318,15 +321,7 @@ fn answered(query: &Query) -> Vec<&'static str> {
     let wanted = |name: &&str| {
         query.columns.is_empty() || query.columns.contains(name) || *name == column::START_UNIX_NANO
     };
-    column_names().into_iter().filter(wanted).collect()
-}
-
-/// The names of all columns.
-pub(super) fn column_names() -> Vec<&'static str> {
-    use std::sync::LazyLock;
-    static NAMES: LazyLock<Vec<String>> =
-        LazyLock::new(|| span_schema().fields().iter().map(|field| field.name().clone()).collect());
-    NAMES.iter().map(String::as_str).collect()
+    column::ALL.iter().copied().filter(wanted).collect()
 }
 
 #[cfg(test)]

@@ -24,7 +24,6 @@ use super::files::SpanFile;
 use super::keys::overlaps;
 use super::layout::Wanted;
 use super::reader;
-use super::search::column_names;
 use super::state::Snapshot;
 use crate::contract::TimeRange;
 
@@ -171,7 +170,7 @@ impl Scan {
             return Ok(vec![rows]);
         }
         let columns: Vec<&'static str> =
-            column_names().into_iter().filter(|name| schema.index_of(name).is_ok()).collect();
+            column::ALL.iter().copied().filter(|name| schema.index_of(name).is_ok()).collect();
         let read = reader::read(&part.file, &rows, &Wanted::columns(&columns))?;
         // In the order that was asked for.
         let order: Result<Vec<usize>, _> = match read.first() {
