@@ -8,7 +8,7 @@ use std::hash::Hash;
 use ahash::RandomState;
 use spanwise_model::{Capture, SpanId, TraceId};
 
-use self::apps::Apps;
+use self::apps::{Apps, Named};
 use self::slots::Slots;
 use crate::chains::{Chains, Found};
 use crate::row::Row;
@@ -17,8 +17,6 @@ use crate::timeline::{Moment, Sort, Timeline};
 
 /// A row's place in an [`Index`].
 pub(crate) type Slot = u32;
-
-pub(crate) use self::apps::Named;
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -23,7 +23,7 @@ use parquet::file::statistics::Statistics;
 use spanwise_model::schema::column;
 
 use super::handle::Handle;
-use super::index::Index;
+use super::index::{Block, Index};
 use super::layout::Layout;
 use super::origins::TakenRanges;
 use super::remote::RemoteFile;
@@ -229,10 +229,10 @@ impl SpanFile {
             let at = self.index.blocks.partition_point(|block| block.first_row < range.start);
             self.index.blocks.get(at).filter(|block| block.first_row == range.start)
         };
-        self.index.prepare(&self.file, rows.iter().filter_map(block_of), &[hash])?;
+        let blocks: Vec<Option<&Block>> = rows.iter().map(block_of).collect();
+        self.index.prepare(&self.file, blocks.iter().copied().flatten(), &[hash])?;
         let mut left = Vec::new();
-        for range in rows {
-            let block = block_of(range);
+        for (range, block) in rows.iter().zip(blocks) {
             let may = block.map_or(Ok(true), |block| self.index.may_have(&self.file, block, hash));
             left.extend(may?.then(|| range.clone()));
         }

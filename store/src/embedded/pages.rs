@@ -36,18 +36,19 @@ impl Group<'_> {
         &self,
         schema: &SchemaDescriptor,
         mask: &ProjectionMask,
-        rows: Option<&[Range<usize>]>,
+        rows: Option<impl Iterator<Item = Range<usize>>>,
     ) -> Result<(), ParquetError> {
         if self.file.is_local() {
             return Ok(());
         }
+        let rows: Option<Vec<Range<usize>>> = rows.map(Iterator::collect);
         let mut ranges = Vec::new();
         let leaves = (0..schema.num_columns()).filter(|leaf| mask.leaf_included(*leaf));
         for leaf in leaves {
             let (start, length) = self.metadata.row_group(self.group).column(leaf).byte_range();
             let locations = self.metadata.offset_index();
             let locations = locations.and_then(|all| all.get(self.group)?.get(leaf));
-            let (Some(rows), Some(index)) = (rows, locations) else {
+            let (Some(rows), Some(index)) = (&rows, locations) else {
                 ranges.push(start..start + length);
                 continue;
             };

@@ -90,7 +90,7 @@ impl ShapeFile {
         let mask = ProjectionMask::roots(schema, places.iter().copied());
         let levels = parquet_to_arrow_field_levels(schema, mask.clone(), hint)?;
         let group = Group { file: &self.file, metadata: self.metadata.metadata(), group };
-        group.prepare(schema, &mask, None)?;
+        group.prepare(schema, &mask, None::<std::iter::Empty<_>>)?;
         let batch_rows = usize::try_from(rows).unwrap_or(0).max(1);
         let reader =
             ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, batch_rows, None)?;

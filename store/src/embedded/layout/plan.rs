@@ -31,6 +31,8 @@ const SHAPE_BYTES: f64 = 6.0;
 /// Attributes that rows of one moment give columns of their own, at most. Merged
 /// files have room for those of several.
 const MAX_CHOSEN: usize = MAX_OWN / 2;
+/// Mixed into the hash of a shape with each value: an odd number of many bits.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// See the module.
 pub(in super::super) struct Plan {
@@ -222,9 +224,6 @@ fn sample<'a>(split: &Split<'a>, places: &[Place]) -> Vec<Sampled<'a>> {
     }
     names
 }
-
-/// An odd number of many bits.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The shapes of the rows of the sample if they had these values, too.
 fn with(shapes: &[u64], sampled: &Sampled<'_>, name: usize) -> Vec<u64> {
