@@ -12,7 +12,7 @@ use arrow::datatypes::{ArrowPrimitiveType, Int32Type, UInt8Type};
 use spanwise_model::schema::column;
 use spanwise_model::{
     AttributeValue, Capture, ClockFault, Evidence, Kind, ModelError, RowRef, SpanBatch, SpanId,
-    TraceId, UnknownName,
+    SpanRows, TraceId, UnknownName,
 };
 
 use crate::row::{METHOD_KEYS, PATH_KEYS, Prior, Row, without_query};
@@ -118,8 +118,9 @@ impl Optional<FixedSizeBinaryArray> {
 /// Attributes that tell a request: method and path, each best first.
 const REQUEST_KEYS: [&str; 4] = [METHOD_KEYS[0], METHOD_KEYS[1], PATH_KEYS[0], PATH_KEYS[1]];
 
-/// The attribute map, as far as it tells a request.
+/// The attributes, as far as they tell a request.
 struct Attributes {
+    rows: SpanRows,
     maps: MapArray,
     keys: StringArray,
     types: UInt8Array,
@@ -129,7 +130,7 @@ struct Attributes {
 }
 
 impl Attributes {
-    fn new(batch: &RecordBatch) -> Result<Self, ModelError> {
+    fn new(rows: &SpanRows, batch: &RecordBatch) -> Result<Self, ModelError> {
         let column = column::ATTRIBUTES;
         let wrong = || ModelError::Column { column };
         let maps: MapArray = typed(batch, column)?;
@@ -137,31 +138,48 @@ impl Attributes {
         let types = values.column(0).as_primitive_opt::<UInt8Type>().ok_or_else(wrong)?.clone();
         let values = values.column(1).as_string_opt::<i32>().ok_or_else(wrong)?.clone();
         let keys = maps.keys().as_string_opt::<i32>().ok_or_else(wrong)?.clone();
-        // Nearly no batch has one, and none of its rows is looked at for it.
+        // Nearly no batch has one, and none of its rows is looked at for it. Rows that
+        // are marked have no template.
         let marked =
             memchr::memmem::find(keys.value_data(), ClockFault::ATTRIBUTE.as_bytes()).is_some();
-        Ok(Self { maps, keys, types, values, marked })
+        Ok(Self { rows: rows.clone(), maps, keys, types, values, marked })
     }
 
     /// The method and the path of the request that the row tells of.
     fn request(&self, row: usize) -> (Option<Text>, Option<Text>) {
-        if self.maps.is_null(row) {
-            return (None, None);
-        }
-        let offsets = self.maps.value_offsets();
         let mut first = [None; REQUEST_KEYS.len()];
-        // Offsets of an array are in order and not negative.
-        for entry in offsets[row] as usize..offsets[row + 1] as usize {
-            let key = self.keys.value(entry);
+        let mut note = |(key, type_number, text)| {
             for (name, first) in REQUEST_KEYS.iter().zip(&mut first) {
                 if first.is_none() && *name == key {
-                    *first = Some(entry);
+                    *first = Some((type_number, text));
                 }
             }
+        };
+        let templated = self.rows.templated();
+        match templated.and_then(|templated| Some((templated.texts(), templated.row(row)?))) {
+            Some((texts, (template, own))) => {
+                let own = (own..).map(|text| texts.value(text));
+                template.attributes(own).for_each(note);
+            }
+            None if self.maps.is_valid(row) => {
+                let entry = |entry| {
+                    (self.keys.value(entry), self.types.value(entry), self.values.value(entry))
+                };
+                self.entries(row).map(entry).for_each(&mut note);
+            }
+            None => {}
         }
-        let [method, old_method, path, target] = first.map(|entry| self.text(entry?));
+        let text = |(type_number, text)| as_text(type_number, text);
+        let [method, old_method, path, target] = first.map(|found| found.and_then(text));
         let path = path.or(target).map(|path| Text::of(without_query(path)));
         (method.or(old_method).map(Text::of), path)
+    }
+
+    /// The entries of a row in the map.
+    fn entries(&self, row: usize) -> std::ops::Range<usize> {
+        let offsets = self.maps.value_offsets();
+        // Offsets of an array are in order and not negative.
+        offsets[row] as usize..offsets[row + 1] as usize
     }
 
     /// What the row's mark says about its times.
@@ -169,19 +187,16 @@ impl Attributes {
         if !self.marked || self.maps.is_null(row) {
             return None;
         }
-        let offsets = self.maps.value_offsets();
-        // Offsets of an array are in order and not negative.
-        let mut entries = offsets[row] as usize..offsets[row + 1] as usize;
-        let mark = entries.find(|entry| self.keys.value(*entry) == ClockFault::ATTRIBUTE)?;
-        ClockFault::named(self.text(mark)?)
+        let is_mark = |entry: &usize| self.keys.value(*entry) == ClockFault::ATTRIBUTE;
+        let mark = self.entries(row).find(is_mark)?;
+        ClockFault::named(as_text(self.types.value(mark), self.values.value(mark))?)
     }
+}
 
-    fn text(&self, entry: usize) -> Option<&str> {
-        let (kind, text) = (self.types.value(entry), self.values.value(entry));
-        let is_text =
-            || matches!(AttributeValue::from_parts(kind, text), AttributeValue::String(_));
-        (kind == 0 || is_text()).then_some(text)
-    }
+fn as_text(type_number: u8, text: &str) -> Option<&str> {
+    let is_text =
+        || matches!(AttributeValue::from_parts(type_number, text), AttributeValue::String(_));
+    (type_number == 0 || is_text()).then_some(text)
 }
 
 /// The columns of a batch that assembly looks at.
@@ -217,8 +232,8 @@ impl Columns {
     ///
     /// # Errors
     /// Where the batch has not the span schema.
-    pub(crate) fn of(batch_number: u64, batch: &RecordBatch) -> Result<Self, ModelError> {
-        let batch = &SpanBatch::try_from(batch.clone())?.into_record_batch();
+    pub(crate) fn of(batch_number: u64, rows: &SpanRows) -> Result<Self, ModelError> {
+        let batch = &SpanBatch::try_from(rows.columns().clone())?.into_record_batch();
         Ok(Self {
             batch_number,
             rows: batch.num_rows(),
@@ -243,7 +258,7 @@ impl Columns {
             client_ports: Optional::new(batch, column::CLIENT_PORT)?,
             server_ports: Optional::new(batch, column::SERVER_PORT)?,
             request_ids: Optional::new(batch, column::X_REQUEST_ID)?,
-            attributes: Attributes::new(batch)?,
+            attributes: Attributes::new(rows, batch)?,
         })
     }
 
@@ -336,7 +351,7 @@ impl Row {
     /// Where the batch has not the span schema, or a cell holds a word outside
     /// its vocabulary.
     pub fn read(batch_number: u64, batch: &RecordBatch) -> Result<Vec<Self>, ModelError> {
-        let columns = Columns::of(batch_number, batch)?;
+        let columns = Columns::of(batch_number, &batch.clone().into())?;
         (0..columns.len()).map(|row| columns.row(row)).collect()
     }
 }

@@ -11,9 +11,8 @@ mod groups;
 
 use std::collections::VecDeque;
 
-use arrow::array::RecordBatch;
 use hashbrown::hash_map::Entry;
-use spanwise_model::{Assembled, Capture, Evidence, Kind, ModelError, SpanId, TraceId};
+use spanwise_model::{Assembled, Capture, Evidence, Kind, ModelError, SpanId, SpanRows, TraceId};
 
 use self::groups::{Group, GroupId, Groups};
 use crate::index::{Index, Slot};
@@ -158,12 +157,7 @@ impl Window {
     ///
     /// # Errors
     /// Where the batch has not the span schema; none of its rows is taken then.
-    pub fn push(
-        &mut self,
-        batch: u64,
-        rows: &RecordBatch,
-        now_nano: u64,
-    ) -> Result<u64, ModelError> {
+    pub fn push(&mut self, batch: u64, rows: &SpanRows, now_nano: u64) -> Result<u64, ModelError> {
         let columns = Columns::of(batch, rows)?;
         let mut unreadable = 0;
         for row in 0..columns.len() {

@@ -221,7 +221,7 @@ impl PutStream {
                     }));
                 }
                 let spans = batch.num_rows() as u64;
-                match self.shared.sink.accept(batch, Some(origin)).await {
+                match self.shared.sink.accept(batch.into(), Some(origin)).await {
                     Ok(()) => {
                         self.shared.counters.add(counters::FLIGHT_BATCHES, 1);
                         self.shared.counters.add(counters::FLIGHT_SPANS, spans);

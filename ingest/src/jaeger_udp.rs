@@ -9,8 +9,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use bytes::Bytes;
+use spanwise_model::SpanRows;
 use spanwise_wire::jaeger::{Datagrams, Protocol};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -111,7 +111,7 @@ async fn store(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Waiting>, protoc
     }
 }
 
-fn decode(shared: &Shared, datagrams: Vec<Waiting>, protocol: Protocol) -> Option<RecordBatch> {
+fn decode(shared: &Shared, datagrams: Vec<Waiting>, protocol: Protocol) -> Option<SpanRows> {
     let mut batch = Datagrams::new(&shared.limits.otlp, now_unix_nano());
     // Each gives its memory back once it is decoded.
     for (datagram, _lease) in datagrams {
@@ -132,7 +132,7 @@ fn decode(shared: &Shared, datagrams: Vec<Waiting>, protocol: Protocol) -> Optio
 
 /// Hands a batch over, again and again while the store refuses it; datagrams
 /// that come meanwhile wait, or are dropped. A server that closes gives up.
-async fn until_taken(shared: &Shared, batch: RecordBatch) {
+async fn until_taken(shared: &Shared, batch: SpanRows) {
     let mut closing = shared.closing.subscribe();
     let counter = loop {
         let lease = shared.budget.lease();

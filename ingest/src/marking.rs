@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use async_trait::async_trait;
-use spanwise_model::mark_clocks;
+use spanwise_model::{SpanRows, mark_clocks};
 use spanwise_wire::flight::Origin;
 
 use crate::clock::now_unix_nano;
@@ -30,7 +29,7 @@ impl Marking {
 
 #[async_trait]
 impl Sink for Marking {
-    async fn accept(&self, batch: RecordBatch, origin: Option<Origin>) -> Result<(), Refused> {
+    async fn accept(&self, batch: SpanRows, origin: Option<Origin>) -> Result<(), Refused> {
         let (batch, faults) = mark_clocks(batch, now_unix_nano()).map_err(|error| {
             tracing::error!(%error, "a received batch is not of the span schema");
             Refused::Later { reason: error.to_string(), retry_after: RETRY_AFTER }

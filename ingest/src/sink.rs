@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use async_trait::async_trait;
+use spanwise_model::SpanRows;
 use spanwise_wire::flight::Origin;
 
 /// Takes batches of the span schema.
@@ -15,7 +15,7 @@ pub trait Sink: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Refused`]; nothing of the batch is kept then.
-    async fn accept(&self, batch: RecordBatch, origin: Option<Origin>) -> Result<(), Refused>;
+    async fn accept(&self, batch: SpanRows, origin: Option<Origin>) -> Result<(), Refused>;
 }
 
 /// Why a batch was not taken, with the reason for the sender's log.

@@ -1,7 +1,7 @@
 //! The way of every request: decompress, decode, hand over.
 
-use arrow::array::RecordBatch;
 use bytes::Bytes;
+use spanwise_model::SpanRows;
 use spanwise_wire::DecodeError;
 use spanwise_wire::compression::Encoding;
 use spanwise_wire::otlp::{Decoded, OtlpError, Rejections};
@@ -82,7 +82,7 @@ async fn hand_over(
 }
 
 /// Counts what of a request was rejected and left out.
-pub(crate) fn counted(shared: &Shared, decoded: Decoded) -> (RecordBatch, Rejections) {
+pub(crate) fn counted(shared: &Shared, decoded: Decoded) -> (SpanRows, Rejections) {
     let Decoded { batch, rejections, dropped_links } = decoded;
     if dropped_links > 0 {
         shared.counters.add(counters::LINKS_DROPPED, dropped_links);
@@ -94,13 +94,13 @@ pub(crate) fn counted(shared: &Shared, decoded: Decoded) -> (RecordBatch, Reject
 /// Hands a batch to the sink; returns the number of its spans.
 pub(crate) async fn accept(
     shared: &Shared,
-    batch: RecordBatch,
+    batch: SpanRows,
     mut lease: Lease,
     counter: &'static str,
 ) -> Result<u64, Failure> {
     let spans = batch.num_rows() as u64;
     if spans > 0 {
-        if !lease.grow(batch.get_array_memory_size()) {
+        if !lease.grow(batch.memory_bytes()) {
             return Err(Failure::NoMemory { retry_after: shared.limits.retry_after });
         }
         shared.sink.accept(batch, None).await.map_err(|refused| match refused {

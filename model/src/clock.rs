@@ -13,7 +13,7 @@ use arrow::compute::interleave;
 use arrow::datatypes::Int64Type;
 
 use crate::schema::column;
-use crate::{Capture, Kind, ModelError, Span, SpanBatchBuilder, SpanId};
+use crate::{Capture, Kind, ModelError, Span, SpanBatchBuilder, SpanId, SpanRows};
 
 /// What is wrong with a span's times; the first that holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,11 +99,12 @@ impl Span {
 /// # Errors
 /// Where the batch is not of the span schema.
 pub fn mark_clocks(
-    batch: RecordBatch,
+    rows: SpanRows,
     now_unix_nano: i64,
-) -> Result<(RecordBatch, ClockFaults), ModelError> {
+) -> Result<(SpanRows, ClockFaults), ModelError> {
+    let columns = rows.columns();
     let numbers = |name: &'static str| {
-        batch
+        columns
             .column_by_name(name)
             .and_then(|column| column.as_primitive_opt::<Int64Type>())
             .ok_or(ModelError::Column { column: name })
@@ -119,8 +120,9 @@ pub fn mark_clocks(
         }
     }
     if faulty.is_empty() {
-        return Ok((batch, counts));
+        return Ok((rows, counts));
     }
+    let batch = rows.whole()?;
     let attributes = marked(&batch, durations, &faulty)?;
     let lengths: Int64Array = durations.iter().map(|duration| (*duration).max(0)).collect();
     let schema = batch.schema();
@@ -130,7 +132,7 @@ pub fn mark_clocks(
     {
         columns[schema.index_of(name)?] = column;
     }
-    Ok((RecordBatch::try_new(schema, columns)?, counts))
+    Ok((RecordBatch::try_new(schema, columns)?.into(), counts))
 }
 
 /// The attributes, with a mark on each of these rows.
@@ -207,7 +209,7 @@ mod tests {
 
     fn mark(spans: &[Span]) -> (Vec<Span>, ClockFaults) {
         let batch = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
-        let (batch, counts) = mark_clocks(batch, NOW).expect("marked");
+        let (batch, counts) = mark_clocks(batch.into(), NOW).expect("marked");
         let batch = SpanBatch::try_from(batch).expect("the schema");
         (batch.spans().collect::<Result<_, _>>().expect("spans"), counts)
     }

@@ -4,7 +4,8 @@
 //! the wire, in Parquet and in ClickHouse. [`Span`] is one row of it as a
 //! struct, for code that works row by row; [`SpanBatchBuilder`] and
 //! [`SpanBatch`] convert between the two. [`SpanRef`] is a row whose texts lie
-//! elsewhere, for decoders that copy nothing in between. This crate does no IO.
+//! elsewhere, for decoders that copy nothing in between; [`SpanRows`] is a batch
+//! that says once which attributes its rows share. This crate does no IO.
 
 mod assembled;
 mod attributes;
@@ -12,9 +13,11 @@ mod batch;
 mod builder;
 mod clock;
 mod ids;
+mod rows;
 pub mod schema;
 mod span;
 mod span_ref;
+mod template;
 mod vocabulary;
 
 pub use assembled::{Assembled, RowRef};
@@ -23,8 +26,10 @@ pub use batch::SpanBatch;
 pub use builder::{EmitterPlaces, InnerAttributes, RowWriter, SpanBatchBuilder};
 pub use clock::{ClockFault, ClockFaults, mark_clocks};
 pub use ids::{IdError, SpanId, TraceId};
+pub use rows::{SpanRows, Templated};
 pub use span::{Event, Flow, Link, Network, Span};
 pub use span_ref::{Emitter, SpanRef};
+pub use template::{Slot, Template};
 pub use vocabulary::{Capture, Evidence, Kind, Status, UnknownName, protocol};
 
 /// An error met while reading a record batch as spans.
@@ -52,4 +57,13 @@ pub enum ModelError {
     /// Arrow refused to build the batch.
     #[error(transparent)]
     Arrow(#[from] arrow::error::ArrowError),
+}
+
+impl From<ModelError> for arrow::error::ArrowError {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::Arrow(error) => error,
+            other => Self::ExternalError(Box::new(other)),
+        }
+    }
 }

@@ -120,13 +120,13 @@ impl Api {
         let batch = self.append(spans).await;
         let rows = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
         let mut window = Window::new(WindowConfig::default());
-        assert_eq!(window.push(batch, &rows, 0).expect("spans"), 0);
+        assert_eq!(window.push(batch, &rows.into(), 0).expect("spans"), 0);
         self.store.annotate(&window.flush(0)).await.expect("annotated");
     }
 
     async fn append(&self, spans: &[Span]) -> u64 {
         let rows = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
-        match self.store.append(rows, None).await.expect("stored") {
+        match self.store.append(rows.into(), None).await.expect("stored") {
             Appended::Stored { batch } => batch,
             Appended::Duplicate => panic!("no origin was given"),
         }

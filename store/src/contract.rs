@@ -5,7 +5,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use serde::Serialize;
-use spanwise_model::{Assembled, SpanId, Status, TraceId};
+use spanwise_model::{Assembled, SpanId, SpanRows, Status, TraceId};
 
 /// Takes span rows durably and finds them again.
 #[async_trait]
@@ -17,11 +17,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::Full`] where memory or disk has no room: the sender shall
     /// come again later. Nothing of a refused batch is kept.
-    async fn append(
-        &self,
-        batch: RecordBatch,
-        origin: Option<Origin>,
-    ) -> Result<Appended, StoreError>;
+    async fn append(&self, rows: SpanRows, origin: Option<Origin>) -> Result<Appended, StoreError>;
 
     /// Sets the assembled columns of rows appended before. Rows that have
     /// already moved to immutable files are left as they are (a reader joins
@@ -108,7 +104,7 @@ pub struct Unsettled {
     /// The batch's number.
     pub batch: u64,
     /// Its rows.
-    pub rows: RecordBatch,
+    pub rows: SpanRows,
 }
 
 /// A value by which rows are found at once.

@@ -121,7 +121,7 @@ impl Rows {
             return Err(DecodeError::malformed(self.format, "every span", first));
         }
         Ok(Decoded {
-            batch: self.builder.finish()?,
+            batch: self.builder.finish_rows()?,
             rejections: self.rejections,
             dropped_links: self.dropped_links,
         })

@@ -8,9 +8,10 @@ mod loads;
 
 use std::hint::black_box;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, AsArray};
 use rustix::time::{ClockId, clock_gettime};
 use spanwise_assemble::{Window, WindowConfig, WindowCounters};
+use spanwise_model::SpanRows;
 use spanwise_model::schema::column;
 
 /// Rows a second at which the clock of the window runs.
@@ -25,12 +26,12 @@ fn cpu_nano() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-fn rows(batches: &[RecordBatch]) -> usize {
-    batches.iter().map(RecordBatch::num_rows).sum()
+fn rows(batches: &[SpanRows]) -> usize {
+    batches.iter().map(SpanRows::num_rows).sum()
 }
 
 /// Nanoseconds of processor time a row, and what the window counted.
-fn assemble(batches: &[RecordBatch]) -> (f64, WindowCounters) {
+fn assemble(batches: &[SpanRows]) -> (f64, WindowCounters) {
     let mut window = Window::new(WindowConfig::default());
     let (mut now, mut polled, mut results) = (0, 0, 0);
     let began = cpu_nano();
@@ -48,12 +49,13 @@ fn assemble(batches: &[RecordBatch]) -> (f64, WindowCounters) {
     (took as f64 / rows(batches) as f64, window.counters())
 }
 
-fn floor(batches: &[RecordBatch]) -> f64 {
+fn floor(batches: &[SpanRows]) -> f64 {
     let most = WindowConfig::default().max_rows;
     let mut seen = ahash::AHashSet::with_capacity(most);
     let began = cpu_nano();
     for batch in batches {
-        let ids = |name| batch.column_by_name(name).expect("a column").as_fixed_size_binary();
+        let ids =
+            |name| batch.columns().column_by_name(name).expect("a column").as_fixed_size_binary();
         let (traces, spans) = (ids(column::TRACE_ID), ids(column::SPAN_ID));
         for row in 0..batch.num_rows() {
             let mut key = [0; 24];
@@ -73,6 +75,7 @@ fn floor(batches: &[RecordBatch]) -> f64 {
 fn main() {
     let loads = [("sdk", loads::sdk(40_000)), ("zero_code", loads::zero_code(40_000))];
     for (name, batches) in loads {
+        let batches: Vec<SpanRows> = batches.into_iter().map(SpanRows::from).collect();
         let (mut least, mut least_floor) = (f64::MAX, f64::MAX);
         let mut counters = WindowCounters::default();
         for _ in 0..ROUNDS {

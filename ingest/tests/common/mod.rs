@@ -22,7 +22,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use parking_lot::Mutex;
 use spanwise_ingest::{Ingest, Limits, Origin, Refused, Sink, ThriftProtocol};
-use spanwise_model::SpanBatch;
+use spanwise_model::{SpanBatch, SpanRows};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -42,7 +42,8 @@ pub struct Memory {
 
 #[async_trait]
 impl Sink for Memory {
-    async fn accept(&self, batch: RecordBatch, origin: Option<Origin>) -> Result<(), Refused> {
+    async fn accept(&self, rows: SpanRows, origin: Option<Origin>) -> Result<(), Refused> {
+        let batch = rows.whole().expect("a batch");
         let delay = *self.delay.lock();
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;

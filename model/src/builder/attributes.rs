@@ -9,7 +9,7 @@ use super::reuse::{TextList, taken, taken_offsets};
 use crate::schema::{self, MAP_NAMES};
 use crate::{AttributeRef, ModelError};
 
-pub(super) struct AttributeMaps {
+pub(crate) struct AttributeMaps {
     /// Where each row's attributes begin, and after the last where they end.
     offsets: Vec<i32>,
     keys: TextList,
@@ -47,13 +47,20 @@ impl AttributeMaps {
         }
     }
 
+    /// Appends an attribute whose value is written already.
+    pub(crate) fn push_text(&mut self, key: &str, type_number: u8, text: &str) {
+        self.keys.push(key);
+        self.types.push(type_number);
+        self.texts.push(text);
+    }
+
     /// Ends the row that was being written.
-    pub(super) fn end_row(&mut self) {
+    pub(crate) fn end_row(&mut self) {
         // The texts' own offsets, which are checked, have the same bound.
         self.offsets.push(self.types.len() as i32);
     }
 
-    pub(super) fn finish(&mut self) -> Result<MapArray, ModelError> {
+    pub(crate) fn finish(&mut self) -> Result<MapArray, ModelError> {
         let types = UInt8Array::new(taken(&mut self.types), None);
         let values: [ArrayRef; 2] = [Arc::new(types), Arc::new(self.texts.finish(None)?)];
         let values = StructArray::try_new(schema::value_fields(), values.into(), None)?;
@@ -67,7 +74,7 @@ impl AttributeMaps {
 }
 
 /// The number's digits, as `Display` writes them but without its detours.
-fn decimal(number: i64, digits: &mut [u8; 20]) -> &str {
+pub(super) fn decimal(number: i64, digits: &mut [u8; 20]) -> &str {
     let mut rest = number.unsigned_abs();
     let mut at = digits.len();
     loop {

@@ -7,6 +7,7 @@
 mod attributes;
 mod lists;
 mod reuse;
+mod sharing;
 mod sparse;
 mod texts;
 
@@ -16,10 +17,12 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
 
 use crate::{
-    AttributeRef, Attributes, Emitter, Evidence, ModelError, Span, SpanId, SpanRef, TraceId, schema,
+    AttributeRef, Attributes, Emitter, Evidence, ModelError, Span, SpanId, SpanRef, SpanRows,
+    TraceId, schema,
 };
-use attributes::AttributeMaps;
+pub(crate) use attributes::AttributeMaps;
 use lists::{Events, Links};
+use sharing::Sharing;
 use sparse::{Ids, Numbers};
 use texts::{Dictionary, Place, Texts};
 
@@ -67,6 +70,8 @@ pub struct SpanBatchBuilder {
     request_bytes: Numbers<UInt64Type>,
     response_bytes: Numbers<UInt64Type>,
     attributes: AttributeMaps,
+    /// Where attributes are shared.
+    sharing: Option<Box<Sharing>>,
     events: Events,
     links: Links,
 }
@@ -86,6 +91,8 @@ pub struct EmitterPlaces {
 /// when this is dropped.
 pub struct RowWriter<'a> {
     builder: &'a mut SpanBatchBuilder,
+    /// Whether its attributes are shared, so far.
+    shares: bool,
 }
 
 /// The attributes of an event or a link; they end when this is dropped.
@@ -95,6 +102,12 @@ impl SpanBatchBuilder {
     /// An empty builder.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty builder for many batches, which learns what their rows have in
+    /// common: to be finished by [`Self::finish_rows`].
+    pub fn sharing() -> Self {
+        Self { sharing: Some(Box::new(Sharing::new())), ..Self::default() }
     }
 
     /// Spans pushed since the last [`Self::finish`].
@@ -144,7 +157,8 @@ impl SpanBatchBuilder {
         self.host.set_place(row, emitter.host);
         self.process_id.set(row, emitter.process_id);
         self.resource.set_place(row, Some(emitter.resource));
-        RowWriter { builder: self }
+        let shares = self.sharing.as_ref().is_some_and(|sharing| sharing.is_on());
+        RowWriter { builder: self, shares }
     }
 
     /// Appends one span.
@@ -191,12 +205,28 @@ impl SpanBatchBuilder {
     /// # Errors
     /// Where Arrow refuses the columns, which would be a mistake in this module.
     pub fn finish(&mut self) -> Result<RecordBatch, ModelError> {
-        let batch = self.finish_columns();
-        if batch.is_err() {
+        self.finish_rows()?.whole()
+    }
+
+    /// As [`Self::finish`], with attributes as they are shared.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub fn finish_rows(&mut self) -> Result<SpanRows, ModelError> {
+        let rows = self.finish_all();
+        if rows.is_err() {
             // Some columns are finished, and some are not.
-            *self = Self::default();
+            let sharing = self.sharing.as_ref().map(|_| Box::new(Sharing::new()));
+            *self = Self { sharing, ..Self::default() };
         }
-        batch
+        rows
+    }
+
+    fn finish_all(&mut self) -> Result<SpanRows, ModelError> {
+        let columns = self.finish_columns()?;
+        let Some(sharing) = &mut self.sharing else { return Ok(columns.into()) };
+        let (templated, new_bytes) = sharing.finish()?;
+        Ok(SpanRows::new(columns, templated)?.with_new_templates(new_bytes))
     }
 
     fn finish_columns(&mut self) -> Result<RecordBatch, ModelError> {
@@ -258,12 +288,25 @@ impl SpanBatchBuilder {
 impl RowWriter<'_> {
     /// Adds an attribute.
     pub fn attribute(&mut self, key: &str, value: AttributeRef<'_>) {
-        self.builder.attributes.push(key, value);
+        let SpanBatchBuilder { attributes, sharing, .. } = &mut *self.builder;
+        match sharing {
+            Some(sharing) if self.shares => {
+                self.shares = sharing.push(key, value, attributes);
+                if self.shares {
+                    return;
+                }
+            }
+            Some(sharing) => sharing.study(key, value),
+            None => {}
+        }
+        attributes.push(key, value);
     }
 
     /// Adds attributes.
     pub fn attributes(&mut self, attributes: &Attributes) {
-        push_all(&mut self.builder.attributes, attributes);
+        for (key, value) in attributes {
+            self.attribute(key, value.as_ref());
+        }
     }
 
     /// Adds an event, whose attributes are added to what is returned.
@@ -289,6 +332,9 @@ impl RowWriter<'_> {
 impl Drop for RowWriter<'_> {
     fn drop(&mut self) {
         self.builder.attributes.end_row();
+        if let Some(sharing) = &mut self.builder.sharing {
+            sharing.end_row();
+        }
         self.builder.events.end_row();
         self.builder.links.end_row();
         self.builder.rows += 1;
@@ -303,19 +349,15 @@ impl InnerAttributes<'_> {
 
     /// Adds attributes.
     pub fn attributes(&mut self, attributes: &Attributes) {
-        push_all(self.0, attributes);
+        for (key, value) in attributes {
+            self.0.push(key, value.as_ref());
+        }
     }
 }
 
 impl Drop for InnerAttributes<'_> {
     fn drop(&mut self) {
         self.0.end_row();
-    }
-}
-
-fn push_all(maps: &mut AttributeMaps, attributes: &Attributes) {
-    for (key, value) in attributes {
-        maps.push(key, value.as_ref());
     }
 }
 

@@ -77,6 +77,20 @@ impl TextList {
         &self.bytes[self.offsets[place] as usize..self.offsets[place + 1] as usize]
     }
 
+    /// The text at a place, which must be below [`Self::len`].
+    pub(super) fn text_at(&self, place: usize) -> &str {
+        // Only whole texts were pushed.
+        std::str::from_utf8(self.bytes_at(place)).unwrap_or_default()
+    }
+
+    /// Forgets all texts but the first so many.
+    pub(super) fn truncate(&mut self, texts: usize) {
+        if texts < self.len() {
+            self.bytes.truncate(self.offsets[texts] as usize);
+            self.offsets.truncate(texts + 1);
+        }
+    }
+
     /// The texts as a column; none is left afterwards.
     pub(super) fn finish(&mut self, nulls: Option<NullBuffer>) -> Result<StringArray, ModelError> {
         if i32::try_from(self.bytes.len()).is_err() {

@@ -4,6 +4,7 @@
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use spanwise_model::schema::span_schema;
+use spanwise_model::{ModelError, SpanRows};
 use spanwise_wire::files::{FileError, Record};
 use spanwise_wire::flight::{ContentName, Origin};
 
@@ -41,7 +42,7 @@ impl Named {
 pub(super) struct Batches {
     salt: u64,
     name: ContentName,
-    rows: Vec<RecordBatch>,
+    rows: Vec<SpanRows>,
     count: usize,
     bytes: usize,
     rejected: u64,
@@ -93,7 +94,11 @@ impl Batches {
             return None;
         }
         let done = std::mem::replace(self, Self { ended: self.ended, ..Self::new(self.salt) });
-        let rows = concat_batches(&span_schema(), &done.rows).map_err(|error| FileError::Record {
+        let whole = || -> Result<RecordBatch, ModelError> {
+            let rows = done.rows.iter().map(SpanRows::whole).collect::<Result<Vec<_>, _>>()?;
+            Ok(concat_batches(&span_schema(), &rows)?)
+        };
+        let rows = whole().map_err(|error| FileError::Record {
             place: "a batch".to_owned(),
             reason: format!("cannot be put together: {error}"),
         });

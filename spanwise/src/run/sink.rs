@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use spanwise_ingest::{Origin, Refused, Sink};
+use spanwise_model::SpanRows;
 use spanwise_store::{Appended, Store, StoreError, Unsettled};
 use tokio::sync::mpsc;
 
@@ -25,7 +25,7 @@ impl StoreSink {
 
 #[async_trait::async_trait]
 impl Sink for StoreSink {
-    async fn accept(&self, batch: RecordBatch, origin: Option<Origin>) -> Result<(), Refused> {
+    async fn accept(&self, batch: SpanRows, origin: Option<Origin>) -> Result<(), Refused> {
         let (store, assembly) = (Arc::clone(&self.store), self.assembly.clone());
         // On a task of its own: a sender that hangs up in the midst drops this
         // future, and what the store has taken must still be assembled.
@@ -38,7 +38,7 @@ impl Sink for StoreSink {
 async fn take(
     store: Arc<dyn Store>,
     assembly: mpsc::Sender<Unsettled>,
-    batch: RecordBatch,
+    batch: SpanRows,
     origin: Option<Origin>,
 ) -> Result<(), Refused> {
     // Room in the queue comes first, so that senders slow down to the pace of

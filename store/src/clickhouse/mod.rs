@@ -36,8 +36,8 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{SchemaRef, UInt64Type};
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use spanwise_model::Assembled;
 use spanwise_model::schema::{column, span_schema};
+use spanwise_model::{Assembled, SpanRows};
 use tokio::sync::RwLock;
 use tokio::task::JoinHandle;
 
@@ -202,11 +202,7 @@ fn answered(query: &Query) -> SchemaRef {
 
 #[async_trait]
 impl Store for ClickHouseStore {
-    async fn append(
-        &self,
-        batch: RecordBatch,
-        origin: Option<Origin>,
-    ) -> Result<Appended, StoreError> {
+    async fn append(&self, rows: SpanRows, origin: Option<Origin>) -> Result<Appended, StoreError> {
         let spooled = self.spooled_bytes.load(Ordering::Relaxed);
         if spooled >= self.spool_max_bytes {
             let mut health = self.health.lock();
@@ -214,7 +210,7 @@ impl Store for ClickHouseStore {
             let trouble = health.trouble.as_deref();
             return Err(outbox::spool_full(spooled, self.spool_max_bytes, trouble));
         }
-        self.spool.append(batch, origin).await
+        self.spool.append(rows, origin).await
     }
 
     async fn annotate(&self, rows: &[Assembled]) -> Result<(), StoreError> {

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayAccessor, ArrayRef, AsArray, BooleanArray, DictionaryArray, FixedSizeBinaryArray,
+    Array, ArrayAccessor, ArrayRef, AsArray, DictionaryArray, FixedSizeBinaryArray,
     FixedSizeBinaryBuilder, Float32Array, Float32Builder, Int32Array, RecordBatch, StringArray,
     StringDictionaryBuilder, UInt32Array, new_null_array,
 };
 use arrow::buffer::{Buffer, NullBuffer};
-use arrow::compute::{filter_record_batch, take};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Float32Type, Int32Type};
 use arrow::error::ArrowError;
 use spanwise_model::schema::{column, span_schema};
-use spanwise_model::{Assembled, Evidence, SpanId};
+use spanwise_model::{Assembled, Evidence, SpanId, SpanRows};
 
 use super::filter::Filter;
 use super::keys::{each_key, each_trace, hash_trace, key_count, starts};
@@ -32,7 +32,7 @@ const ARRAY_BYTES: u64 = 256;
 /// A batch as a reader sees it.
 #[derive(Debug)]
 pub(super) struct View {
-    pub(super) rows: RecordBatch,
+    pub(super) rows: SpanRows,
     /// Least and greatest start; the wrong way round where there are no rows.
     pub(super) starts: (i64, i64),
 }
@@ -42,7 +42,7 @@ pub(super) struct Chunk {
     pub(super) number: u64,
     pub(super) origin: Option<Origin>,
     /// As it came.
-    pub(super) raw: RecordBatch,
+    pub(super) raw: SpanRows,
     pub(super) starts: (i64, i64),
     /// Memory of all rows.
     pub(super) memory_bytes: u64,
@@ -57,14 +57,14 @@ pub(super) struct Chunk {
 
 impl Chunk {
     pub(super) fn new(record: Record) -> Self {
-        let rows = record.rows.num_rows();
-        let starts = starts(&record.rows).map_or(&[] as &[i64], |starts| starts.values());
+        let (rows, columns) = (record.rows.num_rows(), record.rows.columns());
+        let starts = starts(columns).map_or(&[] as &[i64], |starts| starts.values());
         let least = starts.iter().copied().min().unwrap_or(i64::MAX);
         let most = starts.iter().copied().max().unwrap_or(i64::MIN);
         // With room for the traces that assembly will name.
-        let mut filter = Filter::new(key_count(&record.rows) + rows, FILTER_BITS);
-        each_trace(&record.rows, true, |_, hash| filter.add(hash));
-        each_key(&record.rows, |_, hash| filter.add(hash));
+        let mut filter = Filter::new(key_count(columns) + rows, FILTER_BITS);
+        each_trace(columns, true, |_, hash| filter.add(hash));
+        each_key(columns, |_, hash| filter.add(hash));
         Self {
             number: record.batch,
             origin: record.origin,
@@ -105,19 +105,20 @@ impl Chunk {
         hashes.iter().any(|hash| self.filter.may_have(*hash))
     }
 
-    /// All its rows with the assembled columns, also those that are gone.
-    pub(super) fn whole(&self) -> Result<RecordBatch, ArrowError> {
-        self.assembled.put_into(&self.raw)
+    /// The columns of all its rows with those of assembly, also of those that are
+    /// gone.
+    pub(super) fn columns(&self) -> Result<RecordBatch, ArrowError> {
+        self.assembled.put_into(self.raw.columns())
     }
 
     pub(super) fn view(&mut self) -> Result<Arc<View>, ArrowError> {
         if let Some(view) = &self.view {
             return Ok(Arc::clone(view));
         }
-        let mut rows = self.whole()?;
+        let mut rows = self.raw.with_columns(self.columns()?);
         if !self.gone.is_empty() {
-            let kept: BooleanArray = self.gone.iter().map(|gone| Some(!gone)).collect();
-            rows = filter_record_batch(&rows, &kept)?;
+            let kept = (0u32..).zip(&self.gone).filter(|(_, gone)| !**gone);
+            rows = rows.take(&UInt32Array::from_iter_values(kept.map(|(row, _)| row)))?;
         }
         let view = Arc::new(View { rows, starts: self.starts });
         self.view = Some(Arc::clone(&view));
@@ -282,10 +283,15 @@ fn has_values(array: &dyn Array) -> bool {
     array.null_count() < array.len()
 }
 
-/// Memory that a batch takes, with the assembled columns to come. Columns that
+/// Memory that rows take, with the assembled columns to come.
+pub(super) fn rows_bytes(rows: &SpanRows) -> u64 {
+    batch_bytes(rows.columns()) + rows.templated_bytes() as u64
+}
+
+/// Memory that columns take, with the assembled columns to come. Columns that
 /// were read from one buffer share it, so only their own part of it counts, and
 /// columns without a value take none.
-pub(super) fn batch_bytes(batch: &RecordBatch) -> u64 {
+fn batch_bytes(batch: &RecordBatch) -> u64 {
     let columns = batch.columns().iter().filter(|array| has_values(array));
     let bytes: usize = columns.map(|array| slice_bytes(array)).sum();
     let arrays = batch.num_columns() as u64 * ARRAY_BYTES;
@@ -320,12 +326,15 @@ fn slice_bytes(array: &dyn Array) -> usize {
     nulls + values
 }
 
-/// The batch on memory of about its own size. What it came on may be shared
+/// The rows on memory of about their own size. What they came on may be shared
 /// with much else, or was made for many more rows, and would be kept for a few
 /// of them; columns without a value need no memory of their own.
-///
-/// `bytes` are what [`batch_bytes`] says of it.
-pub(super) fn compact(batch: RecordBatch, bytes: u64) -> RecordBatch {
+pub(super) fn compact(rows: &SpanRows) -> SpanRows {
+    let bytes = batch_bytes(rows.columns());
+    rows.with_columns(compact_columns(rows.columns().clone(), bytes))
+}
+
+fn compact_columns(batch: RecordBatch, bytes: u64) -> RecordBatch {
     let valued = || batch.columns().iter().filter(|array| has_values(array));
     let held: usize = valued().map(|array| array.get_array_memory_size()).sum();
     let all = (held as u64 > 2 * bytes)

@@ -49,7 +49,7 @@ fn unknown(data_type: &DataType) -> ArrowError {
     ArrowError::NotYetImplemented(format!("{data_type} is in no span"))
 }
 
-fn put_number(bytes: &mut Vec<u8>, mut number: usize) {
+pub(super) fn put_number(bytes: &mut Vec<u8>, mut number: usize) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
@@ -83,7 +83,7 @@ fn put_nulls(bytes: &mut Vec<u8>, nulls: Option<&NullBuffer>) {
     }
 }
 
-fn put_texts(bytes: &mut Vec<u8>, texts: &StringArray) {
+pub(super) fn put_texts(bytes: &mut Vec<u8>, texts: &StringArray) {
     let offsets = texts.value_offsets();
     put_lengths(bytes, offsets);
     if let [first, .., last] = offsets {
@@ -91,7 +91,7 @@ fn put_texts(bytes: &mut Vec<u8>, texts: &StringArray) {
     }
 }
 
-fn put_places(bytes: &mut Vec<u8>, places: impl Iterator<Item = i32>, count: usize) {
+pub(super) fn put_places(bytes: &mut Vec<u8>, places: impl Iterator<Item = i32>, count: usize) {
     match count {
         0..=0x100 => places.for_each(|place| bytes.push(place as u8)),
         0x101..=0x1_0000 => {
@@ -225,15 +225,40 @@ pub(super) fn read(bytes: &[u8]) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new_with_options(schema, columns, &count)
 }
 
-fn malformed() -> ArrowError {
+pub(super) fn malformed() -> ArrowError {
     ArrowError::ParseError("these are not the bytes of a batch".to_owned())
 }
 
-struct Reader<'a> {
+/// Reads what was written, from the start on.
+pub(super) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
+    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// What was not read yet.
+    pub(super) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, ArrowError> {
+        let (number, rest) = self.rest.split_first_chunk().ok_or_else(malformed)?;
+        self.rest = rest;
+        Ok(u64::from_le_bytes(*number))
+    }
+
+    pub(super) fn text(&mut self) -> Result<&'a str, ArrowError> {
+        let length = self.number()?;
+        std::str::from_utf8(self.take(length)?).map_err(|_| malformed())
+    }
+
     fn take(&mut self, length: usize) -> Result<&'a [u8], ArrowError> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or_else(malformed)?;
         self.rest = rest;
@@ -246,13 +271,13 @@ impl<'a> Reader<'a> {
         Ok(Buffer::from_slice_ref(self.take(length)?))
     }
 
-    fn byte(&mut self) -> Result<u8, ArrowError> {
+    pub(super) fn byte(&mut self) -> Result<u8, ArrowError> {
         let (byte, rest) = self.rest.split_first().ok_or_else(malformed)?;
         self.rest = rest;
         Ok(*byte)
     }
 
-    fn number(&mut self) -> Result<usize, ArrowError> {
+    pub(super) fn number(&mut self) -> Result<usize, ArrowError> {
         let mut number = 0;
         // What is longer than 32 bits counts nothing here.
         for shift in [0, 7, 14, 21, 28] {
@@ -290,7 +315,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn texts(
+    pub(super) fn texts(
         &mut self,
         count: usize,
         nulls: Option<NullBuffer>,
@@ -309,7 +334,14 @@ impl<'a> Reader<'a> {
         let listed = self.number()?;
         let listed_nulls = self.nulls(listed)?;
         let texts = self.texts(listed, listed_nulls)?;
-        let places: Vec<i32> = match listed {
+        let places = self.places(count, listed)?;
+        let places = PrimitiveArray::try_new(places.into(), nulls)?;
+        DictionaryArray::try_new(places, Arc::new(texts))
+    }
+
+    /// So many places among so many values.
+    pub(super) fn places(&mut self, count: usize, listed: usize) -> Result<Vec<i32>, ArrowError> {
+        Ok(match listed {
             0..=0x100 => self.take(count)?.iter().map(|place| i32::from(*place)).collect(),
             0x101..=0x1_0000 => {
                 let bytes = self.values(count, 2)?;
@@ -319,9 +351,7 @@ impl<'a> Reader<'a> {
                 let bytes = self.values(count, 4)?;
                 bytes.as_chunks().0.iter().map(|place| i32::from_le_bytes(*place)).collect()
             }
-        };
-        let places = PrimitiveArray::try_new(places.into(), nulls)?;
-        DictionaryArray::try_new(places, Arc::new(texts))
+        })
     }
 
     fn array(&mut self, data_type: &DataType, count: usize) -> Result<ArrayRef, ArrowError> {

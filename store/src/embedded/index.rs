@@ -26,9 +26,9 @@ use super::keys::{each_key, each_trace, starts};
 
 /// Rows of a block. The last one of a row group has fewer.
 pub(super) const BLOCK_ROWS: usize = 4096;
-/// Bits in a block's filter for each hash: one of some eleven blocks is read in
+/// Bits in a block's filter for each hash: one of some fifteen blocks is read in
 /// vain.
-const FILTER_BITS: usize = 5;
+const FILTER_BITS: usize = 6;
 const TRACE_BYTES: usize = 12;
 const ENTRY_BYTES: usize = 24;
 /// Traces that are read at once to find one: by its hash it is known where the

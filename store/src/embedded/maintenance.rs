@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use arrow::array::RecordBatch;
+use spanwise_model::SpanRows;
 
 use super::files::SpanFile;
 use super::origins::{TakenRanges, unite};
@@ -110,7 +110,7 @@ impl EmbeddedStore {
         let directory = self.spans.clone();
         let written = blocking("writing a file", move || {
             let (views, origins) = contents.map_err(fault::engine("cannot read rows in memory"))?;
-            let rows: Vec<RecordBatch> = views.iter().map(|view| view.rows.clone()).collect();
+            let rows: Vec<SpanRows> = views.iter().map(|view| view.rows.clone()).collect();
             let notes = Notes { origins, deletions, written_unix_nano: now_unix_nano() };
             writer::write(&directory, (generation, generation), &rows, &notes)
         })

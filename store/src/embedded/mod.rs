@@ -52,6 +52,7 @@ mod spool;
 mod sql;
 mod state;
 mod table;
+mod templates;
 mod wal;
 mod writer;
 
@@ -64,7 +65,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use spanwise_model::{Assembled, SpanBatch};
+use spanwise_model::{Assembled, SpanBatch, SpanRows};
 use tokio::task::JoinHandle;
 
 pub use config::{EmbeddedConfig, ObjectStorageConfig};
@@ -77,7 +78,7 @@ use crate::contract::{
     Appended, Deleted, Key, Origin, Outline, Query, Selection, SqlLimits, Store, StoreError,
     StoreStatus, TimeRange, Unsettled,
 };
-use chunk::{Chunk, batch_bytes, compact};
+use chunk::{Chunk, compact, rows_bytes};
 use deletions::Deletions;
 use files::SpanFile;
 use keys::KeySet;
@@ -325,7 +326,7 @@ impl StateTaker {
 
 impl Taker for StateTaker {
     fn durable(&self, mut record: Record, bytes: u64, generation: u64) {
-        record.rows = compact(record.rows, record.memory_bytes);
+        record.rows = compact(&record.rows);
         // Readers wait for the lock, so nothing is made ready under it.
         let chunk = Chunk::new(record);
         let mut state = self.0.lock();
@@ -366,18 +367,15 @@ fn lock(directory: &Path) -> Result<File, StoreError> {
 
 #[async_trait]
 impl Store for EmbeddedStore {
-    async fn append(
-        &self,
-        batch: RecordBatch,
-        origin: Option<Origin>,
-    ) -> Result<Appended, StoreError> {
+    async fn append(&self, rows: SpanRows, origin: Option<Origin>) -> Result<Appended, StoreError> {
         if self.closing.load(Ordering::Acquire) {
             return Err(wal::closed());
         }
-        let rows = SpanBatch::try_from(batch)
+        let columns = SpanBatch::try_from(rows.columns().clone())
             .map_err(|error| StoreError::Invalid(format!("the batch holds no spans: {error}")))?
             .into_record_batch();
-        let memory_bytes = batch_bytes(&rows);
+        let rows = rows.with_columns(columns);
+        let memory_bytes = rows_bytes(&rows);
         if self.admit(memory_bytes, origin).await?.is_none() {
             return Ok(Appended::Duplicate);
         }

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::AHashMap;
-use arrow::array::RecordBatch;
-use arrow::compute::filter_record_batch;
+use arrow::array::{Array, RecordBatch, UInt32Array};
 use arrow::error::ArrowError;
 use spanwise_model::Assembled;
 
@@ -118,7 +117,7 @@ impl Recent {
         let mut rows = Vec::new();
         let concerned = self.generations.range(..=through_generation).map(|(_, g)| g);
         for chunk in concerned.flat_map(|generation| &generation.chunks) {
-            each_selected(&chunk.whole()?, std::slice::from_ref(trace), |row| {
+            each_selected(&chunk.columns()?, std::slice::from_ref(trace), |row| {
                 rows.push((chunk.number, row as u32));
             });
         }
@@ -134,7 +133,7 @@ impl Recent {
         for (_, generation) in self.generations.range_mut(..=deletion.through_generation) {
             for chunk in &mut generation.chunks {
                 let mut rows: Vec<usize> = Vec::new();
-                each_selected(&chunk.whole()?, &selection, |row| rows.push(row));
+                each_selected(&chunk.columns()?, &selection, |row| rows.push(row));
                 for &(first, count) in named.get(&chunk.number).into_iter().flatten() {
                     rows.extend((first..first.saturating_add(count)).map(|row| row as usize));
                 }
@@ -215,8 +214,12 @@ impl Recent {
         for chunk in chunks.filter(|chunk| overlaps(chunk.starts, time)) {
             if chunk.may_have(&hashes) {
                 let view = chunk.view()?;
-                let rows = filter_record_batch(&view.rows, &set.mask(&view.rows, time))?;
-                found.extend((rows.num_rows() > 0).then_some(rows));
+                let mask = set.mask(view.rows.columns(), time);
+                let rows = mask.values().set_indices().filter(|row| mask.is_valid(*row));
+                let rows: UInt32Array = rows.map(|row| Some(row as u32)).collect();
+                if !rows.is_empty() {
+                    found.push(view.rows.take(&rows)?.whole()?);
+                }
             }
         }
         Ok(found)

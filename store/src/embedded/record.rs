@@ -1,15 +1,20 @@
-//! One record of the write-ahead log: a batch, its number and its origin.
+//! One record of the write-ahead log: a batch, its number and its origin; or the
+//! templates that the batches after it refer to.
 //!
 //! ```text
 //! length u32 | crc32 of the body u32 | body
-//! body: version u8 | has origin u8 | source 16 | sequence u64 | batch u64 | rows
-//! rows: length u32 | columns (see [`columns`]), by zstd where that makes them shorter
-//!       in versions 1 and 2: zstd(Arrow IPC stream)
+//! body: version u8 | has origin u8 | source 16 | sequence u64 | batch u64 | content
+//! content: length u32 | packed, by zstd where that makes it shorter
+//! packed: rows (see [`templates`]); in version 5: templates
+//!         in version 3: columns (see [`columns`])
+//! in versions 1 and 2 the content is zstd(Arrow IPC stream)
 //! ```
 //! All integers little-endian.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::Cursor;
+use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::FieldRef;
@@ -17,12 +22,18 @@ use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 
 use spanwise_model::schema::span_schema;
+use spanwise_model::{SpanRows, Template};
 
-use super::chunk::batch_bytes;
-use super::columns;
+use super::chunk::rows_bytes;
+use super::templates::Known;
+use super::{columns, templates};
 use crate::contract::Origin;
 
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
+/// Templates instead of a batch.
+const VERSION_TEMPLATES: u8 = 5;
+/// Columns, without templates.
+const VERSION_COLUMNS: u8 = 3;
 /// The last version whose rows are an Arrow IPC stream. Version 1 had all its
 /// columns, version 2 those with a value.
 const VERSION_IPC: u8 = 2;
@@ -39,9 +50,17 @@ pub(super) const MAX_RECORD_BYTES: usize = 1 << 30;
 pub(super) struct Record {
     pub(super) batch: u64,
     pub(super) origin: Option<Origin>,
-    pub(super) rows: RecordBatch,
+    pub(super) rows: SpanRows,
     /// Memory of the rows.
     pub(super) memory_bytes: u64,
+}
+
+/// What a record is.
+#[derive(Debug)]
+pub(super) enum Entry {
+    Batch(Record),
+    /// Templates, which are known now.
+    Templates,
 }
 
 /// Why a record cannot be read.
@@ -61,25 +80,30 @@ impl Record {
     /// The record's bytes.
     pub(super) fn encode(&self) -> Result<Vec<u8>, ArrowError> {
         ROOM.with_borrow_mut(|room| {
-            let packed = room.pack(&self.rows)?;
-            self.framed(VERSION, packed)
+            let packed = room.pack(|bytes| templates::write_rows(&self.rows, bytes))?;
+            let mut record = Vec::with_capacity(HEAD_BYTES + BODY_HEAD_BYTES + packed.len());
+            frame((VERSION, self.origin, self.batch), packed, &mut record)?;
+            Ok(record)
         })
     }
 
-    fn framed(&self, version: u8, rows: &[u8]) -> Result<Vec<u8>, ArrowError> {
-        let mut body = Vec::with_capacity(HEAD_BYTES + BODY_HEAD_BYTES + rows.len());
-        body.extend_from_slice(&[0; HEAD_BYTES]);
-        body.push(version);
-        body.push(u8::from(self.origin.is_some()));
-        body.extend_from_slice(&self.origin.map_or([0; 16], |origin| origin.source));
-        body.extend_from_slice(&self.origin.map_or(0, |origin| origin.sequence).to_le_bytes());
-        body.extend_from_slice(&self.batch.to_le_bytes());
-        body.extend_from_slice(rows);
-        let length = record_length(body.len() - HEAD_BYTES)?;
-        let checksum = crc32fast::hash(&body[HEAD_BYTES..]);
-        body[..4].copy_from_slice(&length.to_le_bytes());
-        body[4..8].copy_from_slice(&checksum.to_le_bytes());
-        Ok(body)
+    /// Appends a record of templates.
+    pub(super) fn put_templates(
+        templates: &[Arc<Template>],
+        to: &mut Vec<u8>,
+    ) -> Result<(), ArrowError> {
+        ROOM.with_borrow_mut(|room| {
+            let packed = room.pack(|bytes| {
+                templates::write(templates, bytes);
+                Ok(())
+            })?;
+            frame((VERSION_TEMPLATES, None, 0), packed, to)
+        })
+    }
+
+    /// Whether a whole record, as it was written, is at the start of `bytes`.
+    pub(super) fn is_sound(bytes: &[u8]) -> bool {
+        body(bytes).is_ok_and(|body| body.is_some())
     }
 
     /// How long the record at the start of `bytes` says that it is.
@@ -88,24 +112,14 @@ impl Record {
         (BODY_HEAD_BYTES..=MAX_RECORD_BYTES).contains(&length).then(|| HEAD_BYTES + length)
     }
 
-    /// The record at the start of `bytes`, and its length; `None` at the end.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, Damage> {
-        if bytes.is_empty() {
-            return Ok(None);
-        }
-        let head = bytes.first_chunk::<HEAD_BYTES>().ok_or(Damage::Truncated)?;
-        let [l0, l1, l2, l3, c0, c1, c2, c3] = *head;
-        let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        if !(BODY_HEAD_BYTES..=MAX_RECORD_BYTES).contains(&length) {
-            return Err(Damage::Length);
-        }
-        let body = bytes.get(HEAD_BYTES..HEAD_BYTES + length).ok_or(Damage::Truncated)?;
-        if crc32fast::hash(body) != u32::from_le_bytes([c0, c1, c2, c3]) {
-            return Err(Damage::Checksum);
-        }
-        if !(1..=VERSION).contains(&body[0]) {
-            return Err(Damage::Content);
-        }
+    /// The record at the start of `bytes`, and its length; `None` at the end. The
+    /// records before it in its segment have defined the templates that are known.
+    pub(super) fn decode(
+        bytes: &[u8],
+        known: &mut Known,
+    ) -> Result<Option<(Entry, usize)>, Damage> {
+        let Some(body) = body(bytes)? else { return Ok(None) };
+        let length = HEAD_BYTES + body.len();
         let mut source = [0; 16];
         source.copy_from_slice(&body[2..18]);
         let number = |at: usize| {
@@ -114,13 +128,62 @@ impl Record {
             u64::from_le_bytes(bytes)
         };
         let origin = (body[1] == 1).then(|| Origin { source, sequence: number(18) });
-        let packed = &body[BODY_HEAD_BYTES..];
-        let rows = if body[0] <= VERSION_IPC { unpack_ipc(packed) } else { unpack(packed) };
+        let content = &body[BODY_HEAD_BYTES..];
+        let rows = match body[0] {
+            1..=VERSION_IPC => unpack_ipc(content).map(SpanRows::from),
+            VERSION_COLUMNS => unpack(content).and_then(|bytes| Ok(columns::read(&bytes)?.into())),
+            VERSION => unpack(content).and_then(|bytes| templates::read_rows(&bytes, known)),
+            VERSION_TEMPLATES => {
+                let read = unpack(content).and_then(|bytes| templates::read(&bytes, known));
+                read.map_err(|_| Damage::Content)?;
+                return Ok(Some((Entry::Templates, length)));
+            }
+            _ => return Err(Damage::Content),
+        };
         let rows = rows.map_err(|_| Damage::Content)?;
-        let memory_bytes = batch_bytes(&rows);
+        let memory_bytes = rows_bytes(&rows);
         let record = Self { batch: number(26), origin, rows, memory_bytes };
-        Ok(Some((record, HEAD_BYTES + length)))
+        Ok(Some((Entry::Batch(record), length)))
     }
+}
+
+/// Appends a record of this version, origin and number.
+fn frame(
+    (version, origin, batch): (u8, Option<Origin>, u64),
+    content: &[u8],
+    to: &mut Vec<u8>,
+) -> Result<(), ArrowError> {
+    let start = to.len();
+    let length = record_length(BODY_HEAD_BYTES + content.len())?;
+    to.extend_from_slice(&length.to_le_bytes());
+    to.extend_from_slice(&[0; HEAD_BYTES - 4]);
+    to.push(version);
+    to.push(u8::from(origin.is_some()));
+    to.extend_from_slice(&origin.map_or([0; 16], |origin| origin.source));
+    to.extend_from_slice(&origin.map_or(0, |origin| origin.sequence).to_le_bytes());
+    to.extend_from_slice(&batch.to_le_bytes());
+    to.extend_from_slice(content);
+    let checksum = crc32fast::hash(&to[start + HEAD_BYTES..]);
+    to[start + 4..start + HEAD_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    Ok(())
+}
+
+/// The body of the record at the start of `bytes`; `None` at the end.
+fn body(bytes: &[u8]) -> Result<Option<&[u8]>, Damage> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let head = bytes.first_chunk::<HEAD_BYTES>().ok_or(Damage::Truncated)?;
+    let [l0, l1, l2, l3, c0, c1, c2, c3] = *head;
+    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    if !(BODY_HEAD_BYTES..=MAX_RECORD_BYTES).contains(&length) {
+        return Err(Damage::Length);
+    }
+    let body = bytes.get(HEAD_BYTES..HEAD_BYTES + length).ok_or(Damage::Truncated)?;
+    if crc32fast::hash(body) != u32::from_le_bytes([c0, c1, c2, c3]) {
+        return Err(Damage::Checksum);
+    }
+    Ok(Some(body))
 }
 
 fn record_length(bytes: usize) -> Result<u32, ArrowError> {
@@ -131,7 +194,7 @@ fn record_length(bytes: usize) -> Result<u32, ArrowError> {
 /// What it takes to pack batches, kept by each thread that does.
 #[derive(Default)]
 struct Room {
-    columns: Vec<u8>,
+    plain: Vec<u8>,
     packed: Vec<u8>,
     compressor: Option<zstd::bulk::Compressor<'static>>,
 }
@@ -144,15 +207,18 @@ thread_local! {
 }
 
 impl Room {
-    /// The rows as they stand in a record.
-    fn pack(&mut self, rows: &RecordBatch) -> Result<&[u8], ArrowError> {
-        let Self { columns, packed, compressor } = self;
-        columns.clear();
-        columns.shrink_to(KEPT_BYTES);
-        columns::write(rows, columns)?;
-        let length = record_length(columns.len())?.to_le_bytes();
+    /// What is written as it stands in a record.
+    fn pack(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), ArrowError>,
+    ) -> Result<&[u8], ArrowError> {
+        let Self { plain, packed, compressor } = self;
+        plain.clear();
+        plain.shrink_to(KEPT_BYTES);
+        write(plain)?;
+        let length = record_length(plain.len())?.to_le_bytes();
         let start = length.len();
-        let most = start + zstd::zstd_safe::compress_bound(columns.len());
+        let most = start + zstd::zstd_safe::compress_bound(plain.len());
         if packed.len() < most || packed.len() > KEPT_BYTES {
             packed.resize(most, 0);
             packed.shrink_to(KEPT_BYTES.max(most));
@@ -162,23 +228,23 @@ impl Room {
             Some(compressor) => compressor,
             None => compressor.insert(zstd::bulk::Compressor::new(ZSTD_LEVEL)?),
         };
-        let mut end = start + compressor.compress_to_buffer(&columns[..], &mut packed[start..])?;
-        if end - start >= columns.len() {
-            end = start + columns.len();
-            packed[start..end].copy_from_slice(columns);
+        let mut end = start + compressor.compress_to_buffer(&plain[..], &mut packed[start..])?;
+        if end - start >= plain.len() {
+            end = start + plain.len();
+            packed[start..end].copy_from_slice(plain);
         }
         Ok(&packed[..end])
     }
 }
 
-fn unpack(packed: &[u8]) -> Result<RecordBatch, ArrowError> {
+fn unpack(packed: &[u8]) -> Result<Cow<'_, [u8]>, ArrowError> {
     let short = || ArrowError::ParseError("a record without rows".to_owned());
     let (length, packed) = packed.split_first_chunk().ok_or_else(short)?;
     let length = u32::from_le_bytes(*length) as usize;
     if packed.len() == length {
-        return columns::read(packed);
+        return Ok(packed.into());
     }
-    columns::read(&zstd::bulk::decompress(packed, length.min(MAX_RECORD_BYTES))?)
+    Ok(zstd::bulk::decompress(packed, length.min(MAX_RECORD_BYTES))?.into())
 }
 
 fn unpack_ipc(packed: &[u8]) -> Result<RecordBatch, ArrowError> {
@@ -212,24 +278,64 @@ pub(super) mod tests {
         let spans: Vec<Span> = (1..=rows)
             .map(|id| {
                 let id = SpanId::from_u64(id).expect("not zero");
-                Span::new(id, Capture::App, Kind::Internal, "service", "operation", 1, 2)
+                let (service, name) = ("service", "operation");
+                let mut span = Span::new(id, Capture::App, Kind::Internal, service, name, 1, 2);
+                span.attributes = vec![
+                    ("shared".to_owned(), id.0[7].is_multiple_of(2).into()),
+                    ("own".to_owned(), "x".repeat(300).into()),
+                ];
+                // One of many keys has no template.
+                let many = (0..200).filter(|_| id.0[7] == 5);
+                span.attributes.extend(many.map(|key| (format!("k{key}"), true.into())));
+                span
             })
             .collect();
-        let rows = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
-        Record { batch: 7, origin, memory_bytes: batch_bytes(&rows), rows }
+        // It begins with templates after some thousand rows.
+        let mut builder = SpanBatchBuilder::sharing();
+        spans.iter().cycle().take(5_000).for_each(|span| builder.push(span));
+        builder.finish_rows().expect("rows");
+        spans.iter().for_each(|span| builder.push(span));
+        let rows = builder.finish_rows().expect("rows");
+        assert!(!rows.templated().expect("templates").templates().is_empty());
+        Record { batch: 7, origin, memory_bytes: rows_bytes(&rows), rows }
+    }
+
+    /// What a segment holds that begins with this record.
+    pub(in super::super) fn segment(record: &Record) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let templates = record.rows.templated().expect("templates").templates();
+        Record::put_templates(templates, &mut bytes).expect("templates");
+        bytes.extend(record.encode().expect("encodes"));
+        bytes
     }
 
     /// As version 2 wrote it.
     fn encode_as_ipc(record: &Record) -> Vec<u8> {
-        let columns = record.rows.columns().iter().enumerate();
+        let whole = whole(record);
+        let columns = whole.columns().iter().enumerate();
         let valued = columns.filter(|(_, array)| array.null_count() < array.len());
         let valued: Vec<usize> = valued.map(|(index, _)| index).collect();
-        let rows = record.rows.project(&valued).expect("its columns");
+        let rows = whole.project(&valued).expect("its columns");
         let mut writer = StreamWriter::try_new(Vec::new(), &rows.schema()).expect("a schema");
         writer.write(&rows).expect("written");
         let stream = writer.into_inner().expect("finished");
         let packed = zstd::bulk::compress(&stream, -3).expect("packed");
-        record.framed(VERSION_IPC, &packed).expect("framed")
+        let mut bytes = Vec::new();
+        let head = (VERSION_IPC, record.origin, record.batch);
+        frame(head, &packed, &mut bytes).expect("framed");
+        bytes
+    }
+
+    /// The batch at the start of some bytes, and the length of its record.
+    fn decoded(bytes: &[u8], known: &mut Known) -> (Record, usize) {
+        match Record::decode(bytes, known) {
+            Ok(Some((Entry::Batch(record), length))) => (record, length),
+            other => panic!("no batch: {other:?}"),
+        }
+    }
+
+    fn whole(record: &Record) -> RecordBatch {
+        record.rows.whole().expect("rows")
     }
 
     #[test]
@@ -240,11 +346,17 @@ pub(super) mod tests {
             bytes[HEAD_BYTES] = version;
             let checksum = crc32fast::hash(&bytes[HEAD_BYTES..]);
             bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
-            let (back, length) = Record::decode(&bytes).expect("sound").expect("one record");
+            let (back, length) = decoded(&bytes, &mut Known::new());
             assert_eq!(length, bytes.len());
-            assert_eq!(back.rows, record.rows);
+            assert_eq!(whole(&back), whole(&record));
             assert_eq!((back.batch, back.origin), (record.batch, record.origin));
         }
+        let mut room = Room::default();
+        let packed = room.pack(|bytes| columns::write(&whole(&record), bytes)).expect("packed");
+        let mut bytes = Vec::new();
+        frame((VERSION_COLUMNS, None, 3), packed, &mut bytes).expect("framed");
+        let (back, _) = decoded(&bytes, &mut Known::new());
+        assert_eq!((whole(&back), back.batch), (whole(&record), 3));
     }
 
     proptest! {
@@ -257,22 +369,30 @@ pub(super) mod tests {
         ) {
             let origin = sequence.map(|sequence| Origin { source: [3; 16], sequence });
             let record = record(rows, origin);
-            let mut bytes = record.encode().expect("encodes");
-            let (back, length) = Record::decode(&bytes).expect("sound").expect("one record");
+            let segment = segment(&record);
+            let mut known = Known::new();
+            let templates = Record::decode(&segment, &mut known).expect("sound").expect("a record");
+            prop_assert!(matches!(templates.0, Entry::Templates));
+            let mut bytes = segment[templates.1..].to_vec();
+            let (back, length) = decoded(&bytes, &mut known);
             prop_assert_eq!(length, bytes.len());
-            prop_assert_eq!(back.rows, record.rows);
+            prop_assert_eq!(whole(&back), whole(&record));
+            // Nobody knows what it refers to.
+            prop_assert!(Record::decode(&bytes, &mut Known::new()).is_err());
             prop_assert_eq!((back.batch, back.origin), (7, origin));
             for cut in 1..bytes.len() {
-                prop_assert!(Record::decode(&bytes[..cut]).is_err());
+                prop_assert!(Record::decode(&bytes[..cut], &mut known).is_err());
             }
             let at = flip.index(bytes.len());
             bytes[at] ^= 1 << bit;
-            prop_assert!(Record::decode(&bytes).is_err());
+            prop_assert!(Record::decode(&bytes, &mut known).is_err());
         }
 
         #[test]
         fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = Record::decode(&bytes);
+            let _ = Record::decode(&bytes, &mut Known::new());
+            let _ = templates::read(&bytes, &mut Known::new());
+            let _ = templates::read_rows(&bytes, &Known::new());
         }
     }
 }

@@ -9,9 +9,10 @@ use std::fs;
 use std::path::Path;
 
 use super::chunk::Chunk;
-use super::record::{Damage, Record};
+use super::record::{Damage, Entry, Record};
 use super::spool::Note;
 use super::state::State;
+use super::templates::Known;
 use super::{fault, wal};
 use crate::contract::{Origin, StoreError};
 
@@ -27,6 +28,8 @@ pub(super) struct Next {
 struct Contents {
     /// Records, with the bytes that each takes.
     records: Vec<(Record, u64)>,
+    /// Bytes of templates, which count as those of the batch after them.
+    template_bytes: u64,
     damages: Vec<Damage>,
     damaged_bytes: u64,
 }
@@ -105,21 +108,26 @@ fn remove(path: &Path) {
 
 fn read(bytes: &[u8]) -> Contents {
     let mut contents = Contents::default();
+    let mut known = Known::new();
     let mut at = 0;
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        let damage = match Record::decode(rest) {
+        let damage = match Record::decode(rest, &mut known) {
             Ok(None) => break,
-            Ok(Some((record, length))) => {
-                contents.records.push((record, length as u64));
+            Ok(Some((entry, length))) => {
                 at += length;
+                match entry {
+                    Entry::Batch(record) => {
+                        let bytes = std::mem::take(&mut contents.template_bytes) + length as u64;
+                        contents.records.push((record, bytes));
+                    }
+                    Entry::Templates => contents.template_bytes += length as u64,
+                }
                 continue;
             }
             Err(damage) => damage,
         };
         contents.damages.push(damage);
-        let sound = |length: &usize| {
-            rest.get(*length..).is_some_and(|next| matches!(Record::decode(next), Ok(Some(_))))
-        };
+        let sound = |length: &usize| rest.get(*length..).is_some_and(Record::is_sound);
         let after = Record::claimed_length(rest).filter(sound);
         let lost = after.unwrap_or(rest.len());
         contents.damaged_bytes += lost as u64;
@@ -131,7 +139,7 @@ fn read(bytes: &[u8]) -> Contents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::record::tests::record;
+    use crate::embedded::record::tests::{record, segment};
     use proptest::prelude::*;
 
     proptest! {
@@ -142,7 +150,7 @@ mod tests {
             cut in proptest::option::of(any::<prop::sample::Index>()),
         ) {
             let records: Vec<Vec<u8>> =
-                (0..count as u64).map(|n| record(n + 1, None).encode().expect("encodes")).collect();
+                (0..count as u64).map(|n| segment(&record(n + 1, None))).collect();
             let mut bytes = records.concat();
             let ends: Vec<usize> = records
                 .iter()
@@ -155,7 +163,7 @@ mod tests {
                 let read = read(&bytes[..cut]);
                 prop_assert_eq!(read.records.len(), whole);
                 let sound: u64 = read.records.iter().map(|(_, bytes)| bytes).sum();
-                prop_assert_eq!(sound + read.damaged_bytes, cut as u64);
+                prop_assert_eq!(sound + read.template_bytes + read.damaged_bytes, cut as u64);
             } else {
                 let at = flip.index(bytes.len());
                 let hit = ends.iter().filter(|end| **end <= at).count();
@@ -163,7 +171,10 @@ mod tests {
                 let read = read(&bytes);
                 let rows: Vec<usize> =
                     read.records.iter().map(|(record, _)| record.rows.num_rows()).collect();
-                let in_length = at - (ends[hit] - records[hit].len()) < 4;
+                // Of the templates, or of the batch.
+                let before = ends[hit] - records[hit].len();
+                let templates = Record::claimed_length(&records[hit]).unwrap_or_default();
+                let in_length = at - before < 4 || (0..4).contains(&(at.wrapping_sub(before + templates)));
                 let expected: Vec<usize> = if in_length {
                     (1..=hit).collect()
                 } else {

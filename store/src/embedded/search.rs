@@ -14,6 +14,7 @@ use arrow::compute::take_record_batch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
+use spanwise_model::SpanRows;
 use spanwise_model::schema::{column, span_schema};
 
 use super::chunk::View;
@@ -82,9 +83,9 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn look_in_batch(&mut self, source: u32, batch: &RecordBatch) -> Result<(), ArrowError> {
-        let mask = mask::of_rows(batch, &self.query.predicate, self.query.time)?;
-        let Some(starts) = starts(batch) else { return Ok(()) };
+    fn look_in_batch(&mut self, source: u32, rows: &SpanRows) -> Result<(), ArrowError> {
+        let mask = mask::of_rows_in_memory(rows, &self.query.predicate, self.query.time)?;
+        let Some(starts) = starts(rows.columns()) else { return Ok(()) };
         for row in mask.values().set_indices().filter(|row| mask.is_valid(*row)) {
             self.newest.admit((starts.value(row), source, row as u32));
         }
@@ -156,10 +157,11 @@ impl Search<'_> {
         for of_source in hits.chunk_by(|one, other| one.0 == other.0) {
             let source = of_source[0].0;
             if let Some(view) = snapshot.recent.get(source as usize) {
-                let indexes: Result<Vec<usize>, _> =
-                    columns.iter().map(|name| view.rows.schema_ref().index_of(name)).collect();
                 let rows: UInt32Array = of_source.iter().map(|(_, row)| Some(*row)).collect();
-                found.push(take_record_batch(&view.rows.project(&indexes?)?, &rows)?);
+                let rows = view.rows.take(&rows)?.whole()?;
+                let indexes: Result<Vec<usize>, _> =
+                    columns.iter().map(|name| rows.schema_ref().index_of(name)).collect();
+                found.push(rows.project(&indexes?)?);
                 continue;
             }
             let file = &snapshot.files[source as usize - snapshot.recent.len()];

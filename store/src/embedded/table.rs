@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DataFusionError, ScalarValue};
-use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{
     BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType,
@@ -20,6 +20,7 @@ use datafusion::physical_plan::union::UnionExec;
 use futures::StreamExt as _;
 use spanwise_model::schema::{column, span_schema};
 
+use super::chunk::View;
 use super::files::SpanFile;
 use super::keys::overlaps;
 use super::layout::Wanted;
@@ -33,14 +34,13 @@ const READ_ROWS: usize = 16 * 1024;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct SpanTable {
-    recent: Vec<RecordBatch>,
+    recent: Arc<Vec<Arc<View>>>,
     files: Arc<Vec<Arc<SpanFile>>>,
 }
 
 impl SpanTable {
     pub(super) fn new(snapshot: Snapshot) -> Self {
-        let recent = snapshot.recent.iter().map(|view| view.rows.clone()).collect();
-        Self { recent, files: Arc::new(snapshot.files) }
+        Self { recent: Arc::new(snapshot.recent), files: Arc::new(snapshot.files) }
     }
 }
 
@@ -68,31 +68,23 @@ impl TableProvider for SpanTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
-        let recent = MemorySourceConfig::try_new_exec(
-            std::slice::from_ref(&self.recent),
-            span_schema(),
-            projection.cloned(),
-        )?;
-        if self.files.is_empty() {
-            return Ok(recent);
-        }
         let all: Vec<usize> = (0..span_schema().fields().len()).collect();
         let places = projection.cloned().unwrap_or(all);
+        let schema = Arc::new(span_schema().project(&places)?);
+        let recent =
+            Memory { views: Arc::clone(&self.recent), schema: Arc::clone(&schema), places };
         let files = Scan {
             files: Arc::clone(&self.files),
             time: time(filters),
-            schema: Arc::new(span_schema().project(&places)?),
+            schema: Arc::clone(&schema),
         };
-        let schema = Arc::clone(&files.schema);
-        let files = StreamingTableExec::try_new(
-            schema,
-            vec![Arc::new(files)],
-            None,
-            std::iter::empty(),
-            false,
-            limit,
-        )?;
-        UnionExec::try_new(vec![recent, Arc::new(files)])
+        let streams: [Arc<dyn PartitionStream>; 2] = [Arc::new(recent), Arc::new(files)];
+        let streamed = streams.map(|stream| {
+            let (schema, none) = (Arc::clone(&schema), std::iter::empty());
+            let exec = StreamingTableExec::try_new(schema, vec![stream], None, none, false, limit)?;
+            Ok(Arc::new(exec) as Arc<dyn ExecutionPlan>)
+        });
+        UnionExec::try_new(streamed.into_iter().collect::<Result<_, DataFusionError>>()?)
     }
 }
 
@@ -125,6 +117,42 @@ fn time(filters: &[Expr]) -> TimeRange {
         }
     }
     range
+}
+
+/// Some columns of the rows in memory.
+#[derive(Debug)]
+struct Memory {
+    views: Arc<Vec<Arc<View>>>,
+    schema: SchemaRef,
+    /// Of the columns in the schema of spans.
+    places: Vec<usize>,
+}
+
+impl Memory {
+    fn read(view: &View, places: &[usize]) -> Result<RecordBatch, DataFusionError> {
+        let rows = &view.rows;
+        let wants_attributes =
+            places.iter().any(|place| column::ALL.get(*place) == Some(&column::ATTRIBUTES));
+        let columns = if wants_attributes {
+            &rows.whole().map_err(ArrowError::from)?
+        } else {
+            rows.columns()
+        };
+        Ok(columns.project(places)?)
+    }
+}
+
+impl PartitionStream for Memory {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let (views, places) = (Arc::clone(&self.views), self.places.clone());
+        let batches = (0..views.len()).map(move |view| Self::read(&views[view], &places));
+        let stream = futures::stream::iter(batches);
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream))
+    }
 }
 
 /// Some columns of the rows of all files.

@@ -10,6 +10,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ahash::AHashSet;
+use arrow::error::ArrowError;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use tokio::sync::oneshot;
@@ -80,8 +82,14 @@ impl Wal {
     ) -> io::Result<Self> {
         let (commands, queue) = mpsc::channel();
         let open = Arc::new(AtomicU64::new(generation));
-        let writer =
-            Writer { directory, segment: None, open: Arc::clone(&open), min_free_bytes, taker };
+        let writer = Writer {
+            directory,
+            segment: None,
+            open: Arc::clone(&open),
+            min_free_bytes,
+            taker,
+            defined: AHashSet::new(),
+        };
         let thread = std::thread::Builder::new()
             .name("write-ahead-log".to_owned())
             .spawn(move || writer.run(&queue))?;
@@ -140,6 +148,8 @@ struct Writer {
     open: Arc<AtomicU64>,
     min_free_bytes: u64,
     taker: Box<dyn Taker>,
+    /// Templates that the segment has defined.
+    defined: AHashSet<u64>,
 }
 
 type Waiting = (Record, u64, oneshot::Sender<Result<(), StoreError>>);
@@ -164,8 +174,16 @@ impl Writer {
             while let Some(command) = next.take() {
                 match command {
                     Command::Append { record, bytes, done } => {
-                        waiting.push((record, bytes.len() as u64, done));
-                        buffer.extend_from_slice(&bytes);
+                        let start = buffer.len();
+                        if let Err(error) = self.define(&record, &mut buffer) {
+                            let error = fault::engine("cannot encode a batch for the log")(error);
+                            self.taker.refused(&record, &error);
+                            let _ = done.send(Err(error));
+                            buffer.truncate(start);
+                        } else {
+                            buffer.extend_from_slice(&bytes);
+                            waiting.push((record, (buffer.len() - start) as u64, done));
+                        }
                         if buffer.len() < GROUP_BYTES {
                             next = queue.try_recv().ok();
                         }
@@ -197,9 +215,21 @@ impl Writer {
 
     /// The next record begins a new segment.
     fn abandon_segment(&mut self) {
+        self.defined.clear();
         if self.segment.take().is_some() {
             self.open.fetch_add(1, Ordering::AcqRel);
         }
+    }
+
+    /// Appends the templates of a record that the segment has not defined yet.
+    fn define(&mut self, record: &Record, buffer: &mut Vec<u8>) -> Result<(), ArrowError> {
+        let Some(templated) = record.rows.templated() else { return Ok(()) };
+        let mut new = templated.templates().to_vec();
+        new.retain(|template| self.defined.insert(template.id()));
+        if new.is_empty() {
+            return Ok(());
+        }
+        Record::put_templates(&new, buffer).inspect_err(|_| self.defined.clear())
     }
 
     fn commit(&mut self, buffer: &[u8], waiting: Vec<Waiting>) {
@@ -247,6 +277,8 @@ impl Writer {
     /// back after a restart, nor stand before what is written next.
     fn undo(&mut self) {
         use std::io::{Seek, SeekFrom};
+        // Some of them are taken back. To define one twice does no harm.
+        self.defined.clear();
         let Some(segment) = &mut self.segment else { return };
         let undone = segment
             .file

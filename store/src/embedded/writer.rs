@@ -9,9 +9,9 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use parquet::file::metadata::KeyValue;
+use spanwise_model::SpanRows;
 use spanwise_model::schema::column;
 
 use super::files::{DELETIONS, INDEX, ORIGINS, SHAPES, SpanFile, WRITTEN, file_name};
@@ -48,12 +48,12 @@ pub(super) struct Notes {
 pub(super) fn write(
     directory: &Path,
     generations: (u64, u64),
-    batches: &[RecordBatch],
+    rows: &[SpanRows],
     notes: &Notes,
 ) -> Result<Option<SpanFile>, StoreError> {
     let sorted = || -> Result<_, ArrowError> {
-        let rows = Rows::new(batches)?;
-        let places = order::by_trace(batches)?;
+        let rows = Rows::new(rows)?;
+        let places = order::by_trace(&rows.batches)?;
         Ok((rows, places))
     };
     let (mut rows, places) = sorted().map_err(fault::engine("cannot read rows in memory"))?;
@@ -61,7 +61,7 @@ pub(super) fn write(
     rows.give_to_shapes(&plan);
     let has = |name: &str| match name {
         file_column::PARENT_ROW_OFFSET | file_column::ASSEMBLED_PARENT_ROW_OFFSET => true,
-        name => batches.iter().filter_map(|batch| batch.column_by_name(name)).any(|a| {
+        name => rows.batches.iter().filter_map(|batch| batch.column_by_name(name)).any(|a| {
             // What has no column of its own is in the map.
             name == column::ATTRIBUTES || gather::has_values(a)
         }),
@@ -176,7 +176,7 @@ impl FileWriter {
     }
 
     fn add_group(&mut self, rows: &Rows<'_>, places: &[order::Place]) -> Result<(), Failure> {
-        let mut gathered = Gathered::new(rows.batches, places);
+        let mut gathered = Gathered::new(&rows.batches, places);
         let Packed { columns: mut packed, follows } =
             layout::pack(&gathered.batch(&layout::NEEDED)?, rows, places)?;
         let columns = rows.columns(&self.layout, places, &follows)?;
@@ -231,12 +231,12 @@ impl FileWriter {
 
     /// Adds the rows of some row groups, encoded anew.
     fn add_groups(&mut self, groups: Vec<Group<'_>>) -> Result<(), Failure> {
-        let mut batches = Vec::new();
+        let mut batches: Vec<SpanRows> = Vec::new();
         for (part, group) in groups {
-            batches.extend(reader::read_group(part, group)?);
+            batches.extend(reader::read_group(part, group)?.into_iter().map(SpanRows::from));
         }
         let mut rows = Rows::new(&batches)?;
-        let places = order::by_trace(&batches)?;
+        let places = order::by_trace(&rows.batches)?;
         let plan = Plan::new(&rows, &places, Some(&self.layout));
         rows.give_to_shapes(&plan);
         self.add(&rows, &places)
@@ -318,7 +318,8 @@ mod tests {
         let mut builder = SpanBatchBuilder::new();
         rows.for_each(|n| builder.push(&span(n)));
         let batch = builder.finish().expect("a batch");
-        let file = write(directory, (generation, generation), &[batch], &notes()).expect("written");
+        let file =
+            write(directory, (generation, generation), &[batch.into()], &notes()).expect("written");
         Arc::new(file.expect("rows"))
     }
 

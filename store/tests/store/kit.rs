@@ -521,7 +521,7 @@ async fn a_foreign_schema_is_refused(place: Place) {
     let store = home.open().await;
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
     let foreign = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(vec![1]))]).unwrap();
-    let error = store.append(foreign, None).await.expect_err("refused");
+    let error = store.append(foreign.into(), None).await.expect_err("refused");
     assert!(matches!(error, StoreError::Invalid(_)), "{error}");
     assert_eq!(store.status().recent_rows, 0);
 }

@@ -51,7 +51,7 @@ async fn a_batch_that_can_never_fit_is_the_senders_mistake() {
 async fn a_batch_off_the_wire_counts_about_as_one_that_was_built() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(in_memory(directory.path())).await;
-    let built = batch(0..1000);
+    let built = batch(0..1000).whole().expect("a batch");
     let mut stream = Vec::new();
     let mut writer = StreamWriter::try_new(&mut stream, built.schema_ref()).expect("a stream");
     writer.write(&built).expect("written");
@@ -60,7 +60,7 @@ async fn a_batch_off_the_wire_counts_about_as_one_that_was_built() {
     let mut reader = StreamReader::try_new(std::io::Cursor::new(stream), None).expect("a stream");
     // All columns of this one are parts of one buffer.
     let received = reader.next().expect("one").expect("a batch");
-    store.append(received, None).await.expect("stored");
+    store.append(received.into(), None).await.expect("stored");
     let bytes = store.status().recent_bytes;
     assert!((length / 2..length * 4).contains(&bytes), "{bytes} for a stream of {length}");
 }

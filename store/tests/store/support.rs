@@ -1,13 +1,13 @@
 //! Spans to store, and stores to put them in.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use spanwise_model::{
     Assembled, AttributeValue, Capture, Event, Evidence, Flow, Kind, Link, Network, ResourceJson,
-    RowRef, Span, SpanBatch, SpanBatchBuilder, SpanId, Status, TraceId,
+    RowRef, Span, SpanBatch, SpanBatchBuilder, SpanId, SpanRows, Status, TraceId,
 };
 use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore, ObjectStorageConfig};
 use spanwise_store::{Appended, Origin, Store, StoreStatus, TimeRange};
@@ -95,12 +95,19 @@ pub(crate) fn span(n: u64) -> Span {
     span
 }
 
-pub(crate) fn batch(numbers: impl IntoIterator<Item = u64>) -> RecordBatch {
-    let mut builder = SpanBatchBuilder::new();
+pub(crate) fn batch(numbers: impl IntoIterator<Item = u64>) -> SpanRows {
+    // As a server has it that has taken some thousand spans: rows have templates.
+    static BUILDER: LazyLock<Mutex<SpanBatchBuilder>> = LazyLock::new(|| {
+        let mut builder = SpanBatchBuilder::sharing();
+        (0..5_000).for_each(|n| builder.push(&span(n)));
+        builder.finish_rows().expect("rows");
+        Mutex::new(builder)
+    });
+    let mut builder = BUILDER.lock().unwrap_or_else(PoisonError::into_inner);
     for n in numbers {
         builder.push(&span(n));
     }
-    builder.finish().expect("spans make a batch")
+    builder.finish_rows().expect("spans make a batch")
 }
 
 /// The spans of some batches, in the order of their ids.

@@ -1,4 +1,5 @@
-//! Builders that have built a batch and keep its memory for the next one.
+//! Builders that have built a batch and keep its memory for the next one, and
+//! what they have learned of rows.
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread::available_parallelism;
@@ -13,7 +14,10 @@ static MOST_IDLE: LazyLock<usize> = LazyLock::new(|| available_parallelism().map
 
 /// An empty builder.
 pub(super) fn take() -> SpanBatchBuilder {
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    IDLE.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .pop()
+        .unwrap_or_else(SpanBatchBuilder::sharing)
 }
 
 /// Keeps a builder that has finished its batch.

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use arrow::array::RecordBatch;
-use spanwise_model::{EmitterPlaces, SpanBatchBuilder};
+use spanwise_model::{EmitterPlaces, SpanBatchBuilder, SpanRows};
 
 use super::OtlpError;
 use super::builders;
@@ -117,7 +116,7 @@ fn explained(reason: &str) -> &str {
 #[derive(Debug)]
 pub struct Decoded {
     /// The rows; none where all spans were rejected.
-    pub batch: RecordBatch,
+    pub batch: SpanRows,
     /// Spans that were not taken.
     pub rejections: Rejections,
     /// Links that were left out because their ids are invalid.
@@ -213,7 +212,7 @@ impl Collector {
         if let (true, Some(first)) = (self.builder.is_empty(), self.rejections.first_malformed()) {
             return Err(OtlpError::malformed("every span", first));
         }
-        let batch = self.builder.finish()?;
+        let batch = self.builder.finish_rows()?;
         builders::give_back(self.builder);
         Ok(Decoded { batch, rejections: self.rejections, dropped_links: self.dropped_links })
     }

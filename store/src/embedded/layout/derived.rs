@@ -98,14 +98,13 @@ impl<'a> Peers<'a> {
 
     fn at(&self, (batch, row): Place) -> (Option<&'a str>, Option<u16>) {
         let split = &self.rows.split;
-        let (maps, entries) = (&split.maps[batch], &split.entries[batch]);
         let (mut address, mut port) = (None, None);
-        for entry in maps.entries(row) {
-            let number = Some(entries[entry].name());
+        for attribute in split.row((batch, row)) {
+            let number = Some(attribute.slot.name);
             if number == self.address && address.is_none() {
-                address = Some(maps.values.value(entry));
+                address = Some(attribute.text);
             } else if number == self.port && port.is_none() {
-                port = Some(maps.values.value(entry));
+                port = Some(attribute.text);
             }
         }
         (address, port.and_then(|port| port.parse().ok()))

@@ -207,17 +207,16 @@ fn sample<'a>(split: &Split<'a>, places: &[Place]) -> Vec<Sampled<'a>> {
     let mut names: Vec<Sampled<'a>> = Vec::new();
     names.resize_with(split.names.len(), Sampled::default);
     for (at, &(batch, row)) in (0u32..).zip(places) {
-        let (maps, entries) = (&split.maps[batch], &split.entries[batch]);
-        for entry in maps.entries(row) {
-            let number = entries[entry].name() as usize;
-            let (name, value) = (&split.names[number], maps.values.value(entry));
+        for attribute in split.row((batch, row)) {
+            let number = attribute.slot.name as usize;
+            let (name, value) = (&split.names[number], attribute.text);
             let sampled = &mut names[number];
             let again = sampled.rows.last().is_some_and(|(last, _)| *last == at);
             let own_type = OwnType::of_number(name.type_number);
             if again || !own_type.is_some_and(|own_type| own_type.takes(value)) {
                 continue;
             }
-            let hash = hash_value(name.seed, value);
+            let hash = attribute.hash.unwrap_or_else(|| hash_value(name.seed, value));
             sampled.values.entry(hash).or_insert((0, value)).0 += 1;
             sampled.rows.push((at, hash));
         }

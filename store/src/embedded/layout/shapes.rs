@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ahash::AHashMap;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt8Array};
 use arrow::error::ArrowError;
+use spanwise_model::SpanRows;
 use spanwise_model::schema::span_schema;
 
 use super::Layout;
@@ -45,7 +46,8 @@ pub(in super::super) struct Columns {
 
 /// Rows on their way to a file.
 pub(in super::super) struct Rows<'a> {
-    pub(in super::super) batches: &'a [RecordBatch],
+    /// Their columns; attributes are in the split.
+    pub(in super::super) batches: Vec<RecordBatch>,
     pub(in super::super) split: Split<'a>,
     /// Of each row what makes its shape: first the columns that all shapes have.
     pub(in super::super) hashes: Vec<Vec<Hash>>,
@@ -73,38 +75,24 @@ struct Shapes {
 impl<'a> Rows<'a> {
     /// # Errors
     /// Where a batch does not have the span schema.
-    pub(in super::super) fn new(batches: &'a [RecordBatch]) -> Result<Self, ArrowError> {
+    pub(in super::super) fn new(rows: &'a [SpanRows]) -> Result<Self, ArrowError> {
         let hasher = Hasher::new();
+        let batches: Vec<RecordBatch> = rows.iter().map(|rows| rows.columns().clone()).collect();
         let hashes = batches.iter().map(|batch| hasher.rows(batch)).collect::<Result<_, _>>()?;
-        Ok(Self { batches, split: Split::new(batches)?, hashes, hasher })
+        Ok(Self { batches, split: Split::new(rows)?, hashes, hasher })
     }
 
     /// Gives shapes the values that belong to them, all rows in the order in which
     /// they lie in memory: in that of the file, each access would be a miss.
     pub(in super::super) fn give_to_shapes(&mut self, plan: &Plan) {
-        let numbers: Vec<Hash> =
-            (0..plan.frequent_values()).map(|number| self.hasher.hash(number)).collect();
-        let Split { maps, names, entries, .. } = &mut self.split;
-        let mut seen = Seen::new(names.len());
-        for ((maps, entries), hashes) in maps.iter().zip(entries).zip(&mut self.hashes) {
-            for (row, hash) in hashes.iter_mut().enumerate() {
-                seen.next_row();
-                for place in maps.entries(row) {
-                    let name = entries[place].name();
-                    if !seen.is_first(name) || !plan.is_shaped(name) {
-                        continue;
-                    }
-                    let value = maps.values.value(place);
-                    let value_hash = hash_value(names[name as usize].seed, value);
-                    if let Some(number) = plan.of_shape(name, value_hash, value) {
-                        // In whatever order they come.
-                        let [one, other] = with([0, 0], numbers[number as usize]);
-                        *hash = [hash[0].wrapping_add(one), hash[1].wrapping_add(other)];
-                        entries[place].give_to_shape();
-                    }
-                }
-            }
-        }
+        let numbers: Vec<Hash> = (0..plan.frequent_values())
+            .map(|number| with([0, 0], self.hasher.hash(number)))
+            .collect();
+        self.split.give_to_shapes(
+            &mut self.hashes,
+            |name| plan.is_shaped(name),
+            |name, hash, text| plan.of_shape(name, hash, text).map(|n| numbers[n as usize]),
+        );
     }
 
     /// The shapes and attributes of the rows at these places, of which it is known
@@ -126,24 +114,20 @@ impl<'a> Rows<'a> {
         let mut shapes = Shapes::default();
         let mut numbers: Vec<i64> = Vec::with_capacity(places.len());
         let mut hashes = Vec::with_capacity(places.len().div_ceil(BLOCK_ROWS));
-        let mut seen = Seen::new(split.names.len());
         let base = base();
         for (number, block) in places.chunks(BLOCK_ROWS).enumerate() {
             let mut distinct = Distinct::new();
             for &(batch, row) in block {
-                let (maps, entries) = (&split.maps[batch], &split.entries[batch]);
                 let at = numbers.len();
-                seen.next_row();
-                for place in maps.entries(row) {
-                    let entry = entries[place];
-                    let first = seen.is_first(entry.name());
-                    if entry.is_of_shape() {
+                for attribute in split.row((batch, row)) {
+                    if attribute.is_of_shape {
                         continue;
                     }
-                    let name = &split.names[entry.name() as usize];
-                    let value = maps.values.value(place);
-                    distinct.add(hash_value(name.seed, value));
-                    let column = own_of[entry.name() as usize].filter(|_| first);
+                    let (slot, value) = (attribute.slot, attribute.text);
+                    let name = &split.names[slot.name as usize];
+                    let hash = attribute.hash.unwrap_or_else(|| hash_value(name.seed, value));
+                    distinct.add(hash);
+                    let column = own_of[slot.name as usize].filter(|_| slot.is_first);
                     let taken =
                         column.map_or(Ok(false), |place: usize| own[place].take(at, value))?;
                     if !taken {
@@ -230,30 +214,9 @@ impl Shapes {
 }
 
 /// The values of a row that belong to its shape, with the numbers of their names.
-fn of_shape<'a>(split: &'a Split<'_>, (batch, row): Place) -> impl Iterator<Item = (u32, &'a str)> {
-    let (maps, entries) = (&split.maps[batch], &split.entries[batch]);
-    let places = maps.entries(row).filter(|place| entries[*place].is_of_shape());
-    places.map(|place| (entries[place].name(), maps.values.value(place)))
-}
-
-/// Which names a row has had: a key's second value stands in the map.
-struct Seen {
-    rows: Vec<u32>,
-    row: u32,
-}
-
-impl Seen {
-    fn new(names: usize) -> Self {
-        Self { rows: vec![0; names], row: 0 }
-    }
-
-    const fn next_row(&mut self) {
-        self.row += 1;
-    }
-
-    fn is_first(&mut self, name: u32) -> bool {
-        std::mem::replace(&mut self.rows[name as usize], self.row) != self.row
-    }
+fn of_shape<'a>(split: &'a Split<'_>, row: Place) -> impl Iterator<Item = (u32, &'a str)> {
+    let of_shape = split.row(row).filter(|attribute| attribute.is_of_shape);
+    of_shape.map(|attribute| (attribute.slot.name, attribute.text))
 }
 
 /// Hashes of which most repetitions are left out at once.

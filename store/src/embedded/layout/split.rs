@@ -1,13 +1,16 @@
-//! Attribute maps, taken apart: which names there are, and which entry has
-//! which.
+//! The attributes of rows, taken apart: which names there are, and which rows have
+//! the same in the same order. What such rows have in common is looked at once.
 
 use ahash::AHashMap;
-use arrow::array::{AsArray, MapArray, RecordBatch, StringArray, UInt8Array};
+use arrow::array::{Array, AsArray, MapArray, StringArray, UInt8Array};
 use arrow::datatypes::UInt8Type;
 use arrow::error::ArrowError;
 use spanwise_model::schema::column;
+use spanwise_model::{SpanRows, Template};
 
-use crate::embedded::keys::attribute_seed;
+use super::fixed::Hash;
+use crate::embedded::keys::{attribute_seed, hash_value};
+use crate::embedded::order::Place;
 
 /// A column of attribute maps.
 pub(super) struct Maps<'a> {
@@ -44,8 +47,6 @@ pub(super) fn mistyped() -> ArrowError {
 pub(super) struct Name<'a> {
     pub(super) key: &'a str,
     pub(super) type_number: u8,
-    /// Entries that have both.
-    pub(super) entries: usize,
     /// From which the hashes of its values begin.
     pub(super) seed: u64,
     /// The name that came after it the last time: most spans resemble the one
@@ -53,86 +54,235 @@ pub(super) struct Name<'a> {
     next: u32,
 }
 
-/// See the module.
-pub(in super::super) struct Split<'a> {
-    pub(super) maps: Vec<Maps<'a>>,
-    pub(super) names: Vec<Name<'a>>,
-    /// For every entry of every batch its name, and where it belongs.
-    pub(super) entries: Vec<Vec<Entry>>,
-    pub(super) rows: usize,
+/// An attribute of all rows of a pattern.
+pub(super) struct Slot<'a> {
+    pub(super) name: u32,
+    /// Whether no slot before has its name.
+    pub(super) is_first: bool,
+    /// The value and its hash, where it is that of all rows.
+    pub(super) value: Option<(&'a str, u64)>,
+    /// Whether that value belongs to the shape.
+    pub(super) is_of_shape: bool,
 }
 
-/// An entry of a row's map.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Entry(u32);
+/// What some rows have in common: a template's, or those of maps
+/// with the same names in the same order.
+pub(super) struct Pattern<'a> {
+    pub(super) slots: Vec<Slot<'a>>,
+    /// Of the values that belong to the shape.
+    pub(super) shape: Hash,
+    /// Slots whose values may belong to the shape, row by row, with their places
+    /// among the row's own texts.
+    pub(super) may_be_of_shape: Vec<(usize, usize)>,
+}
 
-impl Entry {
-    const OF_SHAPE: u32 = 1 << 31;
+/// The rows of a batch.
+pub(super) struct BatchRows<'a> {
+    /// Of each row the number of its pattern, and where its own texts begin.
+    rows: Vec<(u32, u32)>,
+    /// Own texts: of rows with a template, and after them those of maps.
+    texts: [&'a StringArray; 2],
+    /// Whether an own text belongs to the shape.
+    is_of_shape: Vec<bool>,
+}
 
-    /// The number of its name.
-    pub(super) const fn name(self) -> u32 {
-        self.0 & !Self::OF_SHAPE
+impl<'a> BatchRows<'a> {
+    fn text(&self, own: usize) -> &'a str {
+        let [templated, in_map] = self.texts;
+        match own.checked_sub(templated.len()) {
+            None => templated.value(own),
+            Some(own) => in_map.value(own),
+        }
     }
+}
 
+/// An attribute of a row.
+pub(super) struct Attribute<'s, 'a> {
+    pub(super) slot: &'s Slot<'a>,
+    pub(super) text: &'a str,
+    /// The hash of the text, where it is known already.
+    pub(super) hash: Option<u64>,
     /// Whether its value belongs to the shape of the row.
-    pub(super) const fn is_of_shape(self) -> bool {
-        self.0 & Self::OF_SHAPE != 0
-    }
+    pub(super) is_of_shape: bool,
+}
 
-    /// Its value belongs to the shape of the row.
-    pub(super) const fn give_to_shape(&mut self) {
-        self.0 |= Self::OF_SHAPE;
-    }
+/// See the module.
+pub(in super::super) struct Split<'a> {
+    pub(super) names: Vec<Name<'a>>,
+    pub(super) patterns: Vec<Pattern<'a>>,
+    pub(super) batches: Vec<BatchRows<'a>>,
+}
+
+/// What is known while rows are taken apart.
+#[derive(Default)]
+struct Numbers<'a> {
+    names: AHashMap<(u8, &'a str), u32>,
+    /// Patterns of templates, by their ids.
+    templates: AHashMap<u64, u32>,
+    /// Patterns of maps.
+    maps: AHashMap<Vec<u32>, u32>,
+    /// The name that was met last.
+    before: u32,
 }
 
 impl<'a> Split<'a> {
     /// # Errors
     /// Where a batch does not have the span schema.
-    pub(in super::super) fn new(batches: &'a [RecordBatch]) -> Result<Self, ArrowError> {
-        let mut split = Self { maps: Vec::new(), names: Vec::new(), entries: Vec::new(), rows: 0 };
-        let mut known: AHashMap<(u8, &'a str), u32> = AHashMap::new();
-        let mut before = 0;
-        for batch in batches {
-            let maps = batch.column_by_name(column::ATTRIBUTES).and_then(|a| a.as_map_opt());
-            let maps = Maps::of(maps.ok_or_else(mistyped)?)?;
-            let (first, end) = (maps.offsets[0] as usize, maps.offsets[batch.num_rows()] as usize);
-            // Numbered from the first entry of the array, as offsets are.
-            let mut entries = vec![Entry(0); end];
-            for (place, entry) in entries.iter_mut().enumerate().skip(first) {
-                let (key, type_number) = (maps.keys.value(place), maps.types.value(place));
-                before = split.number(&mut known, before, key, type_number);
-                // There are fewer names than entries, whose offsets have 31 bits.
-                *entry = Entry(before);
-            }
-            split.entries.push(entries);
-            split.maps.push(maps);
-            split.rows += batch.num_rows();
-        }
+    pub(in super::super) fn new(batches: &'a [SpanRows]) -> Result<Self, ArrowError> {
+        let mut split = Self { names: Vec::new(), patterns: Vec::new(), batches: Vec::new() };
+        let mut numbers = Numbers::default();
+        batches.iter().try_for_each(|batch| split.add(batch, &mut numbers))?;
         Ok(split)
     }
 
-    fn number(
-        &mut self,
-        known: &mut AHashMap<(u8, &'a str), u32>,
-        before: u32,
-        key: &'a str,
-        type_number: u8,
-    ) -> u32 {
-        let guess = self.names.get(before as usize).map_or(0, |name| name.next);
-        let is_it = |name: &&mut Name<'a>| name.key == key && name.type_number == type_number;
-        if let Some(name) = self.names.get_mut(guess as usize).filter(is_it) {
-            name.entries += 1;
+    fn add(&mut self, batch: &'a SpanRows, numbers: &mut Numbers<'a>) -> Result<(), ArrowError> {
+        let maps = batch.columns().column_by_name(column::ATTRIBUTES);
+        let maps = Maps::of(maps.and_then(|maps| maps.as_map_opt()).ok_or_else(mistyped)?)?;
+        let templated = batch.templated();
+        let texts = [templated.map_or(maps.values, |templated| templated.texts()), maps.values];
+        // Without templates the texts of maps come first, and are all.
+        let before_maps = templated.map_or(0, |templated| templated.texts().len());
+        let places: Vec<u32> = templated
+            .map_or(&[] as &[_], |templated| templated.templates())
+            .iter()
+            .map(|template| self.of_template(template, numbers))
+            .collect();
+        let mut sequence = Vec::new();
+        let rows = (0..batch.num_rows()).map(|row| {
+            if let Some(templated) = templated
+                && let Some(place) = templated.place(row)
+            {
+                return (places[place], templated.own(row).start as u32);
+            }
+            let entries = maps.entries(row);
+            // Fewer than can be counted by the offsets, which have 31 bits.
+            let first = (before_maps + entries.start) as u32;
+            sequence.clear();
+            sequence.extend(entries.map(|entry| {
+                self.number(numbers, maps.keys.value(entry), maps.types.value(entry))
+            }));
+            (self.of_map(&sequence, numbers), first)
+        });
+        let rows = rows.collect();
+        let is_of_shape = vec![false; before_maps + maps.values.len()];
+        self.batches.push(BatchRows { rows, texts, is_of_shape });
+        Ok(())
+    }
+
+    fn of_template(&mut self, template: &'a Template, numbers: &mut Numbers<'a>) -> u32 {
+        if let Some(number) = numbers.templates.get(&template.id()) {
+            return *number;
+        }
+        let slots: Vec<(u32, Option<&'a str>)> = (template.slots().iter())
+            .map(|slot| (self.number(numbers, &slot.key, slot.type_number), slot.text.as_deref()))
+            .collect();
+        let number = self.pattern(slots);
+        numbers.templates.insert(template.id(), number);
+        number
+    }
+
+    fn of_map(&mut self, sequence: &[u32], numbers: &mut Numbers<'a>) -> u32 {
+        if let Some(number) = numbers.maps.get(sequence) {
+            return *number;
+        }
+        let number = self.pattern(sequence.iter().map(|name| (*name, None)).collect());
+        numbers.maps.insert(sequence.to_vec(), number);
+        number
+    }
+
+    fn pattern(&mut self, slots: Vec<(u32, Option<&'a str>)>) -> u32 {
+        let slot = |(place, (name, text)): (usize, &(u32, Option<&'a str>))| Slot {
+            name: *name,
+            is_first: !slots[..place].iter().any(|(other, _)| other == name),
+            value: text.map(|text| (text, hash_value(self.names[*name as usize].seed, text))),
+            is_of_shape: false,
+        };
+        let slots = slots.iter().enumerate().map(slot).collect();
+        self.patterns.push(Pattern { slots, shape: [0; 2], may_be_of_shape: Vec::new() });
+        self.patterns.len() as u32 - 1
+    }
+
+    fn number(&mut self, numbers: &mut Numbers<'a>, key: &'a str, type_number: u8) -> u32 {
+        let before = numbers.before as usize;
+        let guess = self.names.get(before).map_or(0, |name| name.next);
+        let is_it = |name: &&Name<'a>| name.key == key && name.type_number == type_number;
+        if self.names.get(guess as usize).filter(is_it).is_some() {
+            numbers.before = guess;
             return guess;
         }
-        let number = *known.entry((type_number, key)).or_insert_with(|| {
+        let number = *numbers.names.entry((type_number, key)).or_insert_with(|| {
             let seed = attribute_seed(key);
-            self.names.push(Name { key, type_number, entries: 0, seed, next: 0 });
+            self.names.push(Name { key, type_number, seed, next: 0 });
             self.names.len() as u32 - 1
         });
-        self.names[number as usize].entries += 1;
-        if let Some(name) = self.names.get_mut(before as usize) {
+        if let Some(name) = self.names.get_mut(before) {
             name.next = number;
         }
+        numbers.before = number;
         number
+    }
+
+    /// The attributes of a row.
+    pub(super) fn row(&self, (batch, row): Place) -> impl Iterator<Item = Attribute<'_, 'a>> {
+        let batch = &self.batches[batch];
+        let (pattern, own) = batch.rows[row];
+        let mut own = own as usize;
+        self.patterns[pattern as usize].slots.iter().map(move |slot| match slot.value {
+            Some((text, hash)) => {
+                Attribute { slot, text, hash: Some(hash), is_of_shape: slot.is_of_shape }
+            }
+            None => {
+                own += 1;
+                let is_of_shape = batch.is_of_shape[own - 1];
+                Attribute { slot, text: batch.text(own - 1), hash: None, is_of_shape }
+            }
+        })
+    }
+
+    /// Gives shapes the values of which `hash_of` knows that they belong to them, by
+    /// name, hash and text; and adds what it says of each to the row's.
+    pub(super) fn give_to_shapes(
+        &mut self,
+        hashes: &mut [Vec<Hash>],
+        is_shaped: impl Fn(u32) -> bool,
+        hash_of: impl Fn(u32, u64, &str) -> Option<Hash>,
+    ) {
+        // In whatever order they come.
+        let add = |to: &mut Hash, [one, other]: Hash| {
+            *to = [to[0].wrapping_add(one), to[1].wrapping_add(other)];
+        };
+        for pattern in &mut self.patterns {
+            let mut own = 0;
+            for (place, slot) in pattern.slots.iter_mut().enumerate() {
+                let concerned = slot.is_first && is_shaped(slot.name);
+                match slot.value {
+                    Some((text, hash)) if concerned => {
+                        if let Some(hash) = hash_of(slot.name, hash, text) {
+                            slot.is_of_shape = true;
+                            add(&mut pattern.shape, hash);
+                        }
+                    }
+                    None if concerned => pattern.may_be_of_shape.push((place, own)),
+                    _ => {}
+                }
+                own += usize::from(slot.value.is_none());
+            }
+        }
+        for (batch, hashes) in self.batches.iter_mut().zip(hashes) {
+            for (row, row_hash) in hashes.iter_mut().enumerate() {
+                let (pattern, first) = batch.rows[row];
+                let pattern = &self.patterns[pattern as usize];
+                add(row_hash, pattern.shape);
+                for (place, own) in &pattern.may_be_of_shape {
+                    let (name, own) = (pattern.slots[*place].name, first as usize + own);
+                    let text = batch.text(own);
+                    let hash = hash_value(self.names[name as usize].seed, text);
+                    if let Some(hash) = hash_of(name, hash, text) {
+                        batch.is_of_shape[own] = true;
+                        add(row_hash, hash);
+                    }
+                }
+            }
+        }
     }
 }

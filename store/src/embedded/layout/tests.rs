@@ -94,9 +94,29 @@ fn sorted(mut spans: Vec<Span>) -> Vec<Span> {
 }
 
 fn written(directory: &Path, generation: u64, spans: &[Span]) -> Arc<SpanFile> {
-    let batch = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
-    let (first, second) = (spans.len() / 2, spans.len() - spans.len() / 2);
-    let batches = [batch.slice(0, first), batch.slice(first, second)];
+    // Of some rows the attributes are in a map, of others in templates.
+    let (first, others) = spans.split_at(spans.len() / 3);
+    let (second, third) = others.split_at(others.len() / 2);
+    let maps = first.iter().chain(second).collect::<SpanBatchBuilder>().finish().expect("a batch");
+    let mut builder = SpanBatchBuilder::sharing();
+    // It begins with templates after some thousand rows; values of this key are left to
+    // the rows.
+    for (n, span) in third.iter().cycle().take(5_000).enumerate() {
+        let mut span = span.clone();
+        for (key, value) in &mut span.attributes {
+            if key == "l" && matches!(value, AttributeValue::String(_)) {
+                *value = n.to_string().into();
+            }
+        }
+        builder.push(&span);
+    }
+    builder.finish_rows().expect("rows");
+    third.iter().for_each(|span| builder.push(span));
+    let batches = [
+        maps.slice(0, first.len()).into(),
+        builder.finish_rows().expect("rows"),
+        maps.slice(first.len(), second.len()).into(),
+    ];
     let file = writer::write(directory, (generation, generation), &batches, &notes());
     Arc::new(file.expect("written").expect("rows"))
 }

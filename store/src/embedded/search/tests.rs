@@ -56,7 +56,8 @@ static FILES: LazyLock<(tempfile::TempDir, Snapshot)> = LazyLock::new(|| {
         let batch = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
         let notes =
             writer::Notes { origins: TakenRanges::new(), deletions: 0, written_unix_nano: 0 };
-        let file = writer::write(directory.path(), (generation, generation), &[batch], &notes);
+        let file =
+            writer::write(directory.path(), (generation, generation), &[batch.into()], &notes);
         Arc::new(file.expect("written").expect("rows"))
     });
     let numbers = numbers(&reader::read(&files[1], &[files[1].all_rows()], &Wanted::ALL).unwrap());

@@ -97,7 +97,7 @@ async fn no_clock_makes_partitions_or_hides_a_row() {
         span.events.clear();
         builder.push(&span);
     }
-    store.append(builder.finish().expect("a batch"), None).await.expect("taken");
+    store.append(builder.finish().expect("a batch").into(), None).await.expect("taken");
     until_in_files(&*store).await;
     assert_eq!(numbers(&everything(&*store).await), (0..8).collect::<Vec<_>>());
     let parts = shared().ask(&format!(

@@ -1,0 +1,559 @@
+//! Finds the templates of rows while they are built.
+//!
+//! A row's attributes are noted as a signature: its keys and types in their order,
+//! and the values that it may share. Rows with one signature have one template.
+//!
+//! Which keys have values that are worth sharing is learned from some thousand
+//! rows, which have no templates: a key is shared where nearly all rows would still
+//! find others with their signature. The share of rows of a sample that are alone
+//! of their kind is about the share of further rows whose kind is new (I. J. Good,
+//! "The population frequencies of species", 1953).
+
+use std::sync::Arc;
+
+use ahash::{AHashMap, AHashSet, RandomState};
+use arrow::array::StringArray;
+use arrow::buffer::ScalarBuffer;
+use hashbrown::HashTable;
+
+use super::attributes::{AttributeMaps, decimal};
+use super::reuse::{TextList, taken};
+use crate::{AttributeRef, ModelError, Slot, Template, Templated};
+
+/// Rows from which is learned, and after which is looked at how it went.
+const WINDOW_ROWS: usize = 4096;
+/// Rows of a sample that may be alone with their signature.
+const MOST_ALONE: usize = WINDOW_ROWS / 16;
+/// Rows of a window that may find no template before it is learned anew.
+const MOST_MISSES: usize = WINDOW_ROWS / 8;
+/// Windows in which templates are yet to be found.
+const FIRST_WINDOWS: u32 = 2;
+/// Windows without templates, where rows have too little in common.
+const PAUSE: u32 = 64;
+/// Templates that are remembered.
+const MOST_TEMPLATES: usize = 8192;
+/// Bytes of all signatures that are remembered.
+const MOST_BYTES: usize = 4 << 20;
+/// Keys that are known; rows with others have no template.
+const MOST_KEYS: usize = 4096;
+/// The longest value that is shared.
+const LONGEST_SHARED: usize = 256;
+/// Attributes of one row with a template.
+const MOST_SLOTS: usize = 128;
+/// Of a type in a signature: the value is the row's own.
+const OWN: u8 = 0x80;
+/// Places in which a key is looked for first.
+const GUESSES: usize = 256;
+
+/// A key.
+struct Key {
+    text: Arc<str>,
+    /// Whether its values are shared.
+    is_shared: bool,
+}
+
+/// What is done with rows.
+enum Phase {
+    /// Their values are noted: of each row by key and hash.
+    Study { rows: Vec<Vec<(u16, u64)>> },
+    /// They have templates, for so many windows.
+    Share(u32),
+    /// They have none, for so many windows.
+    Pause(u32),
+}
+
+/// A template that is remembered.
+struct Known {
+    hash: u64,
+    signature: Box<[u8]>,
+    template: Arc<Template>,
+    /// The batch that used it last, and its place there.
+    batch: u64,
+    place: u32,
+}
+
+/// See the module.
+pub(super) struct Sharing {
+    hasher: RandomState,
+    keys: Vec<Key>,
+    numbers: AHashMap<Arc<str>, u16>,
+    guesses: [u16; GUESSES],
+    known: HashTable<Known>,
+    known_bytes: usize,
+    phase: Phase,
+    rows_in_window: usize,
+    misses: usize,
+
+    /// Of the row that is being written.
+    signature: Vec<u8>,
+    slots: usize,
+    fits: bool,
+
+    /// Of the batch.
+    batch: u64,
+    templates: Vec<Arc<Template>>,
+    new_bytes: usize,
+    rows: Vec<u32>,
+    offsets: Vec<i32>,
+    texts: TextList,
+}
+
+/// See [`Templated`].
+const IN_MAP: u32 = u32::MAX;
+
+impl Sharing {
+    pub(super) fn new() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            keys: Vec::new(),
+            numbers: AHashMap::new(),
+            guesses: [0; GUESSES],
+            known: HashTable::new(),
+            known_bytes: 0,
+            phase: Phase::Study { rows: Vec::new() },
+            rows_in_window: 0,
+            misses: 0,
+            signature: Vec::new(),
+            slots: 0,
+            fits: true,
+            batch: 1,
+            templates: Vec::new(),
+            new_bytes: 0,
+            rows: Vec::new(),
+            offsets: vec![0],
+            texts: TextList::default(),
+        }
+    }
+
+    /// Whether rows are to have templates now.
+    pub(super) const fn is_on(&self) -> bool {
+        matches!(self.phase, Phase::Share(_))
+    }
+
+    /// Notes an attribute of a row that is to have no template.
+    pub(super) fn study(&mut self, key: &str, value: AttributeRef<'_>) {
+        if !matches!(self.phase, Phase::Study { .. }) {
+            return;
+        }
+        let Some(number) = self.number(key) else { return };
+        let kind = value.type_number();
+        let hasher = &self.hasher;
+        let hash = match value {
+            AttributeRef::String(text) if text.len() <= LONGEST_SHARED => {
+                hasher.hash_one((kind, text))
+            }
+            AttributeRef::Int(number) => hasher.hash_one((kind, number)),
+            AttributeRef::Bool(flag) => hasher.hash_one((kind, flag)),
+            _ => hasher.hash_one(kind),
+        };
+        if let Phase::Study { rows } = &mut self.phase {
+            rows.resize_with(self.rows_in_window + 1, Vec::new);
+            rows[self.rows_in_window].push((number, hash));
+        }
+    }
+
+    /// Notes an attribute of the row that is being written; `false` where the row
+    /// can have no template. Its attributes are then in `maps`, and so are to be
+    /// those that follow.
+    pub(super) fn push(
+        &mut self,
+        key: &str,
+        value: AttributeRef<'_>,
+        maps: &mut AttributeMaps,
+    ) -> bool {
+        let number = if self.slots < MOST_SLOTS { self.number(key) } else { None };
+        let Some(number) = number else {
+            self.give_up_row(maps);
+            return false;
+        };
+        self.slots += 1;
+        let [low, high] = number.to_le_bytes();
+        let kind = value.type_number();
+        let is_own = !self.keys[usize::from(number)].is_shared;
+        let signature = &mut self.signature;
+        match value {
+            AttributeRef::String(text) if !is_own && text.len() <= LONGEST_SHARED => {
+                // One more than the longest takes more than a byte.
+                let [length, more, ..] = text.len().to_le_bytes();
+                signature.extend_from_slice(&[low, high, kind, length, more]);
+                signature.extend_from_slice(text.as_bytes());
+            }
+            AttributeRef::Int(number) if !is_own => {
+                signature.extend_from_slice(&[low, high, kind]);
+                signature.extend_from_slice(&number.to_le_bytes());
+            }
+            AttributeRef::Bool(flag) if !is_own => {
+                signature.extend_from_slice(&[low, high, kind, u8::from(flag)]);
+            }
+            value => {
+                signature.extend_from_slice(&[low, high, kind | OWN]);
+                match value {
+                    AttributeRef::String(text)
+                    | AttributeRef::Bytes(text)
+                    | AttributeRef::Json(text) => self.texts.push(text),
+                    AttributeRef::Int(number) => self.texts.push(decimal(number, &mut [0; 20])),
+                    AttributeRef::Bool(flag) => {
+                        self.texts.push(if flag { "true" } else { "false" })
+                    }
+                    AttributeRef::Double(_) => self.texts.push(&value.to_string()),
+                }
+            }
+        }
+        true
+    }
+
+    /// The key's number; none where there are too many keys.
+    #[inline]
+    fn number(&mut self, key: &str) -> Option<u16> {
+        let guess = &mut self.guesses[guess(key.as_bytes())];
+        if self.keys.get(usize::from(*guess)).is_some_and(|known| *known.text == *key) {
+            return Some(*guess);
+        }
+        let number = match self.numbers.get(key) {
+            Some(number) => *number,
+            None if self.keys.len() >= MOST_KEYS || key.len() > LONGEST_SHARED => return None,
+            None => {
+                let text: Arc<str> = key.into();
+                let number = self.keys.len() as u16;
+                self.numbers.insert(Arc::clone(&text), number);
+                self.keys.push(Key { text, is_shared: false });
+                number
+            }
+        };
+        *guess = number;
+        Some(number)
+    }
+
+    /// Moves what was noted of the row to the map.
+    fn give_up_row(&mut self, maps: &mut AttributeMaps) {
+        self.fits = false;
+        let first = self.offsets.last().map_or(0, |end| *end as usize);
+        let mut own = first;
+        for noted in noted(&self.signature) {
+            let key = &self.keys[usize::from(noted.key)].text;
+            match noted.value {
+                Some(value) => maps.push_text(key, noted.type_number, &value.text()),
+                None => {
+                    maps.push_text(key, noted.type_number, self.texts.text_at(own));
+                    own += 1;
+                }
+            }
+        }
+        self.texts.truncate(first);
+    }
+
+    /// Ends the row that was being written.
+    pub(super) fn end_row(&mut self) {
+        let place = if self.fits && self.is_on() { self.template() } else { IN_MAP };
+        self.rows.push(place);
+        // Whether all fit is looked at once, at the end.
+        self.offsets.push(self.texts.len() as i32);
+        self.signature.clear();
+        self.slots = 0;
+        self.fits = true;
+        self.rows_in_window += 1;
+        if self.rows_in_window >= WINDOW_ROWS {
+            self.learn();
+        }
+    }
+
+    /// The place in the batch of the row's template.
+    fn template(&mut self) -> u32 {
+        let hash = self.hasher.hash_one(&*self.signature);
+        let Self { known, signature, templates, batch, .. } = self;
+        if let Some(known) =
+            known.find_mut(hash, |known| known.hash == hash && *known.signature == **signature)
+        {
+            if known.batch != *batch {
+                (known.batch, known.place) = (*batch, templates.len() as u32);
+                templates.push(Arc::clone(&known.template));
+            }
+            return known.place;
+        }
+        self.new_template(hash)
+    }
+
+    #[cold]
+    fn new_template(&mut self, hash: u64) -> u32 {
+        self.misses += 1;
+        if self.known.len() >= MOST_TEMPLATES || self.known_bytes > MOST_BYTES {
+            self.forget();
+        }
+        let slots = noted(&self.signature).map(|noted| {
+            let key = Arc::clone(&self.keys[usize::from(noted.key)].text);
+            let text = noted.value.map(|value| value.text().into());
+            Slot { key, type_number: noted.type_number, text }
+        });
+        let template = Arc::new(Template::new(slots.collect()));
+        let place = self.templates.len() as u32;
+        self.templates.push(Arc::clone(&template));
+        self.new_bytes += template.memory_bytes();
+        let signature: Box<[u8]> = self.signature.as_slice().into();
+        self.known_bytes += signature.len();
+        let known = Known { hash, signature, template, batch: self.batch, place };
+        self.known.insert_unique(hash, known, |known| known.hash);
+        place
+    }
+
+    fn forget(&mut self) {
+        self.known.clear();
+        self.known_bytes = 0;
+    }
+
+    /// Looks at what the window has shown.
+    fn learn(&mut self) {
+        self.rows_in_window = 0;
+        let misses = std::mem::take(&mut self.misses);
+        let study = Phase::Study { rows: Vec::new() };
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Pause(0)) {
+            Phase::Study { rows } if self.choose(&rows) => Phase::Share(0),
+            Phase::Study { .. } => Phase::Pause(PAUSE),
+            // At first, all templates are new.
+            Phase::Share(windows) if windows >= FIRST_WINDOWS && misses > MOST_MISSES => {
+                self.forget();
+                study
+            }
+            Phase::Share(windows) => Phase::Share(windows.saturating_add(1)),
+            Phase::Pause(0) => study,
+            Phase::Pause(windows) => Phase::Pause(windows - 1),
+        };
+    }
+
+    /// Chooses the keys whose values are shared, from these rows; whether it is
+    /// worth while at all.
+    fn choose(&mut self, rows: &[Vec<(u16, u64)>]) -> bool {
+        let mut signatures: Vec<u64> = (rows.iter())
+            .map(|row| row.iter().fold(0, |all, (key, _)| mixed(all, u64::from(*key) + 1)))
+            .collect();
+        if alone(&signatures) > MOST_ALONE {
+            return false;
+        }
+        // For each key the rows that have it, and its values.
+        let mut noted: Vec<Vec<(usize, u64)>> = Vec::new();
+        noted.resize_with(self.keys.len(), Vec::new);
+        for (row, values) in rows.iter().enumerate() {
+            values.iter().for_each(|(key, hash)| noted[usize::from(*key)].push((row, *hash)));
+        }
+        let distinct = |noted: &Vec<(usize, u64)>| {
+            noted.iter().map(|(_, hash)| hash).collect::<AHashSet<_>>().len()
+        };
+        let mut order: Vec<(usize, usize)> = noted.iter().map(distinct).enumerate().collect();
+        // Those with few values make few signatures.
+        order.sort_unstable_by_key(|(key, values)| (*values, *key));
+        for (key, values) in order {
+            let mut with = signatures.clone();
+            for (row, hash) in &noted[key] {
+                with[*row] = mixed(with[*row], *hash);
+            }
+            let is_shared = values > 0 && alone(&with) <= MOST_ALONE;
+            self.keys[key].is_shared = is_shared;
+            if is_shared {
+                signatures = with;
+            }
+        }
+        true
+    }
+
+    /// The templates of the rows so far, and the memory of those that are new;
+    /// none are left afterwards.
+    pub(super) fn finish(&mut self) -> Result<(Templated, usize), ModelError> {
+        self.batch += 1;
+        let templates = std::mem::take(&mut self.templates);
+        let rows: ScalarBuffer<u32> = taken(&mut self.rows);
+        let offsets = super::reuse::taken_offsets(&mut self.offsets);
+        let texts: StringArray = self.texts.finish(None)?;
+        let templated = Templated::of_parts(templates, rows, offsets, texts)?;
+        Ok((templated, std::mem::take(&mut self.new_bytes)))
+    }
+}
+
+/// Names share their beginnings; their length and last bytes tell them apart.
+#[inline]
+fn guess(key: &[u8]) -> usize {
+    let last = match key.last_chunk::<8>() {
+        Some(last) => u64::from_le_bytes(*last),
+        None => key.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+    };
+    let mixed = (last ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // The upper bits are the mixed ones.
+    (mixed >> (u64::BITS - GUESSES.ilog2())) as usize
+}
+
+/// A hash that depends on both.
+fn mixed(one: u64, other: u64) -> u64 {
+    let product =
+        u128::from(one ^ 0x9e37_79b9_7f4a_7c15) * u128::from(other ^ 0xc2b2_ae3d_27d4_eb4f);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// How many of these are there once only.
+fn alone(signatures: &[u64]) -> usize {
+    let mut counts: AHashMap<u64, u32> = AHashMap::with_capacity(signatures.len());
+    signatures.iter().for_each(|signature| *counts.entry(*signature).or_default() += 1);
+    counts.values().filter(|count| **count == 1).count()
+}
+
+/// A value in a signature.
+#[derive(Clone, Copy)]
+enum Value<'a> {
+    Text(&'a [u8]),
+    Int(&'a [u8; 8]),
+    Bool(&'a [u8; 1]),
+}
+
+impl<'a> Value<'a> {
+    fn text(self) -> std::borrow::Cow<'a, str> {
+        match self {
+            // It was a text when it was noted.
+            Self::Text(bytes) => String::from_utf8_lossy(bytes),
+            Self::Int(bytes) => i64::from_le_bytes(*bytes).to_string().into(),
+            Self::Bool(bytes) => if *bytes == [0] { "false" } else { "true" }.into(),
+        }
+    }
+}
+
+/// An attribute in a signature.
+struct Noted<'a> {
+    key: u16,
+    type_number: u8,
+    /// None where it is the row's own.
+    value: Option<Value<'a>>,
+}
+
+/// What a signature says.
+fn noted(mut rest: &[u8]) -> impl Iterator<Item = Noted<'_>> {
+    const STRING: u8 = AttributeRef::String("").type_number();
+    const INT: u8 = AttributeRef::Int(0).type_number();
+    std::iter::from_fn(move || {
+        let (&[low, high, kind], after) = rest.split_first_chunk()?;
+        let (value, after) = match kind {
+            STRING => {
+                let (length, after) = after.split_first_chunk()?;
+                let (text, after) = after.split_at_checked(u16::from_le_bytes(*length).into())?;
+                (Some(Value::Text(text)), after)
+            }
+            INT => {
+                let (number, after) = after.split_first_chunk()?;
+                (Some(Value::Int(number)), after)
+            }
+            own if own & OWN != 0 => (None, after),
+            _ => {
+                let (flag, after) = after.split_first_chunk()?;
+                (Some(Value::Bool(flag)), after)
+            }
+        };
+        rest = after;
+        let key = u16::from_le_bytes([low, high]);
+        Some(Noted { key, type_number: kind & !OWN, value })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Array;
+    use proptest::prelude::*;
+
+    use crate::{
+        AttributeValue, Capture, Kind, Span, SpanBatch, SpanBatchBuilder, SpanId, SpanRows,
+    };
+
+    fn span(attributes: Vec<(String, AttributeValue)>) -> Span {
+        let id = SpanId([1; SpanId::LEN]);
+        let mut span = Span::new(id, Capture::App, Kind::Server, "s", "op", 1, 1);
+        span.attributes = attributes;
+        span
+    }
+
+    fn attributes(rows: SpanRows) -> Vec<Vec<(String, AttributeValue)>> {
+        let batch = SpanBatch::try_from(rows).expect("spans");
+        batch.spans().map(|span| span.expect("a span").attributes).collect()
+    }
+
+    fn value() -> impl Strategy<Value = AttributeValue> {
+        prop_oneof![
+            "[a-c]{0,2}".prop_map(AttributeValue::String),
+            "\\PC{0,20}".prop_map(AttributeValue::String),
+            (250usize..260).prop_map(|length| "x".repeat(length).into()),
+            (0i64..3).prop_map(AttributeValue::Int),
+            any::<i64>().prop_map(AttributeValue::Int),
+            any::<bool>().prop_map(AttributeValue::Bool),
+            (-3.0..3.0f64).prop_map(AttributeValue::Double),
+            "[A-Z]{4}".prop_map(AttributeValue::Bytes),
+            (0u8..9).prop_map(|n| AttributeValue::Json(format!("[{n}]"))),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn rows_have_the_attributes_that_they_were_given(
+            batches in proptest::collection::vec(
+                proptest::collection::vec(
+                    proptest::collection::vec(("[a-d]{1,2}|k{255,258}", value()), 0..7), 0..20),
+                1..5),
+            pick in any::<prop::sample::Index>(),
+        ) {
+            let mut builder = SpanBatchBuilder::sharing();
+            for batch in batches {
+                let spans: Vec<Span> = batch.iter().cloned().map(span).collect();
+                spans.iter().for_each(|span| builder.push(span));
+                let rows = builder.finish_rows().expect("rows");
+                prop_assert_eq!(attributes(rows.clone()), &batch[..]);
+                if !batch.is_empty() {
+                    let at = pick.index(batch.len());
+                    let some = rows.take(&vec![at as u32, 0, at as u32].into()).expect("taken");
+                    let expected = [&batch[at], &batch[0], &batch[at]].map(Clone::clone);
+                    prop_assert_eq!(attributes(some), expected);
+                }
+            }
+        }
+    }
+
+    fn row(n: u64, keys: u64) -> Vec<(String, AttributeValue)> {
+        let route = format!("/route/{}", n * 7919 % 50);
+        let mut row = vec![
+            ("http.route".to_owned(), route.into()),
+            ("url.path".to_owned(), format!("/orders/{n}").into()),
+            ("http.response.status_code".to_owned(), AttributeValue::Int(200)),
+        ];
+        row.extend((0..keys).map(|key| (format!("k{key}"), ((n >> key) as i64 % 2).into())));
+        row
+    }
+
+    /// Of the last of many batches its templates, how many of them are new, and
+    /// own texts a row.
+    fn learned(
+        batches: u64,
+        row: impl Fn(u64) -> Vec<(String, AttributeValue)>,
+    ) -> (usize, usize, usize) {
+        let mut builder = SpanBatchBuilder::sharing();
+        let (mut last, mut seen) = ((0, 0, 0), std::collections::HashSet::new());
+        for batch in 0..batches {
+            let rows: Vec<_> = (batch * 1000..batch * 1000 + 1000).map(&row).collect();
+            rows.iter().for_each(|row| builder.push(&span(row.clone())));
+            let built = builder.finish_rows().expect("rows");
+            let templated = built.templated().expect("templates");
+            let templates = templated.templates();
+            let new = templates.iter().filter(|template| seen.insert(template.id())).count();
+            last = (templates.len(), new, templated.texts().len() / 1000);
+            assert_eq!(attributes(built), rows);
+        }
+        last
+    }
+
+    #[test]
+    fn what_is_always_new_is_left_to_the_rows() {
+        assert_eq!(learned(10, |n| row(n, 0)), (50, 0, 1));
+    }
+
+    #[test]
+    fn values_of_which_there_are_too_many_mixtures_are_left_to_the_rows() {
+        let (_, new, own) = learned(20, |n| row(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32, 14));
+        assert!(new <= 60 && (2..14).contains(&own), "{new} new, {own} own");
+    }
+
+    #[test]
+    fn keys_that_are_always_new_make_no_templates() {
+        let always = |n: u64| vec![(format!("k{n}"), "v".into()), ("a".to_owned(), "b".into())];
+        assert_eq!(learned(10, always).0, 0);
+    }
+}

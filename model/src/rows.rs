@@ -1,0 +1,260 @@
+//! Rows on their way from a receiver to a file.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, MapArray, RecordBatch, StringArray, UInt32Array};
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::compute::{take, take_record_batch};
+use arrow::error::ArrowError;
+
+use crate::builder::AttributeMaps;
+use crate::schema::column;
+use crate::{ModelError, SpanBatch, Template};
+
+/// Attributes of the rows of a batch, as templates and what rows have of their
+/// own.
+#[derive(Debug, Clone)]
+pub struct Templated {
+    templates: Vec<Arc<Template>>,
+    /// The place of each row's template.
+    rows: ScalarBuffer<u32>,
+    /// Where the own texts of each row begin, and of the last end.
+    offsets: OffsetBuffer<i32>,
+    texts: StringArray,
+}
+
+/// Stands for a row whose attributes are in the map.
+const IN_MAP: u32 = u32::MAX;
+
+impl Templated {
+    /// Rows with these places among the templates, `None` where the attributes are
+    /// in the map; and their own texts, one row's after the other's.
+    ///
+    /// # Errors
+    /// Where a row has no template, or not as many texts as its template wants.
+    pub fn new(
+        templates: Vec<Arc<Template>>,
+        rows: Vec<Option<u32>>,
+        texts: StringArray,
+    ) -> Result<Self, ModelError> {
+        let numbers = rows.iter().map(|place| place.unwrap_or(IN_MAP)).collect::<Vec<u32>>();
+        let lengths = rows.iter().map(|place| match place {
+            Some(place) => templates.get(*place as usize).map(|template| template.own_texts()),
+            None => Some(0),
+        });
+        let lengths = lengths.collect::<Option<Vec<usize>>>().ok_or_else(unmatched)?;
+        Self::of_parts(templates, numbers.into(), OffsetBuffer::from_lengths(lengths), texts)
+    }
+
+    /// As [`Self::new`], of what a builder has collected and keeps in step itself.
+    pub(crate) fn of_parts(
+        templates: Vec<Arc<Template>>,
+        rows: ScalarBuffer<u32>,
+        offsets: OffsetBuffer<i32>,
+        texts: StringArray,
+    ) -> Result<Self, ModelError> {
+        let end = offsets.last().map_or(0, |end| *end as usize);
+        if end != texts.len() || texts.null_count() > 0 || offsets.len() != rows.len() + 1 {
+            return Err(unmatched());
+        }
+        Ok(Self { templates, rows, offsets, texts })
+    }
+
+    /// The templates that its rows have.
+    pub fn templates(&self) -> &[Arc<Template>] {
+        &self.templates
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The place of a row's template; `None` where its attributes are in the map.
+    pub fn place(&self, row: usize) -> Option<usize> {
+        let place = self.rows[row];
+        (place != IN_MAP).then_some(place as usize)
+    }
+
+    /// Which of [`Self::texts`] are a row's own.
+    pub fn own(&self, row: usize) -> Range<usize> {
+        self.offsets[row] as usize..self.offsets[row + 1] as usize
+    }
+
+    /// What rows have of their own, one row's after the other's.
+    pub const fn texts(&self) -> &StringArray {
+        &self.texts
+    }
+
+    /// A row's template, and where its own texts begin.
+    pub fn row(&self, row: usize) -> Option<(&Template, usize)> {
+        let template = self.templates.get(self.place(row)?)?;
+        Some((template, self.offsets[row] as usize))
+    }
+
+    /// Memory of the rows' part of it: templates are others' as well.
+    fn memory_bytes(&self) -> usize {
+        let text = self.texts.value_data().len();
+        (self.rows.len() + self.offsets.len() + self.texts.len()) * size_of::<u32>() + text
+    }
+
+    fn take(&self, rows: &UInt32Array) -> Result<Self, ArrowError> {
+        let mut texts = Vec::new();
+        let mut lengths = Vec::with_capacity(rows.len());
+        let mut numbers = Vec::with_capacity(rows.len());
+        for row in rows.values().iter().map(|row| *row as usize) {
+            let own = self.own(row);
+            lengths.push(own.len());
+            numbers.push(self.rows[row]);
+            texts.extend(own.map(|text| text as u32));
+        }
+        let texts = take(&self.texts, &UInt32Array::from(texts), None)?;
+        let (templates, texts) = (self.templates.clone(), texts.as_string().clone());
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        Ok(Self { templates, rows: numbers.into(), offsets, texts })
+    }
+}
+
+fn unmatched() -> ModelError {
+    let reason = "rows and templates do not belong together".to_owned();
+    ArrowError::InvalidArgumentError(reason).into()
+}
+
+/// Rows of the span schema, whose attributes may be apart from the columns.
+#[derive(Debug, Clone)]
+pub struct SpanRows {
+    columns: RecordBatch,
+    templated: Option<Arc<Templated>>,
+    /// Memory of the templates that were made for these rows.
+    new_template_bytes: usize,
+}
+
+impl SpanRows {
+    /// Rows of the span schema. Those with a template have an empty map in the
+    /// column of attributes.
+    ///
+    /// # Errors
+    /// Where there are not as many of both.
+    pub fn new(columns: RecordBatch, templated: Templated) -> Result<Self, ModelError> {
+        if templated.len() != columns.num_rows() {
+            return Err(unmatched());
+        }
+        let templated = Some(Arc::new(templated));
+        Ok(Self { columns, templated, new_template_bytes: 0 })
+    }
+
+    /// Charges the templates that were made for these rows to them.
+    pub(crate) fn with_new_templates(self, bytes: usize) -> Self {
+        Self { new_template_bytes: bytes, ..self }
+    }
+
+    /// Number of rows.
+    pub fn num_rows(&self) -> usize {
+        self.columns.num_rows()
+    }
+
+    /// All columns. That of attributes has only those of rows without a template.
+    pub const fn columns(&self) -> &RecordBatch {
+        &self.columns
+    }
+
+    /// The attributes of rows with a template.
+    pub fn templated(&self) -> Option<&Templated> {
+        self.templated.as_deref()
+    }
+
+    /// The same rows with other columns, of which that of attributes is the same.
+    pub fn with_columns(&self, columns: RecordBatch) -> Self {
+        Self { columns, templated: self.templated.clone(), ..*self }
+    }
+
+    /// The rows at these places.
+    ///
+    /// # Errors
+    /// Where texts are too large for one array.
+    pub fn take(&self, rows: &UInt32Array) -> Result<Self, ArrowError> {
+        let columns = take_record_batch(&self.columns, rows)?;
+        let templated = self.templated.as_ref().map(|all| all.take(rows)).transpose()?;
+        Ok(Self { columns, templated: templated.map(Arc::new), new_template_bytes: 0 })
+    }
+
+    /// The attributes of all rows as one column.
+    ///
+    /// # Errors
+    /// Where texts are too large for one array.
+    pub fn attributes(&self) -> Result<ArrayRef, ModelError> {
+        let name = column::ATTRIBUTES;
+        let map = self.columns.column_by_name(name).ok_or(ModelError::Column { column: name })?;
+        let Some(templated) = self.templated() else { return Ok(Arc::clone(map)) };
+        let map = map.as_map_opt().ok_or(ModelError::Column { column: name })?;
+        let mut maps = AttributeMaps::default();
+        for row in 0..self.num_rows() {
+            match templated.row(row) {
+                Some((template, first)) => {
+                    let own = (first..).map(|text| templated.texts.value(text));
+                    for (key, type_number, text) in template.attributes(own) {
+                        maps.push_text(key, type_number, text);
+                    }
+                }
+                None => copy_row(map, row, &mut maps),
+            }
+            maps.end_row();
+        }
+        Ok(Arc::new(maps.finish()?))
+    }
+
+    /// The rows with all their attributes in the map.
+    ///
+    /// # Errors
+    /// As [`Self::attributes`].
+    pub fn whole(&self) -> Result<RecordBatch, ModelError> {
+        if self.templated.is_none() {
+            return Ok(self.columns.clone());
+        }
+        let mut columns = self.columns.columns().to_vec();
+        columns[self.columns.schema_ref().index_of(column::ATTRIBUTES)?] = self.attributes()?;
+        Ok(RecordBatch::try_new(self.columns.schema(), columns)?)
+    }
+
+    /// Memory that is held by more than the columns.
+    pub fn templated_bytes(&self) -> usize {
+        self.new_template_bytes + self.templated().map_or(0, Templated::memory_bytes)
+    }
+
+    /// Memory that is held.
+    pub fn memory_bytes(&self) -> usize {
+        self.columns.get_array_memory_size() + self.templated_bytes()
+    }
+}
+
+fn copy_row(map: &MapArray, row: usize, to: &mut AttributeMaps) {
+    let entries = map.value(row);
+    let keys = entries.column(0).as_string::<i32>();
+    let values = entries.column(1).as_struct();
+    let types = values.column(0).as_primitive::<arrow::datatypes::UInt8Type>();
+    let texts = values.column(1).as_string::<i32>();
+    for entry in 0..keys.len() {
+        to.push_text(keys.value(entry), types.value(entry), texts.value(entry));
+    }
+}
+
+impl From<RecordBatch> for SpanRows {
+    fn from(columns: RecordBatch) -> Self {
+        Self { columns, templated: None, new_template_bytes: 0 }
+    }
+}
+
+impl TryFrom<SpanRows> for SpanBatch {
+    type Error = ModelError;
+
+    /// As of the batch that [`SpanRows::whole`] makes.
+    fn try_from(rows: SpanRows) -> Result<Self, ModelError> {
+        rows.whole()?.try_into()
+    }
+}
