@@ -28,6 +28,8 @@ const MOST_ALONE: usize = WINDOW_ROWS / 16;
 const MOST_MISSES: usize = WINDOW_ROWS / 8;
 /// Windows in which templates are yet to be found.
 const FIRST_WINDOWS: u32 = 2;
+/// Windows after which is learned anew in any case: services come and go.
+const RENEW_WINDOWS: u32 = 256;
 /// Windows without templates, where rows have too little in common.
 const PAUSE: u32 = 64;
 /// Templates that are remembered.
@@ -148,7 +150,11 @@ impl Sharing {
         };
         if let Phase::Study { rows } = &mut self.phase {
             rows.resize_with(self.rows_in_window + 1, Vec::new);
-            rows[self.rows_in_window].push((number, hash));
+            let row = &mut rows[self.rows_in_window];
+            // Those with more have no template.
+            if row.len() < MOST_SLOTS {
+                row.push((number, hash));
+            }
         }
     }
 
@@ -309,14 +315,20 @@ impl Sharing {
             Phase::Study { rows } if self.choose(&rows) => Phase::Share(0),
             Phase::Study { .. } => Phase::Pause(PAUSE),
             // At first, all templates are new.
-            Phase::Share(windows) if windows >= FIRST_WINDOWS && misses > MOST_MISSES => {
-                self.forget();
+            Phase::Share(windows)
+                if windows >= RENEW_WINDOWS || windows >= FIRST_WINDOWS && misses > MOST_MISSES =>
+            {
                 study
             }
-            Phase::Share(windows) => Phase::Share(windows.saturating_add(1)),
+            Phase::Share(windows) => Phase::Share(windows + 1),
             Phase::Pause(0) => study,
             Phase::Pause(windows) => Phase::Pause(windows - 1),
         };
+        if matches!(self.phase, Phase::Study { .. }) && self.keys.len() >= MOST_KEYS {
+            self.forget();
+            self.keys.clear();
+            self.numbers.clear();
+        }
     }
 
     /// Chooses the keys whose values are shared, from these rows; whether it is
@@ -338,18 +350,25 @@ impl Sharing {
             noted.iter().map(|(_, hash)| hash).collect::<AHashSet<_>>().len()
         };
         let mut order: Vec<(usize, usize)> = noted.iter().map(distinct).enumerate().collect();
+        let mut changed = false;
         // Those with few values make few signatures.
         order.sort_unstable_by_key(|(key, values)| (*values, *key));
-        for (key, values) in order {
+        // Of keys that no row has nothing new is known.
+        for (key, _) in order.into_iter().filter(|(_, values)| *values > 0) {
             let mut with = signatures.clone();
             for (row, hash) in &noted[key] {
                 with[*row] = mixed(with[*row], *hash);
             }
-            let is_shared = values > 0 && alone(&with) <= MOST_ALONE;
+            let is_shared = alone(&with) <= MOST_ALONE;
+            changed |= self.keys[key].is_shared != is_shared;
             self.keys[key].is_shared = is_shared;
             if is_shared {
                 signatures = with;
             }
+        }
+        if changed {
+            // Signatures are others now.
+            self.forget();
         }
         true
     }
@@ -453,6 +472,7 @@ mod tests {
     use arrow::array::Array;
     use proptest::prelude::*;
 
+    use super::*;
     use crate::{
         AttributeValue, Capture, Kind, Span, SpanBatch, SpanBatchBuilder, SpanId, SpanRows,
     };
@@ -549,6 +569,41 @@ mod tests {
     fn values_of_which_there_are_too_many_mixtures_are_left_to_the_rows() {
         let (_, new, own) = learned(20, |n| row(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32, 14));
         assert!(new <= 60 && (2..14).contains(&own), "{new} new, {own} own");
+    }
+
+    #[test]
+    fn what_comes_later_is_learned_too_and_keys_do_not_pile_up() {
+        let mut sharing = Sharing::new();
+        let window = |sharing: &mut Sharing, key: &str| {
+            let mut maps = AttributeMaps::default();
+            for _ in 0..WINDOW_ROWS {
+                match sharing.is_on() {
+                    true => assert!(sharing.push(key, AttributeRef::Int(1), &mut maps)),
+                    false => sharing.study(key, AttributeRef::Int(1)),
+                }
+                sharing.end_row();
+            }
+        };
+        let is_shared = |sharing: &mut Sharing, key: &str| {
+            let number = sharing.number(key).expect("a key");
+            sharing.keys[usize::from(number)].is_shared
+        };
+        window(&mut sharing, "first");
+        assert!(sharing.is_on() && is_shared(&mut sharing, "first"));
+        window(&mut sharing, "later");
+        assert!(!is_shared(&mut sharing, "later"));
+        sharing.phase = Phase::Share(RENEW_WINDOWS);
+        window(&mut sharing, "later");
+        assert!(!sharing.is_on());
+        window(&mut sharing, "later");
+        assert!(is_shared(&mut sharing, "later") && is_shared(&mut sharing, "first"));
+        for key in 0..MOST_KEYS {
+            sharing.number(&key.to_string());
+        }
+        assert_eq!(sharing.number("one more"), None);
+        sharing.phase = Phase::Share(RENEW_WINDOWS);
+        window(&mut sharing, "later");
+        assert!(sharing.number("one more").is_some());
     }
 
     #[test]
