@@ -118,7 +118,9 @@ impl Load {
         let whole = i128::from(self.config.end_unix_nano - self.config.start_unix_nano);
         let share = whole * i128::from(self.made) / i128::from(self.config.spans);
         let start = self.config.start_unix_nano + share as i64;
-        self.trace.grow(&mut self.random, self.known.trace_count, spans as usize, start);
+        // Orders of loads of other seeds are others.
+        let number = self.config.seed % 100 * 10_000_000 + self.known.trace_count;
+        self.trace.grow(&mut self.random, number, spans as usize, start);
         self.known.note(&self.trace, self.config.known_traces, &mut self.keep);
         self.made += spans;
         for index in 0..self.trace.by_end.len() {
