@@ -224,8 +224,9 @@ impl Writer {
     /// Appends the templates of a record that the segment has not defined yet.
     fn define(&mut self, record: &Record, buffer: &mut Vec<u8>) -> Result<(), ArrowError> {
         let Some(templated) = record.rows.templated() else { return Ok(()) };
-        let mut new = templated.templates().to_vec();
-        new.retain(|template| self.defined.insert(template.id()));
+        let templates = templated.templates().iter();
+        let new: Vec<_> =
+            templates.filter(|template| self.defined.insert(template.id())).cloned().collect();
         if new.is_empty() {
             return Ok(());
         }
