@@ -26,6 +26,21 @@ pub enum AttributeValue {
 /// unique: what was sent is kept.
 pub type Attributes = Vec<(String, AttributeValue)>;
 
+/// The place of an attribute's key among `SLOTS`, a power of two: where tables of
+/// the keys that were met lately look first. Names share their beginnings; their
+/// length and last bytes tell them apart.
+#[inline]
+pub fn key_slot<const SLOTS: usize>(key: &[u8]) -> usize {
+    const { assert!(SLOTS.is_power_of_two() && SLOTS > 1) };
+    let last = match key.last_chunk::<8>() {
+        Some(last) => u64::from_le_bytes(*last),
+        None => key.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+    };
+    let mixed = (last ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // The upper bits are the mixed ones.
+    (mixed >> (u64::BITS - SLOTS.ilog2())) as usize
+}
+
 /// An [`AttributeValue`] whose text lies elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "documented on `AttributeValue`")]

@@ -21,7 +21,7 @@ mod template;
 mod vocabulary;
 
 pub use assembled::{Assembled, RowRef};
-pub use attributes::{AttributeRef, AttributeValue, Attributes, ResourceJson};
+pub use attributes::{AttributeRef, AttributeValue, Attributes, ResourceJson, key_slot};
 pub use batch::SpanBatch;
 pub use builder::{EmitterPlaces, InnerAttributes, RowWriter, SpanBatchBuilder};
 pub use clock::{ClockFault, ClockFaults, mark_clocks};

@@ -25,7 +25,7 @@ pub struct Templated {
 }
 
 /// Stands for a row whose attributes are in the map.
-const IN_MAP: u32 = u32::MAX;
+pub(crate) const IN_MAP: u32 = u32::MAX;
 
 impl Templated {
     /// Rows with these places among the templates, `None` where the attributes are
@@ -184,11 +184,39 @@ impl SpanRows {
         Ok(Self { columns, templated: templated.map(Arc::new), new_template_bytes: 0 })
     }
 
+    /// Some columns, by their places, of the rows at some places.
+    ///
+    /// # Errors
+    /// As [`Self::whole`].
+    pub fn pick(&self, columns: &[usize], rows: &UInt32Array) -> Result<RecordBatch, ModelError> {
+        if self.needs_templates(columns)? {
+            return Ok(self.take(rows)?.whole()?.project(columns)?);
+        }
+        Ok(take_record_batch(&self.columns.project(columns)?, rows)?)
+    }
+
+    /// Some columns, by their places, of all rows.
+    ///
+    /// # Errors
+    /// As [`Self::whole`].
+    pub fn project(&self, columns: &[usize]) -> Result<RecordBatch, ModelError> {
+        match self.needs_templates(columns)? {
+            true => Ok(self.whole()?.project(columns)?),
+            false => Ok(self.columns.project(columns)?),
+        }
+    }
+
+    /// Whether attributes are among these columns, and apart from them.
+    fn needs_templates(&self, columns: &[usize]) -> Result<bool, ModelError> {
+        let attributes = self.columns.schema_ref().index_of(column::ATTRIBUTES)?;
+        Ok(self.templated.is_some() && columns.contains(&attributes))
+    }
+
     /// The attributes of all rows as one column.
     ///
     /// # Errors
     /// Where texts are too large for one array.
-    pub fn attributes(&self) -> Result<ArrayRef, ModelError> {
+    fn attributes(&self) -> Result<ArrayRef, ModelError> {
         let name = column::ATTRIBUTES;
         let map = self.columns.column_by_name(name).ok_or(ModelError::Column { column: name })?;
         let Some(templated) = self.templated() else { return Ok(Arc::clone(map)) };
@@ -212,7 +240,7 @@ impl SpanRows {
     /// The rows with all their attributes in the map.
     ///
     /// # Errors
-    /// As [`Self::attributes`].
+    /// Where texts are too large for one array.
     pub fn whole(&self) -> Result<RecordBatch, ModelError> {
         if self.templated.is_none() {
             return Ok(self.columns.clone());

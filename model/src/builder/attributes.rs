@@ -33,18 +33,7 @@ impl AttributeMaps {
     pub(super) fn push(&mut self, key: &str, value: AttributeRef<'_>) {
         self.keys.push(key);
         self.types.push(value.type_number());
-        match value {
-            AttributeRef::String(text) | AttributeRef::Bytes(text) | AttributeRef::Json(text) => {
-                self.texts.push(text);
-            }
-            AttributeRef::Int(number) => {
-                let mut digits = [0; 20];
-                self.texts.push(decimal(number, &mut digits));
-            }
-            AttributeRef::Bool(true) => self.texts.push("true"),
-            AttributeRef::Bool(false) => self.texts.push("false"),
-            AttributeRef::Double(_) => self.texts.push(&value.to_string()),
-        }
+        push_value(&mut self.texts, value);
     }
 
     /// Appends an attribute whose value is written already.
@@ -73,8 +62,22 @@ impl AttributeMaps {
     }
 }
 
+/// Adds a value's canonical text.
+#[inline]
+pub(super) fn push_value(texts: &mut TextList, value: AttributeRef<'_>) {
+    match value {
+        AttributeRef::String(text) | AttributeRef::Bytes(text) | AttributeRef::Json(text) => {
+            texts.push(text);
+        }
+        AttributeRef::Int(number) => texts.push(decimal(number, &mut [0; 20])),
+        AttributeRef::Bool(true) => texts.push("true"),
+        AttributeRef::Bool(false) => texts.push("false"),
+        AttributeRef::Double(_) => texts.push(&value.to_string()),
+    }
+}
+
 /// The number's digits, as `Display` writes them but without its detours.
-pub(super) fn decimal(number: i64, digits: &mut [u8; 20]) -> &str {
+fn decimal(number: i64, digits: &mut [u8; 20]) -> &str {
     let mut rest = number.unsigned_abs();
     let mut at = digits.len();
     loop {

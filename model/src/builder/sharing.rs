@@ -16,8 +16,10 @@ use arrow::array::StringArray;
 use arrow::buffer::ScalarBuffer;
 use hashbrown::HashTable;
 
-use super::attributes::{AttributeMaps, decimal};
+use super::attributes::{AttributeMaps, push_value};
 use super::reuse::{TextList, taken};
+use crate::attributes::key_slot;
+use crate::rows::IN_MAP;
 use crate::{AttributeRef, ModelError, Slot, Template, Templated};
 
 /// Rows from which is learned, and after which is looked at how it went.
@@ -99,9 +101,6 @@ pub(super) struct Sharing {
     offsets: Vec<i32>,
     texts: TextList,
 }
-
-/// See [`Templated`].
-const IN_MAP: u32 = u32::MAX;
 
 impl Sharing {
     pub(super) fn new() -> Self {
@@ -193,16 +192,7 @@ impl Sharing {
             }
             value => {
                 signature.extend_from_slice(&[low, high, kind | OWN]);
-                match value {
-                    AttributeRef::String(text)
-                    | AttributeRef::Bytes(text)
-                    | AttributeRef::Json(text) => self.texts.push(text),
-                    AttributeRef::Int(number) => self.texts.push(decimal(number, &mut [0; 20])),
-                    AttributeRef::Bool(flag) => {
-                        self.texts.push(if flag { "true" } else { "false" })
-                    }
-                    AttributeRef::Double(_) => self.texts.push(&value.to_string()),
-                }
+                push_value(&mut self.texts, value);
             }
         }
         true
@@ -211,7 +201,7 @@ impl Sharing {
     /// The key's number; none where there are too many keys.
     #[inline]
     fn number(&mut self, key: &str) -> Option<u16> {
-        let guess = &mut self.guesses[guess(key.as_bytes())];
+        let guess = &mut self.guesses[key_slot::<GUESSES>(key.as_bytes())];
         if self.keys.get(usize::from(*guess)).is_some_and(|known| *known.text == *key) {
             return Some(*guess);
         }
@@ -384,18 +374,6 @@ impl Sharing {
         let templated = Templated::of_parts(templates, rows, offsets, texts)?;
         Ok((templated, std::mem::take(&mut self.new_bytes)))
     }
-}
-
-/// Names share their beginnings; their length and last bytes tell them apart.
-#[inline]
-fn guess(key: &[u8]) -> usize {
-    let last = match key.last_chunk::<8>() {
-        Some(last) => u64::from_le_bytes(*last),
-        None => key.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
-    };
-    let mixed = (last ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    // The upper bits are the mixed ones.
-    (mixed >> (u64::BITS - GUESSES.ilog2())) as usize
 }
 
 /// A hash that depends on both.

@@ -28,6 +28,7 @@ use arrow::array::{
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, FieldRef, Int32Type};
 use arrow::error::ArrowError;
+use spanwise_model::key_slot;
 use spanwise_model::schema::span_schema;
 
 /// Appends a batch of the span schema.
@@ -173,7 +174,7 @@ fn put_keys(bytes: &mut Vec<u8>, keys: &StringArray) {
     let mut places: Vec<i32> = Vec::with_capacity(keys.len());
     for pair in offsets.windows(2) {
         let key = &data[pair[0] as usize..pair[1] as usize];
-        let slot = &mut slots[key_slot(key)];
+        let slot = &mut slots[key_slot::<KEY_SLOTS>(key)];
         if slot.1 < 0 || slot.0 != key {
             // Fewer than there are offsets, which have 32 bits.
             *slot = (key, listed.len() as i32);
@@ -186,17 +187,6 @@ fn put_keys(bytes: &mut Vec<u8>, keys: &StringArray) {
     listed.iter().for_each(|key| put_number(bytes, key.len()));
     listed.iter().for_each(|key| bytes.extend_from_slice(key));
     put_places(bytes, places.into_iter(), listed.len());
-}
-
-/// Names share their beginnings; their length and last bytes tell them apart.
-fn key_slot(key: &[u8]) -> usize {
-    let last = match key.last_chunk::<8>() {
-        Some(last) => u64::from_le_bytes(*last),
-        None => key.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
-    };
-    let mixed = (last ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    // The upper bits are the mixed ones.
-    (mixed >> (u64::BITS - KEY_SLOTS.ilog2())) as usize
 }
 
 /// The batch that was written, with all columns of the span schema.

@@ -144,12 +144,10 @@ impl Search<'_> {
         unreadable: &mut Vec<(u32, String)>,
     ) -> Result<Vec<RecordBatch>, ArrowError> {
         let columns = answered(self.query);
-        let schema: SchemaRef = {
-            let whole = span_schema();
-            let indexes: Result<Vec<usize>, _> =
-                columns.iter().map(|name| whole.index_of(name)).collect();
-            Arc::new(whole.project(&indexes?)?)
-        };
+        let whole = span_schema();
+        let places: Vec<usize> =
+            columns.iter().map(|name| whole.index_of(name)).collect::<Result<_, _>>()?;
+        let schema: SchemaRef = Arc::new(whole.project(&places)?);
         let mut hits: Vec<(u32, u32)> =
             self.newest.into_vec().into_iter().map(|(_, source, row)| (source, row)).collect();
         hits.sort_unstable();
@@ -158,10 +156,7 @@ impl Search<'_> {
             let source = of_source[0].0;
             if let Some(view) = snapshot.recent.get(source as usize) {
                 let rows: UInt32Array = of_source.iter().map(|(_, row)| Some(*row)).collect();
-                let rows = view.rows.take(&rows)?.whole()?;
-                let indexes: Result<Vec<usize>, _> =
-                    columns.iter().map(|name| rows.schema_ref().index_of(name)).collect();
-                found.push(rows.project(&indexes?)?);
+                found.push(view.rows.pick(&places, &rows)?);
                 continue;
             }
             let file = &snapshot.files[source as usize - snapshot.recent.len()];

@@ -71,8 +71,11 @@ impl TableProvider for SpanTable {
         let all: Vec<usize> = (0..span_schema().fields().len()).collect();
         let places = projection.cloned().unwrap_or(all);
         let schema = Arc::new(span_schema().project(&places)?);
-        let recent =
-            Memory { views: Arc::clone(&self.recent), schema: Arc::clone(&schema), places };
+        let recent = Memory {
+            views: Arc::clone(&self.recent),
+            schema: Arc::clone(&schema),
+            places: places.into(),
+        };
         let files = Scan {
             files: Arc::clone(&self.files),
             time: time(filters),
@@ -120,25 +123,18 @@ fn time(filters: &[Expr]) -> TimeRange {
 }
 
 /// Some columns of the rows in memory.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Memory {
     views: Arc<Vec<Arc<View>>>,
     schema: SchemaRef,
     /// Of the columns in the schema of spans.
-    places: Vec<usize>,
+    places: Arc<[usize]>,
 }
 
 impl Memory {
-    fn read(view: &View, places: &[usize]) -> Result<RecordBatch, DataFusionError> {
-        let rows = &view.rows;
-        let wants_attributes =
-            places.iter().any(|place| column::ALL.get(*place) == Some(&column::ATTRIBUTES));
-        let columns = if wants_attributes {
-            &rows.whole().map_err(ArrowError::from)?
-        } else {
-            rows.columns()
-        };
-        Ok(columns.project(places)?)
+    /// Its `number`-th batch.
+    fn read(&self, number: usize) -> Result<RecordBatch, DataFusionError> {
+        Ok(self.views[number].rows.project(&self.places).map_err(ArrowError::from)?)
     }
 }
 
@@ -148,9 +144,16 @@ impl PartitionStream for Memory {
     }
 
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let (views, places) = (Arc::clone(&self.views), self.places.clone());
-        let batches = (0..views.len()).map(move |view| Self::read(&views[view], &places));
-        let stream = futures::stream::iter(batches);
+        let memory = self.clone();
+        let read = move |number| {
+            let memory = memory.clone();
+            async move {
+                // As for files.
+                tokio::task::yield_now().await;
+                memory.read(number)
+            }
+        };
+        let stream = futures::stream::iter(0..self.views.len()).then(read);
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream))
     }
 }

@@ -2,6 +2,8 @@
 
 use std::str::Utf8Error;
 
+use spanwise_model::key_slot;
+
 use super::known::{Note, note};
 
 /// More than the keys that an application uses; others cost a look each.
@@ -28,25 +30,13 @@ impl<'a> Keys<'a> {
             // The empty key is known from the start: it says nothing.
             self.slots.resize(SLOTS, ("", None));
         }
-        let slot = &mut self.slots[slot(key)];
+        let slot = &mut self.slots[key_slot::<SLOTS>(key)];
         if slot.0.as_bytes() != key {
             let text = std::str::from_utf8(key)?;
             *slot = (text, note(text));
         }
         Ok(*slot)
     }
-}
-
-/// Names share their beginnings; their length and last bytes tell them apart.
-#[inline]
-fn slot(key: &[u8]) -> usize {
-    let last = match key.last_chunk::<8>() {
-        Some(last) => u64::from_le_bytes(*last),
-        None => key.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
-    };
-    let mixed = (last ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    // The upper bits are the mixed ones.
-    (mixed >> (u64::BITS - SLOTS.ilog2())) as usize
 }
 
 #[cfg(test)]

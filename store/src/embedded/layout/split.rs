@@ -65,19 +65,19 @@ pub(super) struct Slot<'a> {
     pub(super) is_of_shape: bool,
 }
 
-/// What some rows have in common: a template's, or those of maps
-/// with the same names in the same order.
-pub(super) struct Pattern<'a> {
-    pub(super) slots: Vec<Slot<'a>>,
+/// What some rows have in common: a template's, or those of maps with the
+/// same names in the same order.
+struct Pattern<'a> {
+    slots: Vec<Slot<'a>>,
     /// Of the values that belong to the shape.
-    pub(super) shape: Hash,
+    shape: Hash,
     /// Slots whose values may belong to the shape, row by row, with their places
     /// among the row's own texts.
-    pub(super) may_be_of_shape: Vec<(usize, usize)>,
+    may_be_of_shape: Vec<(usize, usize)>,
 }
 
 /// The rows of a batch.
-pub(super) struct BatchRows<'a> {
+struct BatchRows<'a> {
     /// Of each row the number of its pattern, and where its own texts begin.
     rows: Vec<(u32, u32)>,
     /// Own texts: of rows with a template, and after them those of maps.
@@ -109,8 +109,8 @@ pub(super) struct Attribute<'s, 'a> {
 /// See the module.
 pub(in super::super) struct Split<'a> {
     pub(super) names: Vec<Name<'a>>,
-    pub(super) patterns: Vec<Pattern<'a>>,
-    pub(super) batches: Vec<BatchRows<'a>>,
+    patterns: Vec<Pattern<'a>>,
+    batches: Vec<BatchRows<'a>>,
 }
 
 /// What is known while rows are taken apart.
