@@ -26,17 +26,18 @@ pub enum AttributeValue {
 /// unique: what was sent is kept.
 pub type Attributes = Vec<(String, AttributeValue)>;
 
-/// The place of an attribute's key among `SLOTS`, a power of two: where tables of
-/// the keys that were met lately look first. Names share their beginnings; their
-/// length and last bytes tell them apart.
+/// The place of a text among `SLOTS`, a power of two: where tables of the keys and
+/// values that were met lately look first. It is chosen by the text's ends and its
+/// length, which tell nearly all names apart.
 #[inline]
 pub fn key_slot<const SLOTS: usize>(key: &[u8]) -> usize {
     const { assert!(SLOTS.is_power_of_two() && SLOTS > 1) };
-    let last = match key.last_chunk::<8>() {
-        Some(last) => u64::from_le_bytes(*last),
-        None => key.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+    let (first, last) = match (key.first_chunk::<8>(), key.last_chunk::<8>()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => (key.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)), 0),
     };
-    let mixed = (last ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = first.wrapping_mul(0xc2b2_ae3d_27d4_eb4f).rotate_left(32) ^ last;
+    let mixed = (mixed ^ key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     // The upper bits are the mixed ones.
     (mixed >> (u64::BITS - SLOTS.ilog2())) as usize
 }

@@ -23,7 +23,7 @@ mod vocabulary;
 pub use assembled::{Assembled, RowRef};
 pub use attributes::{AttributeRef, AttributeValue, Attributes, ResourceJson, key_slot};
 pub use batch::SpanBatch;
-pub use builder::{EmitterPlaces, InnerAttributes, RowWriter, SpanBatchBuilder};
+pub use builder::{EmitterPlaces, InnerAttributes, KnownTemplate, RowWriter, SpanBatchBuilder};
 pub use clock::{ClockFault, ClockFaults, mark_clocks};
 pub use ids::{IdError, SpanId, TraceId};
 pub use rows::{SpanRows, Templated};

@@ -18,10 +18,11 @@ use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type
 
 use crate::{
     AttributeRef, Attributes, Emitter, Evidence, ModelError, Span, SpanId, SpanRef, SpanRows,
-    TraceId, schema,
+    Template, TraceId, schema,
 };
 pub(crate) use attributes::AttributeMaps;
 use lists::{Events, Links};
+pub use sharing::KnownTemplate;
 use sharing::Sharing;
 use sparse::{Ids, Numbers};
 use texts::{Dictionary, Place, Texts};
@@ -131,8 +132,51 @@ impl SpanBatchBuilder {
         }
     }
 
+    /// While rows get templates, a number that changes whenever those of before are
+    /// forgotten, or other keys' values are shared.
+    pub fn sharing_epoch(&self) -> Option<u64> {
+        self.sharing.as_ref()?.epoch()
+    }
+
+    /// Whether values with this key are shared, where they are of a type and length
+    /// that may be. `None` where rows with it get no template.
+    pub fn shares(&mut self, key: &str) -> Option<bool> {
+        self.sharing.as_mut()?.shares(key)
+    }
+
+    /// The template of the row that was ended last.
+    pub fn last_template(&self) -> Option<(KnownTemplate, &Template)> {
+        self.sharing.as_ref()?.last()
+    }
+
+    /// Appends the row of a span whose attributes are those of a template, where
+    /// these values are its own. It has no events and no links. `false`, and there is
+    /// no row, where the template is not known any more or wants other than so many
+    /// values.
+    pub fn push_known<'v>(
+        &mut self,
+        template: KnownTemplate,
+        span: &SpanRef<'_>,
+        emitter: &EmitterPlaces,
+        own: impl Iterator<Item = AttributeRef<'v>>,
+    ) -> bool {
+        let sharing = self.sharing.as_mut();
+        let ended = sharing.is_some_and(|sharing| sharing.push_known(template, own));
+        if ended {
+            self.columns(span, emitter);
+            self.end_row();
+        }
+        ended
+    }
+
     /// Begins the row of a span whose texts lie elsewhere.
     pub fn begin(&mut self, span: &SpanRef<'_>, emitter: &EmitterPlaces) -> RowWriter<'_> {
+        self.columns(span, emitter);
+        let shares = self.sharing.as_ref().is_some_and(|sharing| sharing.is_on());
+        RowWriter { builder: self, shares }
+    }
+
+    fn columns(&mut self, span: &SpanRef<'_>, emitter: &EmitterPlaces) {
         let row = self.rows;
         self.trace_id.set(row, span.trace_id.map(|id| id.0));
         self.span_id.set(row, Some(span.span_id.0));
@@ -157,8 +201,13 @@ impl SpanBatchBuilder {
         self.host.set_place(row, emitter.host);
         self.process_id.set(row, emitter.process_id);
         self.resource.set_place(row, Some(emitter.resource));
-        let shares = self.sharing.as_ref().is_some_and(|sharing| sharing.is_on());
-        RowWriter { builder: self, shares }
+    }
+
+    fn end_row(&mut self) {
+        self.attributes.end_row();
+        self.events.end_row();
+        self.links.end_row();
+        self.rows += 1;
     }
 
     /// Appends one span.
@@ -331,13 +380,10 @@ impl RowWriter<'_> {
 
 impl Drop for RowWriter<'_> {
     fn drop(&mut self) {
-        self.builder.attributes.end_row();
         if let Some(sharing) = &mut self.builder.sharing {
             sharing.end_row();
         }
-        self.builder.events.end_row();
-        self.builder.links.end_row();
-        self.builder.rows += 1;
+        self.builder.end_row();
     }
 }
 

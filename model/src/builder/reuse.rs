@@ -77,6 +77,12 @@ impl TextList {
         &self.bytes[self.offsets[place] as usize..self.offsets[place + 1] as usize]
     }
 
+    /// The text at a place, where there is one.
+    pub(super) fn get(&self, place: usize) -> Option<&[u8]> {
+        let [start, end] = *self.offsets.get(place..)?.first_chunk()?;
+        Some(&self.bytes[start as usize..end as usize])
+    }
+
     /// The text at a place, which must be below [`Self::len`].
     pub(super) fn text_at(&self, place: usize) -> &str {
         // Only whole texts were pushed.

@@ -10,6 +10,7 @@
 //! "The population frequencies of species", 1953).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ahash::{AHashMap, AHashSet, RandomState};
 use arrow::array::StringArray;
@@ -66,14 +67,33 @@ enum Phase {
     Pause(u32),
 }
 
-/// A template that is remembered.
+/// A signature that is remembered.
 struct Known {
     hash: u64,
     signature: Box<[u8]>,
+    /// The place of its template among those that are remembered.
+    listed: u32,
+}
+
+/// A template that is remembered.
+struct Listed {
     template: Arc<Template>,
     /// The batch that used it last, and its place there.
     batch: u64,
     place: u32,
+}
+
+/// A builder's template that is to be used again.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownTemplate {
+    epoch: u64,
+    listed: u32,
+}
+
+/// Tells what one builder knows at a time from what any other does.
+fn next_epoch() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// See the module.
@@ -84,6 +104,9 @@ pub(super) struct Sharing {
     guesses: [u16; GUESSES],
     known: HashTable<Known>,
     known_bytes: usize,
+    listed: Vec<Listed>,
+    /// Another one whenever templates are forgotten.
+    epoch: u64,
     phase: Phase,
     rows_in_window: usize,
     misses: usize,
@@ -92,6 +115,8 @@ pub(super) struct Sharing {
     signature: Vec<u8>,
     slots: usize,
     fits: bool,
+    /// The template of the row before.
+    last: Option<u32>,
 
     /// Of the batch.
     batch: u64,
@@ -111,12 +136,15 @@ impl Sharing {
             guesses: [0; GUESSES],
             known: HashTable::new(),
             known_bytes: 0,
+            listed: Vec::new(),
+            epoch: next_epoch(),
             phase: Phase::Study { rows: Vec::new() },
             rows_in_window: 0,
             misses: 0,
             signature: Vec::new(),
             slots: 0,
             fits: true,
+            last: None,
             batch: 1,
             templates: Vec::new(),
             new_bytes: 0,
@@ -129,6 +157,25 @@ impl Sharing {
     /// Whether rows are to have templates now.
     pub(super) const fn is_on(&self) -> bool {
         matches!(self.phase, Phase::Share(_))
+    }
+
+    /// While rows are to have templates: what tells whether the templates that are
+    /// known, and the keys whose values are shared, are still those of before.
+    pub(super) fn epoch(&self) -> Option<u64> {
+        self.is_on().then_some(self.epoch)
+    }
+
+    /// Whether values with this key are shared; none where there are too many keys.
+    pub(super) fn shares(&mut self, key: &str) -> Option<bool> {
+        let number = self.number(key)?;
+        Some(self.keys[usize::from(number)].is_shared)
+    }
+
+    /// The template of the row before, if it had one.
+    pub(super) fn last(&self) -> Option<(KnownTemplate, &Template)> {
+        let listed = self.last?;
+        let template = &self.listed.get(listed as usize)?.template;
+        Some((KnownTemplate { epoch: self.epoch, listed }, template))
     }
 
     /// Notes an attribute of a row that is to have no template.
@@ -240,33 +287,63 @@ impl Sharing {
 
     /// Ends the row that was being written.
     pub(super) fn end_row(&mut self) {
-        let place = if self.fits && self.is_on() { self.template() } else { IN_MAP };
-        self.rows.push(place);
-        // Whether all fit is looked at once, at the end.
-        self.offsets.push(self.texts.len() as i32);
+        let template = if self.fits && self.is_on() { Some(self.template()) } else { None };
         self.signature.clear();
         self.slots = 0;
         self.fits = true;
+        self.end_with(template);
+    }
+
+    /// Appends a row with a template and these values; whether the template is still
+    /// known, and wants as many as there are.
+    pub(super) fn push_known<'v>(
+        &mut self,
+        known: KnownTemplate,
+        own: impl Iterator<Item = AttributeRef<'v>>,
+    ) -> bool {
+        own.for_each(|value| push_value(&mut self.texts, value));
+        let first = self.offsets.last().map_or(0, |end| *end as usize);
+        let listed = self.listed.get(known.listed as usize).filter(|_| known.epoch == self.epoch);
+        let wanted = listed.map(|listed| listed.template.own_texts());
+        let fits = wanted == Some(self.texts.len() - first);
+        if fits {
+            self.end_with(Some(known.listed));
+        } else {
+            self.texts.truncate(first);
+        }
+        fits
+    }
+
+    fn end_with(&mut self, template: Option<u32>) {
+        self.last = template;
+        let place = template.map_or(IN_MAP, |listed| self.place(listed));
+        self.rows.push(place);
+        // Whether all fit is looked at once, at the end.
+        self.offsets.push(self.texts.len() as i32);
         self.rows_in_window += 1;
         if self.rows_in_window >= WINDOW_ROWS {
             self.learn();
         }
     }
 
-    /// The place in the batch of the row's template.
+    /// A template's place in the batch.
+    fn place(&mut self, listed: u32) -> u32 {
+        let listed = &mut self.listed[listed as usize];
+        if listed.batch != self.batch {
+            (listed.batch, listed.place) = (self.batch, self.templates.len() as u32);
+            self.templates.push(Arc::clone(&listed.template));
+        }
+        listed.place
+    }
+
+    /// The row's template, among those that are remembered.
     fn template(&mut self) -> u32 {
         let hash = self.hasher.hash_one(&*self.signature);
-        let Self { known, signature, templates, batch, .. } = self;
-        if let Some(known) =
-            known.find_mut(hash, |known| known.hash == hash && *known.signature == **signature)
-        {
-            if known.batch != *batch {
-                (known.batch, known.place) = (*batch, templates.len() as u32);
-                templates.push(Arc::clone(&known.template));
-            }
-            return known.place;
+        let same = |known: &Known| known.hash == hash && *known.signature == *self.signature;
+        match self.known.find(hash, same) {
+            Some(known) => known.listed,
+            None => self.new_template(hash),
         }
-        self.new_template(hash)
     }
 
     #[cold]
@@ -281,19 +358,23 @@ impl Sharing {
             Slot { key, type_number: noted.type_number, text }
         });
         let template = Arc::new(Template::new(slots.collect()));
-        let place = self.templates.len() as u32;
-        self.templates.push(Arc::clone(&template));
         self.new_bytes += template.memory_bytes();
+        let listed = self.listed.len() as u32;
+        // Of no batch yet: they are counted from one.
+        self.listed.push(Listed { template, batch: 0, place: 0 });
         let signature: Box<[u8]> = self.signature.as_slice().into();
         self.known_bytes += signature.len();
-        let known = Known { hash, signature, template, batch: self.batch, place };
+        let known = Known { hash, signature, listed };
         self.known.insert_unique(hash, known, |known| known.hash);
-        place
+        listed
     }
 
     fn forget(&mut self) {
         self.known.clear();
         self.known_bytes = 0;
+        self.listed.clear();
+        self.last = None;
+        self.epoch = next_epoch();
     }
 
     /// Looks at what the window has shown.

@@ -8,6 +8,7 @@ use hashbrown::HashTable;
 use super::reuse::TextList;
 use super::sparse::Numbers;
 use crate::ModelError;
+use crate::attributes::key_slot;
 
 /// Texts of which many rows, or all, are null.
 pub(super) struct Texts {
@@ -57,9 +58,11 @@ pub(super) struct Dictionary {
     places: HashTable<i32>,
     hasher: RandomState,
     rows: Numbers<Int32Type>,
-    /// Most rows have the value of the one before.
-    last: Option<Place>,
+    /// Places in which a value is looked for first, each chosen by its ends.
+    guesses: [i32; GUESSES],
 }
+
+const GUESSES: usize = 64;
 
 impl Default for Dictionary {
     fn default() -> Self {
@@ -68,7 +71,7 @@ impl Default for Dictionary {
             places: HashTable::new(),
             hasher: RandomState::new(),
             rows: Numbers::default(),
-            last: None,
+            guesses: [0; GUESSES],
         }
     }
 }
@@ -77,11 +80,10 @@ impl Dictionary {
     /// The value's place in the dictionary, into which it is put where it is
     /// new.
     pub(super) fn place(&mut self, value: &str) -> Place {
-        let Self { values, places, hasher, last, .. } = self;
-        if let Some(place) = *last
-            && values.bytes_at(place.0 as usize) == value.as_bytes()
-        {
-            return place;
+        let Self { values, places, hasher, guesses, .. } = self;
+        let guess = &mut guesses[key_slot::<GUESSES>(value.as_bytes())];
+        if values.get(*guess as usize) == Some(value.as_bytes()) {
+            return Place(*guess);
         }
         let hash = hash_of(hasher, value.as_bytes());
         let found = places.find(hash, |place| values.bytes_at(*place as usize) == value.as_bytes());
@@ -94,7 +96,7 @@ impl Dictionary {
             places.insert_unique(hash, place, hash_at);
             place
         });
-        *last = Some(Place(place));
+        *guess = place;
         Place(place)
     }
 
@@ -113,7 +115,6 @@ impl Dictionary {
 
     pub(super) fn finish(&mut self, rows: usize) -> Result<DictionaryArray<Int32Type>, ModelError> {
         self.places.clear();
-        self.last = None;
         let values = std::sync::Arc::new(self.values.finish(None)?);
         Ok(DictionaryArray::try_new(self.rows.finish(rows), values)?)
     }

@@ -12,6 +12,7 @@ use super::payload::Payload;
 use super::tables::{Related, Tables};
 use super::{OtapError, OtapLimits};
 use crate::otlp::Decoded;
+use crate::otlp::builders::{self, Builder};
 use crate::otlp::rows::{
     Collector, Emitting, EventView, LinkView, Pair, ResourceFacts, ResourceView, ScopeFacts,
     ScopeView, SpanView,
@@ -79,13 +80,21 @@ type ScopeKey<'a> = (Option<u32>, &'a str, &'a str);
 /// Makes rows of a batch's tables; and how many rows of the tables are left out,
 /// as what they belong to is not in the batch.
 pub(super) fn rows(tables: &Tables, limits: &OtapLimits) -> Result<(Decoded, usize), OtapError> {
+    builders::with(|builder| rows_with(builder, tables, limits))
+}
+
+fn rows_with(
+    builder: &mut Builder,
+    tables: &Tables,
+    limits: &OtapLimits,
+) -> Result<(Decoded, usize), OtapError> {
     let columns = tables.columns(Payload::Spans);
     let rows = Rows {
         spans: Spans::new(columns)?,
         related: Related::new(tables)?,
         span_bytes: limits.spans.span_bytes,
     };
-    let mut collector = Collector::new(&limits.spans);
+    let mut collector = Collector::new(&limits.spans, builder);
     let mut view = SpanView::default();
     let mut order = Vec::new();
     // Spans of one resource and of one scope lie together.

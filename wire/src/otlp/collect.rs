@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
-use spanwise_model::{EmitterPlaces, SpanBatchBuilder, SpanRows};
+use spanwise_model::{EmitterPlaces, SpanRows};
 
-use super::OtlpError;
-use super::builders;
+use super::builders::Builder;
+use super::keys::Keys;
+use super::repeats::Own;
 use super::resource::{ResourceFacts, ScopeFacts};
 use super::span::{self, Invalid};
-use super::view::SpanView;
+use super::view::{ResourceView, ScopeView, SpanView};
+use super::{OtlpError, decode};
+use crate::protobuf::ReadError;
 
 /// What one request may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,9 +128,9 @@ pub struct Decoded {
 }
 
 /// Takes spans one by one.
-pub(crate) struct Collector {
+pub(crate) struct Collector<'b> {
     limits: Limits,
-    builder: SpanBatchBuilder,
+    builder: &'b mut Builder,
     rejections: Rejections,
     dropped_links: u64,
     row_bytes: usize,
@@ -143,11 +147,11 @@ pub(crate) struct Emitting {
 /// Bytes of a row's columns with fixed width, about.
 const ROW_BYTES: usize = 320;
 
-impl Collector {
-    pub(crate) fn new(limits: &Limits) -> Self {
+impl<'b> Collector<'b> {
+    pub(crate) fn new(limits: &Limits, builder: &'b mut Builder) -> Self {
         Self {
             limits: *limits,
-            builder: builders::take(),
+            builder,
             rejections: Rejections::default(),
             dropped_links: 0,
             row_bytes: 0,
@@ -178,7 +182,7 @@ impl Collector {
 
     /// Notes who emits the spans that follow.
     pub(crate) fn emitter(&mut self, resource: &ResourceFacts) -> Emitting {
-        Emitting { places: self.builder.emitter(&resource.emitter()), bytes: resource.bytes() }
+        Emitting { places: self.builder.rows.emitter(&resource.emitter()), bytes: resource.bytes() }
     }
 
     /// Takes a span, or counts it as rejected.
@@ -188,12 +192,72 @@ impl Collector {
         emitting: &Emitting,
         scope: &ScopeFacts,
     ) -> Result<(), OtlpError> {
-        self.account(ROW_BYTES + scope.bytes() + emitting.bytes)?;
-        match span::append(span, &emitting.places, scope, &mut self.builder) {
+        self.account_row(emitting, scope)?;
+        match span::append(span, &emitting.places, scope, &mut self.builder.rows) {
             Ok(dropped_links) => self.dropped_links += dropped_links,
             Err(invalid) => self.rejections.count(invalid.name()),
         }
         Ok(())
+    }
+
+    /// Takes an encoded span if others like it are known; whether they are. What is
+    /// read of it is noted in `view`, which is to be clear, and in `own`.
+    pub(super) fn push_repeated<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        view: &mut SpanView<'a>,
+        own: &mut Own<'a>,
+        emitting: &Emitting,
+        scope: &ScopeFacts,
+    ) -> Result<bool, OtlpError> {
+        let Builder { rows, repeats, .. } = &mut *self.builder;
+        let Some(repeated) = repeats.find(bytes, scope, view, own, rows) else { return Ok(false) };
+        match span::append_repeated(view, repeated, own, &emitting.places, rows) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(invalid) => self.rejections.count(invalid.name()),
+        }
+        self.account_row(emitting, scope)?;
+        Ok(true)
+    }
+
+    /// Takes a span, as [`Self::push`], that [`Self::push_repeated`] has not taken.
+    pub(super) fn push_new(
+        &mut self,
+        span: &SpanView<'_>,
+        own: &Own<'_>,
+        emitting: &Emitting,
+        scope: &ScopeFacts,
+    ) -> Result<(), OtlpError> {
+        let before = self.builder.rows.len();
+        self.push(span, emitting, scope)?;
+        let Builder { rows, repeats, .. } = &mut *self.builder;
+        if rows.len() > before {
+            repeats.learn(&span.attributes, own, rows);
+        }
+        Ok(())
+    }
+
+    /// What a `Resource` says.
+    pub(super) fn resource(&mut self, message: &[u8]) -> Result<Arc<ResourceFacts>, ReadError> {
+        self.builder.resources.get(message, |message| {
+            let mut view = ResourceView::default();
+            decode::resource(message, &mut view, &mut Keys::default())?;
+            Ok(ResourceFacts::new(&view))
+        })
+    }
+
+    /// What an `InstrumentationScope` says.
+    pub(super) fn scope(&mut self, message: &[u8]) -> Result<Arc<ScopeFacts>, ReadError> {
+        self.builder.scopes.get(message, |message| {
+            let mut view = ScopeView::default();
+            decode::scope(message, &mut view, &mut Keys::default())?;
+            Ok(ScopeFacts::new(&view))
+        })
+    }
+
+    fn account_row(&mut self, emitting: &Emitting, scope: &ScopeFacts) -> Result<(), OtlpError> {
+        self.account(ROW_BYTES + scope.bytes() + emitting.bytes)
     }
 
     fn account(&mut self, bytes: usize) -> Result<(), OtlpError> {
@@ -207,13 +271,12 @@ impl Collector {
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> Result<Decoded, OtlpError> {
+    pub(crate) fn finish(self) -> Result<Decoded, OtlpError> {
+        let Self { builder, rejections, dropped_links, .. } = self;
         // A request of which nothing could be read is no OTLP request.
-        if let (true, Some(first)) = (self.builder.is_empty(), self.rejections.first_malformed()) {
+        if let (true, Some(first)) = (builder.rows.is_empty(), rejections.first_malformed()) {
             return Err(OtlpError::malformed("every span", first));
         }
-        let batch = self.builder.finish_rows()?;
-        builders::give_back(self.builder);
-        Ok(Decoded { batch, rejections: self.rejections, dropped_links: self.dropped_links })
+        Ok(Decoded { batch: builder.rows.finish_rows()?, rejections, dropped_links })
     }
 }

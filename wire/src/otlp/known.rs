@@ -3,7 +3,7 @@
 //! senders still use.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use spanwise_model::{AttributeRef, Attributes, Flow, Kind, protocol};
 
@@ -193,10 +193,11 @@ impl<'a> Known<'a> {
 
 /// IPv4 in its dotted form, also where a socket of both families saw it.
 fn plain_address(text: &str) -> Cow<'_, str> {
-    match text.parse::<IpAddr>() {
-        Ok(IpAddr::V6(address)) => address.to_canonical().to_string().into(),
-        // What is read as IPv4 is written as it was.
-        Ok(IpAddr::V4(_)) | Err(_) => text.into(),
+    // What is no IPv6 is left as it was written.
+    let is_v6 = text.contains(':');
+    match is_v6.then(|| text.parse::<Ipv6Addr>()) {
+        Some(Ok(address)) => address.to_canonical().to_string().into(),
+        Some(Err(_)) | None => text.into(),
     }
 }
 

@@ -6,13 +6,15 @@
 //! attribute unless it is an array or a map, and a request of many tiny messages
 //! cannot grow to many times its size.
 
-mod builders;
+pub(crate) mod builders;
 mod collect;
 mod decode;
 mod json;
+mod kept;
 mod keys;
 pub(crate) mod known;
 mod protobuf;
+mod repeats;
 mod resource;
 mod response;
 mod span;

@@ -1,10 +1,12 @@
 //! OTLP protobuf: the outer layer, which hands over span by span.
 
 use super::OtlpError;
+use super::builders::{self, Builder};
 use super::collect::{Collector, Decoded, Limits};
 use super::decode;
-use super::resource::{ResourceFacts, ScopeFacts};
-use super::view::{ResourceView, ScopeView, SpanView};
+use super::kept::whole;
+use super::repeats::Own;
+use super::view::SpanView;
 use crate::protobuf::submessages;
 
 /// Field numbers of opentelemetry-proto's `trace_service.proto` and
@@ -24,49 +26,63 @@ mod number {
 /// read), or more than the limits allow. Single spans that are wrong are
 /// counted in [`Decoded::rejections`] instead, and the others kept.
 pub fn decode_protobuf(body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
-    let mut collector = Collector::new(limits);
-    let mut view = SpanView::default();
+    builders::with(|builder| decode_with(builder, body, limits))
+}
+
+/// As [`decode_protobuf`], with this builder.
+pub(super) fn decode_with(
+    builder: &mut Builder,
+    body: &[u8],
+    limits: &Limits,
+) -> Result<Decoded, OtlpError> {
+    let mut collector = Collector::new(limits, builder);
+    let mut span = Reading::default();
     for (index, bytes) in submessages(body, number::RESOURCE_SPANS).enumerate() {
         let place = || format!("resource_spans[{index}]");
         let bytes = bytes.map_err(|error| OtlpError::malformed("the request", error))?;
-        resource_spans(bytes, &place, &mut view, &mut collector)?;
+        resource_spans(bytes, &place, &mut span, &mut collector)?;
     }
     collector.finish()
+}
+
+/// A span that is being read. One is used for all of a request.
+#[derive(Default)]
+struct Reading<'a> {
+    view: SpanView<'a>,
+    own: Own<'a>,
 }
 
 fn resource_spans<'a>(
     bytes: &'a [u8],
     place: &dyn Fn() -> String,
-    view: &mut SpanView<'a>,
-    collector: &mut Collector,
+    span: &mut Reading<'a>,
+    collector: &mut Collector<'_>,
 ) -> Result<(), OtlpError> {
     // A message may come in several pieces and after the fields that need it,
-    // so it is merged in a pass of its own.
-    let mut resource = ResourceView::default();
-    for piece in submessages(bytes, number::RESOURCE) {
-        piece
-            .and_then(|piece| decode::resource(piece, &mut resource, &mut view.keys))
-            .map_err(|error| OtlpError::malformed(format!("{}.resource", place()), error))?;
-    }
-    let emitting = collector.emitter(&ResourceFacts::new(&resource));
+    // so it is looked for in a pass of its own.
+    let resource = whole(bytes, number::RESOURCE)
+        .and_then(|message| collector.resource(&message))
+        .map_err(|error| OtlpError::malformed(format!("{}.resource", place()), error))?;
+    let emitting = collector.emitter(&resource);
     for (index, bytes) in submessages(bytes, number::SCOPE_SPANS).enumerate() {
         let bytes = bytes.map_err(|error| OtlpError::malformed(place(), error))?;
         let place = || format!("{}.scope_spans[{index}]", place());
-        let mut scope = ScopeView::default();
-        for piece in submessages(bytes, number::SCOPE) {
-            piece
-                .and_then(|piece| decode::scope(piece, &mut scope, &mut view.keys))
-                .map_err(|error| OtlpError::malformed(format!("{}.scope", place()), error))?;
-        }
-        let scope = ScopeFacts::new(&scope);
+        let scope = whole(bytes, number::SCOPE)
+            .and_then(|message| collector.scope(&message))
+            .map_err(|error| OtlpError::malformed(format!("{}.scope", place()), error))?;
         for (index, bytes) in submessages(bytes, number::SPANS).enumerate() {
             let bytes = bytes.map_err(|error| OtlpError::malformed(place(), error))?;
             if !collector.admit(bytes.len())? {
                 continue;
             }
+            let Reading { view, own } = span;
+            view.clear();
+            if collector.push_repeated(bytes, view, own, &emitting, &scope)? {
+                continue;
+            }
             view.clear();
             match decode::span(bytes, view) {
-                Ok(()) => collector.push(view, &emitting, &scope)?,
+                Ok(()) => collector.push_new(view, own, &emitting, &scope)?,
                 Err(error) => {
                     collector.malformed(|| (format!("{}.spans[{index}]", place()), error));
                 }

@@ -1,5 +1,7 @@
 //! What all spans of one resource, or of one scope, have in common.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use spanwise_model::{AttributeRef, AttributeValue, Attributes, Emitter, ResourceJson};
 
 use super::value::integer;
@@ -70,15 +72,17 @@ impl ResourceFacts {
 
 /// What emitted the spans: appended to each span's attributes under the names
 /// that OpenTelemetry gives them outside OTLP (`otel.scope.*`).
-#[derive(Default)]
 pub(crate) struct ScopeFacts {
+    id: u64,
     attributes: Attributes,
     bytes: usize,
 }
 
 impl ScopeFacts {
     pub(crate) fn new(scope: &ScopeView<'_>) -> Self {
-        let mut facts = Self::default();
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let mut facts = Self { id, attributes: Attributes::new(), bytes: 0 };
         if !scope.name.is_empty() {
             facts.add("name", AttributeRef::String(scope.name));
         }
@@ -95,6 +99,11 @@ impl ScopeFacts {
         let key = format!("otel.scope.{key}");
         self.bytes += key.len() + text_bytes(value);
         self.attributes.push((key, value.to_value()));
+    }
+
+    /// Tells these from all others.
+    pub(super) const fn id(&self) -> u64 {
+        self.id
     }
 
     pub(crate) const fn attributes(&self) -> &Attributes {

@@ -10,7 +10,8 @@ use spanwise_model::{
     Status, TraceId,
 };
 
-use super::known::Known;
+use super::known::{FlowRef, Known};
+use super::repeats::{Own, Repeated};
 use super::resource::ScopeFacts;
 use super::value::Value;
 use super::view::{EventView, SpanView};
@@ -41,46 +42,21 @@ pub(super) fn append(
     scope: &ScopeFacts,
     builder: &mut SpanBatchBuilder,
 ) -> Result<u64, Invalid> {
-    let trace_id = TraceId::from_bytes(span.trace_id).ok_or(Invalid::Trace)?;
-    let span_id = SpanId::from_bytes(span.span_id).ok_or(Invalid::Span)?;
-    let parent_span_id = parent(span.parent_span_id)?;
-    let kind = kind(span.kind);
-    let status = status(span.status_code);
     let mut known = Known::default();
     for pair in &span.attributes {
         if let Some(note) = pair.note {
             note(&mut known, pair.value.as_ref());
         }
     }
-    let flow = known.flow_ref(kind);
+    let flow = known.flow_ref(kind(span.kind));
     let message = Some(span.status_message).filter(|message| !message.is_empty());
-    let named = error(status, &known, span);
+    let mut row = row(span, &known, &flow)?;
+    let named = row.error;
+    // The message is the error where nothing names it better; else it is kept under
+    // the name that OpenTelemetry gives it outside OTLP.
+    row.error = named.or(message);
 
-    let mut row = builder.begin(
-        &SpanRef {
-            trace_id: Some(trace_id),
-            span_id,
-            parent_span_id,
-            trace_state: Some(span.trace_state).filter(|state| !state.is_empty()),
-            start_unix_nano: nanoseconds(span.start_time_unix_nano),
-            duration_nano: duration(span.start_time_unix_nano, span.end_time_unix_nano),
-            operation: span.name,
-            kind,
-            protocol: known.protocol(),
-            status,
-            status_code: known.status_code(),
-            // The message is the error where nothing names it better; else it is
-            // kept under the name that OpenTelemetry gives it outside OTLP.
-            error: named.or(message),
-            capture: Capture::App,
-            client_address: flow.client_address.as_deref(),
-            client_port: flow.client_port,
-            server_address: flow.server_address.as_deref(),
-            server_port: flow.server_port,
-            x_request_id: known.x_request_id.as_deref(),
-        },
-        emitter,
-    );
+    let mut row = builder.begin(&row, emitter);
     for pair in &span.attributes {
         row.attribute(pair.key, pair.value.as_ref());
     }
@@ -100,6 +76,50 @@ pub(super) fn append(
         append_event(&mut row, span, event);
     }
     Ok(append_links(&mut row, span))
+}
+
+/// Appends the row of a span like others, which has neither events nor links, and no
+/// status message; `false`, and there is none, where the builder does not know them.
+pub(super) fn append_repeated(
+    span: &SpanView<'_>,
+    like: &Repeated,
+    own: &Own<'_>,
+    emitter: &EmitterPlaces,
+    builder: &mut SpanBatchBuilder,
+) -> Result<bool, Invalid> {
+    let known = like.known(own);
+    let flow = known.flow_ref(kind(span.kind));
+    let row = row(span, &known, &flow)?;
+    Ok(builder.push_known(like.template, &row, emitter, own.values()))
+}
+
+/// The columns that are no attributes.
+fn row<'a>(
+    span: &'a SpanView<'_>,
+    known: &'a Known<'_>,
+    flow: &'a FlowRef<'_>,
+) -> Result<SpanRef<'a>, Invalid> {
+    let status = status(span.status_code);
+    Ok(SpanRef {
+        trace_id: Some(TraceId::from_bytes(span.trace_id).ok_or(Invalid::Trace)?),
+        span_id: SpanId::from_bytes(span.span_id).ok_or(Invalid::Span)?,
+        parent_span_id: parent(span.parent_span_id)?,
+        trace_state: Some(span.trace_state).filter(|state| !state.is_empty()),
+        start_unix_nano: nanoseconds(span.start_time_unix_nano),
+        duration_nano: duration(span.start_time_unix_nano, span.end_time_unix_nano),
+        operation: span.name,
+        kind: kind(span.kind),
+        protocol: known.protocol(),
+        status,
+        status_code: known.status_code(),
+        error: error(status, known, span),
+        capture: Capture::App,
+        client_address: flow.client_address.as_deref(),
+        client_port: flow.client_port,
+        server_address: flow.server_address.as_deref(),
+        server_port: flow.server_port,
+        x_request_id: known.x_request_id.as_deref(),
+    })
 }
 
 const DROPPED_ATTRIBUTES: &str = "otel.dropped_attributes_count";
@@ -166,7 +186,7 @@ fn status(number: i32) -> Status {
 
 /// The name of what failed. An exception that was recorded on a span which did
 /// not fail was handled, and is no error.
-fn error<'a>(status: Status, known: &Known<'a>, span: &'a SpanView<'_>) -> Option<&'a str> {
+fn error<'a>(status: Status, known: &'a Known<'_>, span: &'a SpanView<'_>) -> Option<&'a str> {
     if status == Status::Error {
         let thrown = || {
             let exception = span.events.iter().rev().find(|event| event.name == "exception")?;

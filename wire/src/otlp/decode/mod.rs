@@ -191,6 +191,24 @@ fn plain_pair(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (value.len() == usize::from(*length)).then_some((key, value))
 }
 
+/// Bytes after their length, where that is written in one or two bytes, and what
+/// follows them.
+#[inline]
+pub(super) fn short_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    match bytes {
+        [length @ ..0x80, rest @ ..] => rest.split_at_checked(usize::from(*length)),
+        [low, high @ ..0x80, rest @ ..] => {
+            rest.split_at_checked(usize::from(*high) << 7 | usize::from(*low & 0x7f))
+        }
+        _ => None,
+    }
+}
+
+/// Reads the `AnyValue` of a span's attribute.
+pub(super) fn value(bytes: &[u8]) -> Option<Value<'_>> {
+    plain_value(bytes, DEPTH - 2).ok()
+}
+
 /// Reads an `AnyValue`, first as one of those that nearly all are.
 #[inline]
 fn plain_value(bytes: &[u8], depth: u32) -> Result<Value<'_>, ReadError> {

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::OtlpError;
+use super::builders::{self, Builder};
 use super::collect::{Collector, Decoded, Limits};
 use super::resource::{ResourceFacts, ScopeFacts};
 use message::{JsonResource, JsonScope, JsonSpan};
@@ -50,7 +51,11 @@ struct ScopeSpans<'a> {
 /// # Errors
 /// As [`super::decode_protobuf`].
 pub fn decode_json(body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
-    let mut collector = Collector::new(limits);
+    builders::with(|builder| decode_with(builder, body, limits))
+}
+
+fn decode_with(builder: &mut Builder, body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
+    let mut collector = Collector::new(limits, builder);
     let request: Request<'_> =
         serde_json::from_slice(body).map_err(|error| OtlpError::malformed("the request", error))?;
     for (index, raw) in request.resource_spans.into_iter().flatten().enumerate() {

@@ -1,0 +1,342 @@
+//! Spans like others before, recognised by their bytes.
+//!
+//! Most spans have the attributes of one before, but for a few values. What is left
+//! of the bytes of a span's attributes without those values is its signature. Where
+//! that is known, nothing in it needs to be read, checked or looked up again: it says
+//! which template the row has, and what the attributes tell of the exchange.
+
+use ahash::RandomState;
+use hashbrown::HashTable;
+use spanwise_model::{AttributeRef, AttributeValue, KnownTemplate, SpanBatchBuilder, key_slot};
+
+use super::decode::{self, short_bytes};
+use super::known::{Known, Note};
+use super::resource::ScopeFacts;
+use super::value::{Pair, Value};
+use super::view::SpanView;
+
+/// Places for keys, and in how many of them one is looked for.
+const KEY_SLOTS: usize = 256;
+const KEY_TRIES: usize = 4;
+/// Spans that are remembered, and bytes of their signatures.
+const MOST_KNOWN: usize = 8192;
+const MOST_BYTES: usize = 4 << 20;
+/// The longest value that a template has.
+const LONGEST_SHARED: usize = 256 + "\u{a}\u{0}\u{0}".len();
+/// Spans after which is looked at how many had been met before.
+const WINDOW: u32 = 4096;
+/// Windows that are left out where fewer than half had been.
+const PAUSE: u32 = 64;
+/// An attribute's field number and wire type; in a signature one begins that is as it
+/// was sent.
+const ATTRIBUTE: u8 = 0x4a;
+/// In a signature a key begins whose value is the span's own.
+const OWN: u8 = 0;
+
+/// An attribute key.
+struct Key {
+    bytes: Box<[u8]>,
+    is_shared: bool,
+}
+
+/// What spans with a signature have in common.
+pub(super) struct Repeated {
+    hash: u64,
+    signature: Box<[u8]>,
+    pub(super) template: KnownTemplate,
+    noted: Box<[(Note, Noted)]>,
+}
+
+/// A value that says something of the exchange.
+enum Noted {
+    Shared(AttributeValue),
+    /// The place among the span's own values.
+    Own(usize),
+}
+
+/// What one span has that is not in its signature.
+#[derive(Default)]
+pub(super) struct Own<'a> {
+    values: Vec<Value<'a>>,
+    /// Which attributes they are values of.
+    attributes: Vec<usize>,
+}
+
+impl Own<'_> {
+    /// The values, in their order.
+    pub(super) fn values(&self) -> impl Iterator<Item = AttributeRef<'_>> {
+        self.values.iter().map(Value::as_ref)
+    }
+
+    fn clear(&mut self) {
+        self.values.clear();
+        self.attributes.clear();
+    }
+}
+
+impl Repeated {
+    /// What the attributes say, with the span's own values.
+    pub(super) fn known<'a>(&'a self, own: &'a Own<'_>) -> Known<'a> {
+        let mut known = Known::default();
+        for (note, value) in &self.noted {
+            match value {
+                Noted::Shared(value) => note(&mut known, value.as_ref()),
+                Noted::Own(place) => note(&mut known, own.values[*place].as_ref()),
+            }
+        }
+        known
+    }
+}
+
+/// See the module. It belongs to one builder, whose templates it names.
+pub(super) struct Repeats {
+    hasher: RandomState,
+    /// Of the builder, when the rest was noted.
+    epoch: u64,
+    keys: Vec<Option<Key>>,
+    known: HashTable<Repeated>,
+    known_bytes: usize,
+    /// Of the span that was looked for last, and its hash; none where it can have
+    /// none.
+    signature: Vec<u8>,
+    hash: Option<u64>,
+    /// Of that span, read so far.
+    attributes: usize,
+    spans: u32,
+    misses: u32,
+    pause: u32,
+}
+
+impl Default for Repeats {
+    fn default() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            epoch: u64::MAX,
+            keys: Vec::new(),
+            known: HashTable::new(),
+            known_bytes: 0,
+            signature: Vec::new(),
+            hash: None,
+            attributes: 0,
+            spans: 0,
+            misses: 0,
+            pause: 0,
+        }
+    }
+}
+
+impl Repeats {
+    /// Finds what is known of spans like this one. Then `view`, which is to be clear,
+    /// has the fields that are no attributes, and `own` the values of its own.
+    /// `None` where it is to be decoded.
+    pub(super) fn find<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        scope: &ScopeFacts,
+        view: &mut SpanView<'a>,
+        own: &mut Own<'a>,
+        builder: &mut SpanBatchBuilder,
+    ) -> Option<&Repeated> {
+        self.hash = None;
+        let epoch = builder.sharing_epoch()?;
+        self.look_back();
+        if self.pause > 0 {
+            return None;
+        }
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.forget();
+        }
+        own.clear();
+        self.attributes = 0;
+        self.signature.clear();
+        self.signature.extend_from_slice(&scope.id().to_le_bytes());
+        self.read(bytes, view, own, builder)?;
+        let [kind, status] = [view.kind, view.status_code].map(|number| number.to_le_bytes()[0]);
+        self.signature.extend_from_slice(&[kind, status]);
+        let hash = self.hasher.hash_one(&*self.signature);
+        self.hash = Some(hash);
+        let found = self
+            .known
+            .find(hash, |known| known.hash == hash && *known.signature == *self.signature);
+        if found.is_none() {
+            self.misses += 1;
+        }
+        found
+    }
+
+    /// Where most spans are new, looking for them is in vain.
+    fn look_back(&mut self) {
+        self.spans += 1;
+        if self.spans < WINDOW {
+            return;
+        }
+        self.pause = match self.pause {
+            0 if self.misses > WINDOW / 2 => PAUSE,
+            left => left.saturating_sub(1),
+        };
+        (self.spans, self.misses) = (0, 0);
+    }
+
+    /// Reads a span whose fields are as most spans' are.
+    fn read<'a>(
+        &mut self,
+        mut rest: &'a [u8],
+        view: &mut SpanView<'a>,
+        own: &mut Own<'a>,
+        builder: &mut SpanBatchBuilder,
+    ) -> Option<()> {
+        while let [tag, after @ ..] = rest {
+            // Of the field's number and its wire type.
+            rest = match tag {
+                &ATTRIBUTE => self.attributes(rest, own, builder)?,
+                0x0a => put(short_bytes(after)?, &mut view.trace_id),
+                0x12 => put(short_bytes(after)?, &mut view.span_id),
+                0x22 => put(short_bytes(after)?, &mut view.parent_span_id),
+                0x2a => {
+                    let (name, after) = short_bytes(after)?;
+                    view.name = std::str::from_utf8(name).ok()?;
+                    after
+                }
+                0x30 => put(short_number(after)?, &mut view.kind),
+                0x39 => put(fixed64(after)?, &mut view.start_time_unix_nano),
+                0x41 => put(fixed64(after)?, &mut view.end_time_unix_nano),
+                0x7a => match short_bytes(after)? {
+                    ([], after) => after,
+                    ([0x18, code @ ..0x80], after) => {
+                        view.status_code = i32::from(*code);
+                        after
+                    }
+                    _ => return None,
+                },
+                // Flags, which no column has.
+                0x85 => match after {
+                    [0x01, _, _, _, _, after @ ..] => after,
+                    _ => return None,
+                },
+                _ => return None,
+            };
+        }
+        Some(())
+    }
+
+    /// Notes attributes in the signature, or as the span's own; what follows them.
+    fn attributes<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        own: &mut Own<'a>,
+        builder: &mut SpanBatchBuilder,
+    ) -> Option<&'a [u8]> {
+        // What is shared, up to here, and is not in the signature yet.
+        let (mut shared, mut rest) = (bytes, bytes);
+        while let [ATTRIBUTE, after @ ..] = rest {
+            let (pair, after) = short_bytes(after)?;
+            let [0x0a, key @ ..] = pair else { return None };
+            let (key, value) = short_bytes(key)?;
+            let [0x12, value @ ..] = value else { return None };
+            let (value, []) = short_bytes(value)? else { return None };
+            // Values of other types than texts, flags and integers are not shared.
+            let is_shared = matches!(value, [0x0a | 0x10 | 0x18, ..])
+                && value.len() <= LONGEST_SHARED
+                && self.is_shared(key, builder)?;
+            if !is_shared {
+                let value = decode::value(value)?;
+                let signature = &mut self.signature;
+                signature.extend_from_slice(&shared[..shared.len() - rest.len()]);
+                let length = u16::try_from(key.len()).ok()?.to_le_bytes();
+                let kind = value.as_ref().type_number();
+                signature.extend_from_slice(&[OWN, kind, length[0], length[1]]);
+                signature.extend_from_slice(key);
+                own.values.push(value);
+                own.attributes.push(self.attributes);
+                shared = after;
+            }
+            self.attributes += 1;
+            rest = after;
+        }
+        self.signature.extend_from_slice(&shared[..shared.len() - rest.len()]);
+        Some(rest)
+    }
+
+    /// Whether values with this key may be shared.
+    #[inline]
+    fn is_shared(&mut self, key: &[u8], builder: &mut SpanBatchBuilder) -> Option<bool> {
+        let first = key_slot::<KEY_SLOTS>(key);
+        for slot in (first..first + KEY_TRIES).map(|slot| slot % KEY_SLOTS) {
+            match &self.keys[slot] {
+                Some(known) if *known.bytes == *key => return Some(known.is_shared),
+                Some(_) => {}
+                None => return self.new_key(key, slot, builder),
+            }
+        }
+        self.new_key(key, first, builder)
+    }
+
+    #[cold]
+    fn new_key(&mut self, key: &[u8], slot: usize, builder: &mut SpanBatchBuilder) -> Option<bool> {
+        let is_shared = builder.shares(std::str::from_utf8(key).ok()?)?;
+        self.keys[slot] = Some(Key { bytes: key.into(), is_shared });
+        Some(is_shared)
+    }
+
+    /// Remembers the span that was looked for last, which was found by decoding to
+    /// have these attributes and is the builder's last row.
+    pub(super) fn learn(
+        &mut self,
+        attributes: &[Pair<'_>],
+        own: &Own<'_>,
+        builder: &SpanBatchBuilder,
+    ) {
+        let Some(hash) = self.hash.take() else { return };
+        if builder.sharing_epoch() != Some(self.epoch) {
+            return;
+        }
+        let Some((known, template)) = builder.last_template() else { return };
+        let slots = || template.slots().iter().enumerate();
+        let expected = slots().filter(|(_, slot)| slot.text.is_none()).map(|(place, _)| place);
+        if !expected.eq(own.attributes.iter().copied()) {
+            return;
+        }
+        if self.known.len() >= MOST_KNOWN || self.known_bytes > MOST_BYTES {
+            self.known.clear();
+            self.known_bytes = 0;
+        }
+        let noted = attributes.iter().enumerate().filter_map(|(place, pair)| {
+            let own = own.attributes.iter().position(|own| *own == place);
+            let value =
+                own.map_or_else(|| Noted::Shared(pair.value.as_ref().to_value()), Noted::Own);
+            Some((pair.note?, value))
+        });
+        let (noted, signature) = (noted.collect(), Box::from(&*self.signature));
+        self.known_bytes += self.signature.len();
+        let repeated = Repeated { hash, signature, template: known, noted };
+        self.known.insert_unique(hash, repeated, |known| known.hash);
+    }
+
+    fn forget(&mut self) {
+        self.known.clear();
+        self.known_bytes = 0;
+        self.keys.clear();
+        self.keys.resize_with(KEY_SLOTS, || None);
+    }
+}
+
+fn put<'a, T>((value, rest): (T, &'a [u8]), field: &mut T) -> &'a [u8] {
+    *field = value;
+    rest
+}
+
+fn short_number(bytes: &[u8]) -> Option<(i32, &[u8])> {
+    match bytes {
+        [number @ ..0x80, rest @ ..] => Some((i32::from(*number), rest)),
+        _ => None,
+    }
+}
+
+fn fixed64(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    Some((u64::from_le_bytes(*number), rest))
+}
+
+#[cfg(test)]
+mod tests;
