@@ -7,6 +7,7 @@
 //! elsewhere, for decoders that copy nothing in between; [`SpanRows`] is a batch
 //! that says once which attributes its rows share. This crate does no IO.
 
+pub mod absent;
 mod assembled;
 mod attributes;
 mod batch;

@@ -49,6 +49,13 @@ impl AttributeMaps {
         self.offsets.push(self.types.len() as i32);
     }
 
+    /// Whether no row has any; they are ended then, and none is left.
+    pub(super) fn end_unset(&mut self) -> bool {
+        let is_unset = self.types.is_empty();
+        self.offsets.truncate(if is_unset { 1 } else { usize::MAX });
+        is_unset
+    }
+
     pub(crate) fn finish(&mut self) -> Result<MapArray, ModelError> {
         let types = UInt8Array::new(taken(&mut self.types), None);
         let values: [ArrayRef; 2] = [Arc::new(types), Arc::new(self.texts.finish(None)?)];

@@ -41,6 +41,13 @@ impl Events {
         self.offsets.push(self.times.len() as i32);
     }
 
+    /// Whether no row has any; they are ended then, and none is left.
+    pub(super) fn end_unset(&mut self) -> bool {
+        let is_unset = self.times.is_empty();
+        self.offsets.truncate(if is_unset { 1 } else { usize::MAX });
+        is_unset
+    }
+
     pub(super) fn finish(&mut self) -> Result<ListArray, ModelError> {
         let times = Int64Array::new(taken(&mut self.times), None);
         let names = self.names.finish(None)?;
@@ -83,6 +90,12 @@ impl Links {
 
     pub(super) fn end_row(&mut self) {
         self.offsets.push(self.count as i32);
+    }
+
+    /// As [`Events::end_unset`].
+    pub(super) fn end_unset(&mut self) -> bool {
+        self.offsets.truncate(if self.count == 0 { 1 } else { usize::MAX });
+        self.count == 0
     }
 
     pub(super) fn finish(&mut self) -> Result<ListArray, ModelError> {

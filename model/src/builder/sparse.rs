@@ -36,6 +36,11 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
         }
     }
 
+    /// Whether no row has a value.
+    pub(super) const fn is_unset(&self) -> bool {
+        self.values.is_empty()
+    }
+
     pub(super) fn finish(&mut self, rows: usize) -> PrimitiveArray<T> {
         self.pad(rows);
         PrimitiveArray::new(taken(&mut self.values), self.nulls.finish())
@@ -73,6 +78,11 @@ impl<const N: usize> Ids<N> {
             self.nulls.append_n_nulls(missing);
             self.rows = rows;
         }
+    }
+
+    /// Whether no row has a value.
+    pub(super) const fn is_unset(&self) -> bool {
+        self.rows == 0
     }
 
     pub(super) fn finish(&mut self, rows: usize) -> Result<FixedSizeBinaryArray, ModelError> {

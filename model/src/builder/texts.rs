@@ -40,6 +40,11 @@ impl Texts {
         }
     }
 
+    /// Whether no row has a value.
+    pub(super) const fn is_unset(&self) -> bool {
+        self.values.len() == 0
+    }
+
     pub(super) fn finish(&mut self, rows: usize) -> Result<StringArray, ModelError> {
         self.pad(rows);
         let nulls = self.nulls.finish();
@@ -111,6 +116,11 @@ impl Dictionary {
     /// Sets the value of this row to one whose place is known.
     pub(super) fn set_place(&mut self, row: usize, place: Option<Place>) {
         self.rows.set(row, place.map(|place| place.0));
+    }
+
+    /// Whether no row has a value.
+    pub(super) const fn is_unset(&self) -> bool {
+        self.values.len() == 0
     }
 
     pub(super) fn finish(&mut self, rows: usize) -> Result<DictionaryArray<Int32Type>, ModelError> {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayAccessor, ArrayRef, AsArray, DictionaryArray, FixedSizeBinaryArray,
     FixedSizeBinaryBuilder, Float32Array, Float32Builder, Int32Array, RecordBatch, StringArray,
-    StringDictionaryBuilder, UInt32Array, new_null_array,
+    StringDictionaryBuilder, UInt32Array,
 };
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Float32Type, Int32Type};
 use arrow::error::ArrowError;
-use spanwise_model::schema::{column, span_schema};
+use spanwise_model::absent::{has_values, shared_without_values};
+use spanwise_model::schema::column;
 use spanwise_model::{Assembled, Evidence, SpanId, SpanRows};
 
 use super::filter::Filter;
@@ -279,10 +280,6 @@ fn append_id(builder: &mut FixedSizeBinaryBuilder, id: Option<&[u8]>) -> Result<
     }
 }
 
-fn has_values(array: &dyn Array) -> bool {
-    array.null_count() < array.len()
-}
-
 /// Memory that rows take, with the assembled columns to come.
 pub(super) fn rows_bytes(rows: &SpanRows) -> u64 {
     batch_bytes(rows.columns()) + rows.templated_bytes() as u64
@@ -340,8 +337,8 @@ fn compact_columns(batch: RecordBatch, bytes: u64) -> RecordBatch {
     let all = (held as u64 > 2 * bytes)
         .then(|| UInt32Array::from_iter_values(0..batch.num_rows() as u32));
     let column = |(index, array): (usize, &ArrayRef)| {
-        if !has_values(array) && array.null_count() > 0 {
-            return Ok(nulls(index, array.len()));
+        if !has_values(array) {
+            return shared_without_values(index, array.len());
         }
         match &all {
             Some(all) => take(array, all, None),
@@ -352,18 +349,4 @@ fn compact_columns(batch: RecordBatch, bytes: u64) -> RecordBatch {
         batch.columns().iter().enumerate().map(column).collect();
     // Columns are those of the batch, so that this is the same batch again.
     columns.and_then(|columns| RecordBatch::try_new(batch.schema(), columns)).unwrap_or(batch)
-}
-
-/// Nulls for the column of this place; all batches share one array of them.
-fn nulls(index: usize, rows: usize) -> ArrayRef {
-    use std::sync::LazyLock;
-    const SHARED_ROWS: usize = 4096;
-    static SHARED: LazyLock<Vec<ArrayRef>> = LazyLock::new(|| {
-        let schema = span_schema();
-        schema.fields().iter().map(|f| new_null_array(f.data_type(), SHARED_ROWS)).collect()
-    });
-    match SHARED.get(index) {
-        Some(shared) if rows <= SHARED_ROWS => shared.slice(0, rows),
-        _ => new_null_array(span_schema().field(index).data_type(), rows),
-    }
 }

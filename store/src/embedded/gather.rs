@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use ahash::AHashMap;
 use arrow::array::{
-    Array, ArrayRef, AsArray, DictionaryArray, FixedSizeBinaryArray, Int32Array, ListArray,
-    MapArray, RecordBatch, RecordBatchOptions, StringArray, new_empty_array, new_null_array,
+    Array, ArrayRef, AsArray, DictionaryArray, FixedSizeBinaryArray, Int32Array, RecordBatch,
+    RecordBatchOptions, StringArray, new_null_array,
 };
-use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::interleave;
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
+use spanwise_model::absent::{has_values, without_values};
 use spanwise_model::schema::span_schema;
 
 use super::order::Place;
@@ -153,38 +154,6 @@ fn ids(width: i32, arrays: &[&ArrayRef], places: &[Place]) -> Result<ArrayRef, A
         places.iter().map(|&(batch, row)| sources[batch].is_valid(row)).collect::<NullBuffer>()
     });
     Ok(Arc::new(FixedSizeBinaryArray::try_new(width, Buffer::from(bytes), nulls)?))
-}
-
-/// A column of so many rows, none of which has a value.
-///
-/// # Errors
-/// Where rows must have one.
-pub(super) fn without_values(field: &Field, rows: usize) -> Result<ArrayRef, ArrowError> {
-    match field.data_type() {
-        DataType::List(item) if !field.is_nullable() => {
-            let none = new_empty_array(item.data_type());
-            let offsets = OffsetBuffer::new_zeroed(rows);
-            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, none, None)?))
-        }
-        DataType::Map(entry, ordered) if !field.is_nullable() => {
-            let none = new_empty_array(entry.data_type());
-            let offsets = OffsetBuffer::new_zeroed(rows);
-            let none = none.as_struct().clone();
-            let maps = MapArray::try_new(Arc::clone(entry), offsets, none, None, *ordered)?;
-            Ok(Arc::new(maps))
-        }
-        data_type => Ok(new_null_array(data_type, rows)),
-    }
-}
-
-/// Whether any row has a value of a column.
-pub(super) fn has_values(array: &dyn Array) -> bool {
-    let none = |offsets: &[i32]| offsets.first() == offsets.last();
-    match array.data_type() {
-        DataType::List(_) => !none(array.as_list::<i32>().value_offsets()),
-        DataType::Map(..) => !none(array.as_map().value_offsets()),
-        _ => array.null_count() < array.len(),
-    }
 }
 
 #[cfg(test)]

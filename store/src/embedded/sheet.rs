@@ -15,7 +15,8 @@ use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 
-use super::gather::without_values;
+use spanwise_model::absent::without_values;
+
 use super::handle::Handle;
 
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;

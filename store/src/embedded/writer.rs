@@ -12,6 +12,7 @@ use std::sync::Arc;
 use arrow::error::ArrowError;
 use parquet::file::metadata::KeyValue;
 use spanwise_model::SpanRows;
+use spanwise_model::absent::has_values;
 use spanwise_model::schema::column;
 
 use super::files::{DELETIONS, INDEX, ORIGINS, SHAPES, SpanFile, WRITTEN, file_name};
@@ -21,7 +22,8 @@ use super::layout::{self, Layout, Own, Packed, Plan, Rows, file_column};
 use super::origins::TakenRanges;
 use super::shape_file::directory_of;
 use super::sheet::{Failure, Part, Sheet};
-use super::{encoding, fault, gather, keys, order, reader};
+use super::sketch::Sketch;
+use super::{encoding, fault, keys, order, reader};
 use crate::contract::StoreError;
 
 /// Rows of a row group, at most.
@@ -63,7 +65,7 @@ pub(super) fn write(
         file_column::PARENT_ROW_OFFSET | file_column::ASSEMBLED_PARENT_ROW_OFFSET => true,
         name => rows.batches.iter().filter_map(|batch| batch.column_by_name(name)).any(|a| {
             // What has no column of its own is in the map.
-            name == column::ATTRIBUTES || gather::has_values(a)
+            name == column::ATTRIBUTES || has_values(a)
         }),
     };
     let layout = Layout::new(plan.own.clone(), plan.shaped.clone(), has);
@@ -96,25 +98,34 @@ fn make(
     let temporary = path.with_extension("parquet.tmp");
     let shapes = directory_of(directory);
     let shapes = shapes.join(shapes_name(generations));
-    let written = || -> Result<bool, Failure> {
+    let written = || -> Result<Option<Vec<Option<Arc<Sketch>>>>, Failure> {
         let mut file = FileWriter::create(&temporary, &shapes, layout, distinct)?;
         fill(&mut file)?;
         if file.rows == 0 {
             fs::remove_file(&temporary)?;
             fs::remove_file(&shapes)?;
-            return Ok(false);
+            return Ok(None);
         }
+        let sketches = std::mem::take(&mut file.sketches);
         file.finish(notes)?;
         fs::rename(&temporary, &path)?;
         File::open(directory)?.sync_all()?;
-        Ok(true)
+        Ok(Some(sketches))
     };
     match written() {
-        Ok(true) => SpanFile::open(&path).map(Some).map_err(fault::engine(format!(
-            "{} cannot be read right after it was written",
-            path.display()
-        ))),
-        Ok(false) => Ok(None),
+        Ok(Some(sketches)) => {
+            let file = SpanFile::open(&path).map_err(fault::engine(format!(
+                "{} cannot be read right after it was written",
+                path.display()
+            )))?;
+            for (group, sketch) in sketches.into_iter().enumerate() {
+                if let Some(sketch) = sketch {
+                    sketch.keep(&file, group);
+                }
+            }
+            Ok(Some(file))
+        }
+        Ok(None) => Ok(None),
         Err(error) => {
             let _ = fs::remove_file(&temporary);
             let _ = fs::remove_file(&shapes);
@@ -141,6 +152,8 @@ struct FileWriter {
     shapes: Sheet,
     index: IndexWriter,
     rows: usize,
+    /// Of its row groups, as far as they are known.
+    sketches: Vec<Option<Arc<Sketch>>>,
 }
 
 impl FileWriter {
@@ -164,6 +177,7 @@ impl FileWriter {
             shapes,
             index: IndexWriter::default(),
             rows: 0,
+            sketches: Vec::new(),
         })
     }
 
@@ -180,6 +194,9 @@ impl FileWriter {
         let Packed { columns: mut packed, follows } =
             layout::pack(&gathered.batch(&layout::NEEDED)?, rows, places)?;
         let columns = rows.columns(&self.layout, places, &follows)?;
+        let durations = gathered.column(column::DURATION_NANO)?;
+        let sketch = Sketch::of_columns(&columns.numbers, &columns.shapes, &durations);
+        self.sketches.push(sketch.map(Arc::new));
         packed.insert(file_column::SHAPE, columns.numbers);
         packed.insert(column::ATTRIBUTES, columns.rest);
         self.index.add(&gathered.batch(&keys::COLUMNS)?, &columns.hashes);
@@ -250,6 +267,7 @@ impl FileWriter {
         let shapes = &part.shapes;
         self.shapes.copy(&Part { file: &shapes.file, metadata: &shapes.metadata, group })?;
         self.index.copy(&part.file, &part.index, traces, rows.clone())?;
+        self.sketches.push(Sketch::kept(part, group));
         self.rows += rows.len();
         Ok(())
     }

@@ -16,32 +16,27 @@ use spanwise_model::schema::column;
 use super::file_column;
 
 /// The span ids of a row group, trace by trace.
-pub(super) struct Runs {
-    /// For each row, the number of its trace.
-    traces: Vec<u32>,
-    /// The row of a trace that has this id.
-    rows: AHashMap<(u32, [u8; SpanId::LEN]), u32>,
+pub(super) struct Runs<'a> {
+    ids: &'a [[u8; SpanId::LEN]],
+    /// Where the rows of each trace end.
+    ends: Vec<usize>,
 }
 
-impl Runs {
+/// Rows of one trace beyond which a table finds one faster than a look at all.
+const LARGE_ROWS: usize = 128;
+
+impl<'a> Runs<'a> {
     /// Rows in the order of the file, in which those of a trace are neighbours.
-    pub(super) fn of(traces: &FixedSizeBinaryArray, spans: &FixedSizeBinaryArray) -> Self {
-        let mut runs = Self {
-            traces: Vec::with_capacity(spans.len()),
-            rows: AHashMap::with_capacity(spans.len()),
+    pub(super) fn of(traces: &FixedSizeBinaryArray, spans: &'a FixedSizeBinaryArray) -> Self {
+        let ids = spans.values().as_chunks().0;
+        let goes_on = |row: &usize| {
+            traces.is_valid(*row)
+                && traces.is_valid(row - 1)
+                && traces.value(*row) == traces.value(row - 1)
         };
-        let mut trace = 0;
-        for (row, id) in (0u32..).zip(spans.values().as_chunks().0) {
-            let at = row as usize;
-            let goes_on = at > 0
-                && traces.is_valid(at)
-                && traces.is_valid(at - 1)
-                && traces.value(at) == traces.value(at - 1);
-            trace += u32::from(!goes_on);
-            runs.traces.push(trace);
-            runs.rows.insert((trace, *id), row);
-        }
-        runs
+        let mut ends: Vec<usize> = (1..ids.len()).filter(|row| !goes_on(row)).collect();
+        ends.extend((!ids.is_empty()).then_some(ids.len()));
+        Self { ids, ends }
     }
 
     /// The ids that have no row in their trace, and the offsets of those that do.
@@ -49,18 +44,28 @@ impl Runs {
         &self,
         parents: &FixedSizeBinaryArray,
     ) -> Result<(ArrayRef, ArrayRef), ArrowError> {
-        let mut ids = FixedSizeBinaryBuilder::new(SpanId::LEN as i32);
+        let mut ids = FixedSizeBinaryBuilder::with_capacity(parents.len(), SpanId::LEN as i32);
         let mut offsets = Int32Builder::with_capacity(parents.len());
-        for row in 0..parents.len() {
-            let id = parents.is_valid(row).then(|| parents.value(row));
-            let found =
-                id.and_then(|id| self.rows.get(&(self.traces[row], *id.first_chunk()?)).copied());
-            // A row group has far fewer rows than an i32 can count.
-            offsets.append_option(found.map(|found| found as i32 - row as i32));
-            match id.filter(|_| found.is_none()) {
-                Some(id) => ids.append_value(id)?,
-                None => ids.append_null(),
+        let mut start = 0;
+        for end in self.ends.iter().copied() {
+            let of_trace = &self.ids[start..end];
+            let table: Option<AHashMap<_, usize>> = (of_trace.len() > LARGE_ROWS)
+                .then(|| of_trace.iter().enumerate().map(|(row, id)| (id, row)).collect());
+            let find = |parent: &[u8; SpanId::LEN]| match &table {
+                Some(table) => table.get(parent).copied(),
+                None => of_trace.iter().position(|id| id == parent),
+            };
+            for row in start..end {
+                let id = parents.is_valid(row).then(|| parents.value(row));
+                let found = id.and_then(|id| find(id.first_chunk()?));
+                // A row group has far fewer rows than an i32 can count.
+                offsets.append_option(found.map(|found| (start + found) as i32 - row as i32));
+                match id.filter(|_| found.is_none()) {
+                    Some(id) => ids.append_value(id)?,
+                    None => ids.append_null(),
+                }
             }
+            start = end;
         }
         Ok((Arc::new(ids.finish()), Arc::new(offsets.finish())))
     }
