@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{BooleanBufferBuilder, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{DataType, Fields, Schema};
+use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
@@ -17,9 +17,8 @@ use spanwise_model::schema::{column, span_schema};
 
 use super::deletions::{DECISIVE, each_selected};
 use super::files::SpanFile;
-use super::index::BLOCK_ROWS;
 use super::keys::{KeySet, overlaps};
-use super::layout::{Parents, Shapes, SpanIds, Wanted, restore, shape_numbers};
+use super::layout::{Parents, SpanIds, Wanted, restore};
 use super::pages::Group;
 use crate::contract::{Key, Outline, Selection, TimeRange};
 
@@ -27,8 +26,6 @@ const BATCH_ROWS: usize = 8192;
 /// So few rows are read whole at once, rather than the columns that decide
 /// first.
 pub(super) const FEW_ROWS: usize = 1024;
-/// So many columns are worth another thread.
-const MANY_COLUMNS: usize = 16;
 
 /// Rows of the file that have any of the keys and start in the range, whole or in
 /// outline.
@@ -163,10 +160,10 @@ pub(super) fn read(
     let (places, of_shapes) = (wanted.places(&file.layout), wanted.shape_places(&file.layout));
     let mut all = Vec::new();
     for (group, rows) in by_group(file, rows) {
-        let batches = read_all_places(file, group, &rows, places.clone())?;
+        let batches = read_places(file, group, &rows, places.clone())?;
         let shapes = match of_shapes.is_empty() {
             true => None,
-            false => Some(shapes(file, group, &of_shapes, &batches)?),
+            false => Some(file.shapes.group(group, &of_shapes)?),
         };
         let parents = match wanted.needs_parents() {
             true => parents(file, group, &rows, &batches)?,
@@ -220,76 +217,6 @@ fn parents(
         false => read_places(file, group, &others, place.into_iter().collect())?,
     };
     Ok(Parents::Ids(own, SpanIds::of(&batches, missing)?))
-}
-
-/// Columns of the shapes of rows that were read, by their places among the shapes'.
-fn shapes(
-    file: &SpanFile,
-    group: usize,
-    places: &[usize],
-    batches: &[RecordBatch],
-) -> Result<Arc<Shapes>, ParquetError> {
-    if batches.iter().map(RecordBatch::num_rows).sum::<usize>() > FEW_ROWS {
-        return file.shapes.group(group, places);
-    }
-    let mut numbers = Vec::new();
-    for batch in batches {
-        numbers.extend_from_slice(shape_numbers(batch)?.values());
-    }
-    file.shapes.some(group, places, numbers)
-}
-
-/// As [`read_places`], of columns in their order: by two threads where few rows of
-/// many columns are to be read. Somebody waits for those, and nearly all of the time
-/// goes into one page of each column.
-fn read_all_places(
-    file: &SpanFile,
-    group: usize,
-    rows: &[Range<usize>],
-    places: Vec<usize>,
-) -> Result<Vec<RecordBatch>, ParquetError> {
-    let count: usize = rows.iter().map(ExactSizeIterator::len).sum();
-    if places.len() < MANY_COLUMNS || count > FEW_ROWS {
-        return read_places(file, group, rows, places);
-    }
-    let (ours, theirs) = halves(file, group, places);
-    let (ours, theirs) = std::thread::scope(|scope| {
-        let theirs = scope.spawn(|| read_places(file, group, rows, theirs));
-        let ours = read_places(file, group, rows, ours);
-        let failed = |_| Err(ParquetError::General("reading it failed".to_owned()));
-        (ours, theirs.join().unwrap_or_else(failed))
-    });
-    let both = ours?.into_iter().zip(theirs?).map(|(ours, theirs)| {
-        let fields = ours.schema_ref().fields().iter().chain(theirs.schema_ref().fields());
-        let schema = Schema::new(fields.cloned().collect::<Fields>());
-        let columns = [ours.columns(), theirs.columns()].concat();
-        Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
-    });
-    both.collect()
-}
-
-/// Columns in their order, cut where both halves take about as long to read.
-fn halves(file: &SpanFile, group: usize, mut places: Vec<usize>) -> (Vec<usize>, Vec<usize>) {
-    // To begin with a page takes as long as to unpack so many bytes of it.
-    const PAGE_BYTES: i64 = 4096;
-    let schema = file.metadata.parquet_schema();
-    let mut work = vec![0; file.layout.schema.fields().len()];
-    let pages = file.metadata.metadata().row_group(group);
-    let blocks = pages.num_rows().div_euclid(BLOCK_ROWS as i64) + 1;
-    for (leaf, chunk) in pages.columns().iter().enumerate() {
-        if let Some(work) = work.get_mut(schema.get_column_root_idx(leaf)) {
-            *work += PAGE_BYTES + chunk.uncompressed_size() / blocks;
-        }
-    }
-    let work = |place: &usize| work.get(*place).copied().unwrap_or(PAGE_BYTES);
-    let all: i64 = places.iter().map(work).sum();
-    let mut done = 0;
-    let ours = places.iter().take_while(|place| {
-        done += work(place);
-        done <= all / 2
-    });
-    let theirs = places.split_off(ours.count().clamp(1, places.len() - 1));
-    (places, theirs)
 }
 
 /// Columns of these rows of a row group as they are in the file, by their places

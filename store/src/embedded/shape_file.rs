@@ -6,12 +6,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use arrow::compute::concat_batches;
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, RowSelection, RowSelector,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
 };
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::errors::ParquetError;
@@ -19,7 +19,7 @@ use parquet::errors::ParquetError;
 use super::cache::Cache;
 use super::files::{Unserved, load};
 use super::handle::Handle;
-use super::layout::{Shapes, shape_numbers};
+use super::layout::Shapes;
 use super::pages::Group;
 
 /// Memory for shapes that were read, of all files.
@@ -34,8 +34,6 @@ pub(super) struct ShapeFile {
     pub(super) bytes: u64,
     /// Names it among all that were ever opened.
     serial: u64,
-    /// Of each row group the number of its first shape, once somebody has looked.
-    firsts: Vec<OnceLock<i64>>,
 }
 
 impl ShapeFile {
@@ -55,9 +53,7 @@ impl ShapeFile {
         })?;
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let serial = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let mut firsts = Vec::new();
-        firsts.resize_with(metadata.metadata().num_row_groups(), OnceLock::new);
-        Ok(Self { file, path, metadata, bytes, serial, firsts })
+        Ok(Self { file, path, metadata, bytes, serial })
     }
 
     /// A number that no other file has or had.
@@ -78,91 +74,30 @@ impl ShapeFile {
         if let Some(shapes) = CACHE.lock().get(&key) {
             return Ok(shapes);
         }
-        let shapes = self.read(group, places, None)?;
-        let shapes = Arc::new(Some(shapes).filter(Shapes::is_run).ok_or_else(unordered)?);
+        let shapes = Arc::new(self.read(group, places)?);
         CACHE.lock().put(key, Arc::clone(&shapes), shapes.memory_bytes());
         Ok(shapes)
     }
 
-    /// As [`Self::group`], at least the shapes of a few rows, which have these numbers:
-    /// a row group may have some thousand.
-    pub(super) fn some(
-        &self,
-        group: usize,
-        places: &[usize],
-        mut numbers: Vec<i64>,
-    ) -> Result<Arc<Shapes>, ParquetError> {
-        let key = (self.serial, group, places.into());
-        if let Some(shapes) = CACHE.lock().get(&key) {
-            return Ok(shapes);
-        }
-        let first = self.first(group)?;
-        numbers.sort_unstable();
-        numbers.dedup();
-        let mut at = 0;
-        let mut selectors = Vec::new();
-        for number in numbers {
-            // Where there is none with this number, none is found later.
-            let Ok(place) = usize::try_from(number.wrapping_sub(first)) else { continue };
-            selectors.extend((place > at).then(|| RowSelector::skip(place - at)));
-            selectors.push(RowSelector::select(1));
-            at = place + 1;
-        }
-        let rows = self.rows(group)?;
-        if at > rows || at == 0 {
-            return Err(damaged("a row's shape is not among them"));
-        }
-        selectors.extend((rows > at).then(|| RowSelector::skip(rows - at)));
-        Ok(Arc::new(self.read(group, places, Some(selectors.into()))?))
-    }
-
-    /// The number of the first shape of a row group.
-    fn first(&self, group: usize) -> Result<i64, ParquetError> {
-        let known = self.firsts.get(group).ok_or_else(|| damaged("a row group has none"))?;
-        if let Some(first) = known.get() {
-            return Ok(*first);
-        }
-        let rows = self.rows(group)?;
-        let mut selectors = vec![RowSelector::select(1)];
-        selectors.extend((rows > 1).then(|| RowSelector::skip(rows - 1)));
-        let shapes = self.read(group, &[0], Some(selectors.into()))?;
-        let first = *shape_numbers(shapes.rows())?.values().first().ok_or_else(unordered)?;
-        Ok(*known.get_or_init(|| first))
-    }
-
-    /// How many a row group has.
-    fn rows(&self, group: usize) -> Result<usize, ParquetError> {
+    fn read(&self, group: usize, places: &[usize]) -> Result<Shapes, ParquetError> {
+        let damaged = |what: &str| ParquetError::General(format!("shapes: {what}"));
         if group >= self.metadata.metadata().num_row_groups() {
             return Err(damaged("a row group has none"));
         }
         let rows = self.metadata.metadata().row_group(group).num_rows();
-        Ok(usize::try_from(rows).unwrap_or(0))
-    }
-
-    /// The selected ones, or all.
-    fn read(
-        &self,
-        group: usize,
-        places: &[usize],
-        selected: Option<RowSelection>,
-    ) -> Result<Shapes, ParquetError> {
-        let rows = self.rows(group)?;
         let schema = self.metadata.parquet_schema();
         let hint = Some(self.metadata.schema().fields());
         let mask = ProjectionMask::roots(schema, places.iter().copied());
         let levels = parquet_to_arrow_field_levels(schema, mask.clone(), hint)?;
         let group = Group { file: &self.file, metadata: self.metadata.metadata(), group };
         group.prepare(schema, &mask, None::<std::iter::Empty<_>>)?;
-        let reader = ParquetRecordBatchReader::try_new_with_row_groups(
-            &levels,
-            &group,
-            rows.max(1),
-            selected,
-        )?;
+        let batch_rows = usize::try_from(rows).unwrap_or(0).max(1);
+        let reader =
+            ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, batch_rows, None)?;
         let batches = reader.collect::<Result<Vec<_>, _>>()?;
         let columns = Arc::new(self.metadata.schema().project(places)?);
         let shapes = concat_batches(&columns, &batches)?;
-        Shapes::new(shapes).ok_or_else(unordered)
+        Shapes::new(shapes).ok_or_else(|| damaged("their numbers are not in order"))
     }
 
     pub(super) fn remove(&self) {
@@ -172,14 +107,6 @@ impl ShapeFile {
             tracing::warn!("cannot remove {}: {error}", self.path.display());
         }
     }
-}
-
-fn damaged(what: &str) -> ParquetError {
-    ParquetError::General(format!("shapes: {what}"))
-}
-
-fn unordered() -> ParquetError {
-    damaged("their numbers are not in order")
 }
 
 /// Where the shapes of files of this directory are.

@@ -2,14 +2,14 @@
 //! tells its service, operation and status, and about how long it took.
 //!
 //! A search by these goes through millions of rows for a few. Reading columns for
-//! that took longer than all the rest, so sketches of row groups are kept, from when
-//! the groups are written, a predicate is asked of each shape once, and columns are
-//! read of the rows that are left.
+//! that took longer than all the rest, so sketches of row groups are kept, a
+//! predicate is asked of each shape once, and columns are read of the rows that
+//! are left.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::array::{AsArray, BooleanArray};
 use arrow::datatypes::Int64Type;
 use arrow::error::ArrowError;
 use parking_lot::Mutex;
@@ -36,7 +36,7 @@ static CACHE: LazyLock<Mutex<Cache<Key, Sketch>>> =
 
 /// See the module. Of one row group.
 #[derive(Debug)]
-pub(super) struct Sketch {
+struct Sketch {
     shapes: Numbers,
     lengths: Vec<u8>,
 }
@@ -69,32 +69,10 @@ impl Sketch {
         }
     }
 
-    /// That of a row group that is being written: the number of each row's shape,
-    /// all shapes, and how long each row took. `None` where these are no such columns.
-    pub(super) fn of_columns(
-        numbers: &ArrayRef,
-        shapes: &RecordBatch,
-        durations: &ArrayRef,
-    ) -> Option<Self> {
-        let shapes = Shapes::new(shapes.clone())?;
-        let places = shapes.places_of(numbers.as_primitive_opt()?).ok()?;
-        Some(Self::new(places.values(), durations.as_primitive_opt::<Int64Type>()?.values()))
-    }
-
-    /// That of a row group, where it is kept.
-    pub(super) fn kept(file: &SpanFile, group: usize) -> Option<Arc<Self>> {
-        CACHE.lock().get(&(file.shapes.serial(), group))
-    }
-
-    /// Keeps it for a row group of a file.
-    pub(super) fn keep(self: Arc<Self>, file: &SpanFile, group: usize) {
-        let bytes = self.memory_bytes();
-        CACHE.lock().put((file.shapes.serial(), group), self, bytes);
-    }
-
     /// That of a row group with these shapes, which is kept.
     fn of(file: &SpanFile, group: usize, shapes: &Shapes) -> Result<Arc<Self>, ParquetError> {
-        if let Some(sketch) = Self::kept(file, group) {
+        let key = (file.shapes.serial(), group);
+        if let Some(sketch) = CACHE.lock().get(&key) {
             return Ok(sketch);
         }
         let schema = &file.layout.schema;
@@ -116,7 +94,7 @@ impl Sketch {
             return Err(ParquetError::General(what));
         }
         let sketch = Arc::new(Self::new(&numbers, &durations));
-        Arc::clone(&sketch).keep(file, group);
+        CACHE.lock().put(key, Arc::clone(&sketch), sketch.memory_bytes());
         Ok(sketch)
     }
 

@@ -22,7 +22,6 @@ use super::layout::{self, Layout, Own, Packed, Plan, Rows, file_column};
 use super::origins::TakenRanges;
 use super::shape_file::directory_of;
 use super::sheet::{Failure, Part, Sheet};
-use super::sketch::Sketch;
 use super::{encoding, fault, keys, order, reader};
 use crate::contract::StoreError;
 
@@ -98,34 +97,25 @@ fn make(
     let temporary = path.with_extension("parquet.tmp");
     let shapes = directory_of(directory);
     let shapes = shapes.join(shapes_name(generations));
-    let written = || -> Result<Option<Vec<Option<Arc<Sketch>>>>, Failure> {
+    let written = || -> Result<bool, Failure> {
         let mut file = FileWriter::create(&temporary, &shapes, layout, distinct)?;
         fill(&mut file)?;
         if file.rows == 0 {
             fs::remove_file(&temporary)?;
             fs::remove_file(&shapes)?;
-            return Ok(None);
+            return Ok(false);
         }
-        let sketches = std::mem::take(&mut file.sketches);
         file.finish(notes)?;
         fs::rename(&temporary, &path)?;
         File::open(directory)?.sync_all()?;
-        Ok(Some(sketches))
+        Ok(true)
     };
     match written() {
-        Ok(Some(sketches)) => {
-            let file = SpanFile::open(&path).map_err(fault::engine(format!(
-                "{} cannot be read right after it was written",
-                path.display()
-            )))?;
-            for (group, sketch) in sketches.into_iter().enumerate() {
-                if let Some(sketch) = sketch {
-                    sketch.keep(&file, group);
-                }
-            }
-            Ok(Some(file))
-        }
-        Ok(None) => Ok(None),
+        Ok(true) => SpanFile::open(&path).map(Some).map_err(fault::engine(format!(
+            "{} cannot be read right after it was written",
+            path.display()
+        ))),
+        Ok(false) => Ok(None),
         Err(error) => {
             let _ = fs::remove_file(&temporary);
             let _ = fs::remove_file(&shapes);
@@ -152,8 +142,6 @@ struct FileWriter {
     shapes: Sheet,
     index: IndexWriter,
     rows: usize,
-    /// Of its row groups, as far as they are known.
-    sketches: Vec<Option<Arc<Sketch>>>,
 }
 
 impl FileWriter {
@@ -177,7 +165,6 @@ impl FileWriter {
             shapes,
             index: IndexWriter::default(),
             rows: 0,
-            sketches: Vec::new(),
         })
     }
 
@@ -194,9 +181,6 @@ impl FileWriter {
         let Packed { columns: mut packed, follows } =
             layout::pack(&gathered.batch(&layout::NEEDED)?, rows, places)?;
         let columns = rows.columns(&self.layout, places, &follows)?;
-        let durations = gathered.column(column::DURATION_NANO)?;
-        let sketch = Sketch::of_columns(&columns.numbers, &columns.shapes, &durations);
-        self.sketches.push(sketch.map(Arc::new));
         packed.insert(file_column::SHAPE, columns.numbers);
         packed.insert(column::ATTRIBUTES, columns.rest);
         self.index.add(&gathered.batch(&keys::COLUMNS)?, &columns.hashes);
@@ -267,7 +251,6 @@ impl FileWriter {
         let shapes = &part.shapes;
         self.shapes.copy(&Part { file: &shapes.file, metadata: &shapes.metadata, group })?;
         self.index.copy(&part.file, &part.index, traces, rows.clone())?;
-        self.sketches.push(Sketch::kept(part, group));
         self.rows += rows.len();
         Ok(())
     }

@@ -43,7 +43,7 @@ pub(super) use fixed::SHAPED;
 pub(super) use own::{Own, OwnType};
 pub(super) use parents::{Parents, SpanIds};
 pub(super) use plan::Plan;
-pub(super) use restore::{Shapes, Wanted, restore, shape_numbers};
+pub(super) use restore::{Shapes, Wanted, restore};
 pub(super) use shapes::Rows;
 
 use std::sync::{Arc, LazyLock};

@@ -114,28 +114,21 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The shapes of a row group, or some of them.
+/// The shapes of a row group.
 #[derive(Debug)]
 pub(in super::super) struct Shapes {
     rows: RecordBatch,
-    /// In order.
-    numbers: Int64Array,
-    /// Whether they are numbered one after the other.
-    is_run: bool,
+    first: i64,
 }
 
 impl Shapes {
-    /// `None` where these are none: they have numbers, in order.
+    /// `None` where these are none of a row group: they are numbered one after
+    /// the other.
     pub(in super::super) fn new(rows: RecordBatch) -> Option<Self> {
         let numbers = rows.column_by_name(file_column::SHAPE)?.as_primitive_opt::<Int64Type>()?;
-        let (numbers, first) = (numbers.clone(), *numbers.values().first()?);
-        let is_run = numbers.values().iter().zip(first..).all(|(number, next)| *number == next);
-        (is_run || numbers.values().is_sorted()).then_some(Self { rows, numbers, is_run })
-    }
-
-    /// Whether none is missing between the first and the last.
-    pub(in super::super) const fn is_run(&self) -> bool {
-        self.is_run
+        let first = *numbers.values().first()?;
+        let in_order = numbers.values().iter().zip(first..).all(|(number, next)| *number == next);
+        in_order.then_some(Self { rows, first })
     }
 
     /// Memory that they take.
@@ -148,29 +141,18 @@ impl Shapes {
         &self.rows
     }
 
-    /// Which of them the rows of a batch have.
+    /// Which of them rows have.
     ///
     /// # Errors
     /// Where a row has none of them.
     pub(in super::super) fn places(&self, batch: &RecordBatch) -> Result<UInt32Array, ArrowError> {
-        self.places_of(shape_numbers(batch)?)
-    }
-
-    /// Which of them rows have, by the numbers of their shapes.
-    ///
-    /// # Errors
-    /// As [`Self::places`].
-    pub(in super::super) fn places_of(
-        &self,
-        numbers: &Int64Array,
-    ) -> Result<UInt32Array, ArrowError> {
-        let known = self.numbers.values();
+        let numbers: &Int64Array = batch
+            .column_by_name(file_column::SHAPE)
+            .and_then(|array| array.as_primitive_opt())
+            .ok_or_else(|| ArrowError::SchemaError("there are no shapes".to_owned()))?;
         let place = |number: &i64| {
-            let place = match self.is_run {
-                true => usize::try_from(number.wrapping_sub(known[0])).ok(),
-                false => known.binary_search(number).ok(),
-            };
-            let place = place.filter(|place| *place < known.len()).map(|place| place as u32);
+            let place = u32::try_from(number.wrapping_sub(self.first)).ok();
+            let place = place.filter(|place| (*place as usize) < self.rows.num_rows());
             place.ok_or_else(|| {
                 ArrowError::ParquetError("a row's shape is not among the file's".to_owned())
             })
@@ -183,17 +165,6 @@ impl Shapes {
             .column_by_name(name)
             .ok_or_else(|| ArrowError::SchemaError(format!("shapes have no column {name}")))
     }
-}
-
-/// The number of the shape of each row of a batch.
-///
-/// # Errors
-/// Where it has no such column.
-pub(in super::super) fn shape_numbers(batch: &RecordBatch) -> Result<&Int64Array, ArrowError> {
-    let numbers = batch.column_by_name(file_column::SHAPE);
-    numbers
-        .and_then(|array| array.as_primitive_opt())
-        .ok_or_else(|| ArrowError::SchemaError("there are no shapes".to_owned()))
 }
 
 /// One column of shapes as that of the rows that have these. Of a dictionary only
