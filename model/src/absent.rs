@@ -43,19 +43,53 @@ pub fn without_values(field: &Field, rows: usize) -> Result<ArrayRef, ArrowError
     }
 }
 
+/// Rows of the columns that batches share.
+const SHARED_ROWS: usize = 4096;
+
+/// For each column of the span schema one without values.
+static SHARED: LazyLock<Vec<Option<ArrayRef>>> = LazyLock::new(|| {
+    let schema = span_schema();
+    schema.fields().iter().map(|field| without_values(field, SHARED_ROWS).ok()).collect()
+});
+
 /// As [`without_values`], of the column of the span schema at this place. All batches
 /// of usual size share one array of it.
 ///
 /// # Errors
 /// As [`without_values`].
 pub fn shared_without_values(place: usize, rows: usize) -> Result<ArrayRef, ArrowError> {
-    const SHARED_ROWS: usize = 4096;
-    static SHARED: LazyLock<Vec<Option<ArrayRef>>> = LazyLock::new(|| {
-        let schema = span_schema();
-        schema.fields().iter().map(|field| without_values(field, SHARED_ROWS).ok()).collect()
-    });
     match SHARED.get(place) {
         Some(Some(shared)) if rows <= SHARED_ROWS => Ok(shared.slice(0, rows)),
         _ => without_values(span_schema().field(place), rows),
+    }
+}
+
+/// Whether this is the column at this place that batches share, and so takes no memory
+/// of its own.
+pub fn is_shared(place: usize, array: &dyn Array) -> bool {
+    let start = |array: &dyn Array| match array.data_type() {
+        DataType::List(_) => Some(array.as_list::<i32>().offsets().inner().inner().as_ptr()),
+        DataType::Map(..) => Some(array.as_map().offsets().inner().inner().as_ptr()),
+        _ => array.nulls().map(|nulls| nulls.inner().inner().as_ptr()),
+    };
+    let shared = SHARED.get(place).and_then(Option::as_ref);
+    shared.is_some_and(|shared| start(shared).is_some() && start(shared) == start(array))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shared_is_known_and_nothing_else() {
+        for (place, field) in span_schema().fields().iter().enumerate() {
+            let shared = shared_without_values(place, 3).unwrap();
+            assert!(is_shared(place, &shared) && !has_values(&shared), "{field}");
+            let own = without_values(field, 3).unwrap();
+            assert!(!is_shared(place, &own) && !has_values(&own), "{field}");
+            let large = shared_without_values(place, SHARED_ROWS + 1).unwrap();
+            assert!(!is_shared(place, &large), "{field}");
+            assert_eq!(large.len(), SHARED_ROWS + 1);
+        }
     }
 }

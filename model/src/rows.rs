@@ -8,7 +8,7 @@ use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::compute::{take, take_record_batch};
 use arrow::error::ArrowError;
 
-use crate::absent::has_values;
+use crate::absent::is_shared;
 use crate::builder::AttributeMaps;
 use crate::schema::column;
 use crate::{ModelError, SpanBatch, Template};
@@ -258,9 +258,10 @@ impl SpanRows {
 
     /// Memory that is held.
     pub fn memory_bytes(&self) -> usize {
-        // What has no values shares its memory with others.
-        let columns = self.columns.columns().iter().filter(|column| has_values(column));
-        columns.map(|column| column.get_array_memory_size()).sum::<usize>() + self.templated_bytes()
+        let columns = self.columns.columns().iter().enumerate();
+        let own = columns.filter(|(place, column)| !is_shared(*place, column));
+        own.map(|(_, column)| column.get_array_memory_size()).sum::<usize>()
+            + self.templated_bytes()
     }
 }
 

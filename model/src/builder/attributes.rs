@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, MapArray, StructArray, UInt8Array};
 use arrow::datatypes::{DataType, Field};
 
-use super::reuse::{TextList, taken, taken_offsets};
+use super::reuse::{TextList, forget_offsets, taken, taken_offsets};
 use crate::schema::{self, MAP_NAMES};
 use crate::{AttributeRef, ModelError};
 
@@ -52,7 +52,9 @@ impl AttributeMaps {
     /// Whether no row has any; they are ended then, and none is left.
     pub(super) fn end_unset(&mut self) -> bool {
         let is_unset = self.types.is_empty();
-        self.offsets.truncate(if is_unset { 1 } else { usize::MAX });
+        if is_unset {
+            forget_offsets(&mut self.offsets);
+        }
         is_unset
     }
 

@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, Int64Array, ListArray, StructArray};
 use arrow::datatypes::Fields;
 
 use super::attributes::AttributeMaps;
-use super::reuse::{TextList, taken, taken_offsets};
+use super::reuse::{TextList, forget_offsets, taken, taken_offsets};
 use super::sparse::Ids;
 use super::texts::Texts;
 use crate::{ModelError, SpanId, TraceId, schema};
@@ -44,7 +44,9 @@ impl Events {
     /// Whether no row has any; they are ended then, and none is left.
     pub(super) fn end_unset(&mut self) -> bool {
         let is_unset = self.times.is_empty();
-        self.offsets.truncate(if is_unset { 1 } else { usize::MAX });
+        if is_unset {
+            forget_offsets(&mut self.offsets);
+        }
         is_unset
     }
 
@@ -94,8 +96,11 @@ impl Links {
 
     /// As [`Events::end_unset`].
     pub(super) fn end_unset(&mut self) -> bool {
-        self.offsets.truncate(if self.count == 0 { 1 } else { usize::MAX });
-        self.count == 0
+        let is_unset = self.count == 0;
+        if is_unset {
+            forget_offsets(&mut self.offsets);
+        }
+        is_unset
     }
 
     pub(super) fn finish(&mut self) -> Result<ListArray, ModelError> {

@@ -102,6 +102,9 @@ pub struct RowWriter<'a> {
 pub struct InnerAttributes<'a>(&'a mut AttributeMaps);
 
 impl SpanBatchBuilder {
+    /// Bytes of the longest text that a template has, see [`Self::shares`].
+    pub const LONGEST_SHARED: usize = sharing::LONGEST_SHARED;
+
     /// An empty builder.
     pub fn new() -> Self {
         Self::default()
@@ -284,10 +287,10 @@ impl SpanBatchBuilder {
         let rows = std::mem::take(&mut self.rows);
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(column::ALL.len());
         macro_rules! columns {
-            ($($field:ident: $unset:ident, $finished:expr;)+) => { $({
+            ($($field:ident: $finished:expr),+ $(,)?) => { $({
                 let $field = &mut self.$field;
                 // Most columns have no values, and none to make room for.
-                let column = match $field.$unset() {
+                let column = match $field.end_unset() {
                     true => shared_without_values(columns.len(), rows)?,
                     false => Arc::new($finished),
                 };
@@ -295,48 +298,48 @@ impl SpanBatchBuilder {
             })+ };
         }
         columns! {
-            trace_id: is_unset, trace_id.finish(rows)?;
-            span_id: is_unset, span_id.finish(rows)?;
-            parent_span_id: is_unset, parent_span_id.finish(rows)?;
-            trace_state: is_unset, trace_state.finish(rows)?;
-            start_unix_nano: is_unset, start_unix_nano.finish(rows);
-            duration_nano: is_unset, duration_nano.finish(rows);
-            service: is_unset, service.finish(rows)?;
-            instance: is_unset, instance.finish(rows)?;
-            operation: is_unset, operation.finish(rows)?;
-            kind: is_unset, kind.finish(rows)?;
-            protocol: is_unset, protocol.finish(rows)?;
-            status: is_unset, status.finish(rows)?;
-            status_code: is_unset, status_code.finish(rows);
-            error: is_unset, error.finish(rows)?;
-            capture: is_unset, capture.finish(rows)?;
-            fragment_id: is_unset, fragment_id.finish(rows);
-            request_tcp_seq: is_unset, request_tcp_seq.finish(rows);
-            response_tcp_seq: is_unset, response_tcp_seq.finish(rows);
-            client_address: is_unset, client_address.finish(rows)?;
-            client_port: is_unset, client_port.finish(rows);
-            server_address: is_unset, server_address.finish(rows)?;
-            server_port: is_unset, server_port.finish(rows);
-            network_namespace: is_unset, network_namespace.finish(rows);
-            x_request_id: is_unset, x_request_id.finish(rows)?;
-            logical_key: is_unset, logical_key.finish(rows)?;
-            assembled_trace_id: is_unset, assembled_trace_id.finish(rows)?;
-            assembled_parent: is_unset, assembled_parent.finish(rows)?;
-            evidence: is_unset, evidence.finish(rows)?;
-            confidence: is_unset, confidence.finish(rows);
-            host: is_unset, host.finish(rows)?;
-            process_id: is_unset, process_id.finish(rows);
-            resource: is_unset, resource.finish(rows)?;
-            connect_nano: is_unset, connect_nano.finish(rows);
-            rtt_nano: is_unset, rtt_nano.finish(rows);
-            retransmits: is_unset, retransmits.finish(rows);
-            zero_windows: is_unset, zero_windows.finish(rows);
-            resets: is_unset, resets.finish(rows);
-            request_bytes: is_unset, request_bytes.finish(rows);
-            response_bytes: is_unset, response_bytes.finish(rows);
-            attributes: end_unset, attributes.finish()?;
-            events: end_unset, events.finish()?;
-            links: end_unset, links.finish()?;
+            trace_id: trace_id.finish(rows)?,
+            span_id: span_id.finish(rows)?,
+            parent_span_id: parent_span_id.finish(rows)?,
+            trace_state: trace_state.finish(rows)?,
+            start_unix_nano: start_unix_nano.finish(rows),
+            duration_nano: duration_nano.finish(rows),
+            service: service.finish(rows)?,
+            instance: instance.finish(rows)?,
+            operation: operation.finish(rows)?,
+            kind: kind.finish(rows)?,
+            protocol: protocol.finish(rows)?,
+            status: status.finish(rows)?,
+            status_code: status_code.finish(rows),
+            error: error.finish(rows)?,
+            capture: capture.finish(rows)?,
+            fragment_id: fragment_id.finish(rows),
+            request_tcp_seq: request_tcp_seq.finish(rows),
+            response_tcp_seq: response_tcp_seq.finish(rows),
+            client_address: client_address.finish(rows)?,
+            client_port: client_port.finish(rows),
+            server_address: server_address.finish(rows)?,
+            server_port: server_port.finish(rows),
+            network_namespace: network_namespace.finish(rows),
+            x_request_id: x_request_id.finish(rows)?,
+            logical_key: logical_key.finish(rows)?,
+            assembled_trace_id: assembled_trace_id.finish(rows)?,
+            assembled_parent: assembled_parent.finish(rows)?,
+            evidence: evidence.finish(rows)?,
+            confidence: confidence.finish(rows),
+            host: host.finish(rows)?,
+            process_id: process_id.finish(rows),
+            resource: resource.finish(rows)?,
+            connect_nano: connect_nano.finish(rows),
+            rtt_nano: rtt_nano.finish(rows),
+            retransmits: retransmits.finish(rows),
+            zero_windows: zero_windows.finish(rows),
+            resets: resets.finish(rows),
+            request_bytes: request_bytes.finish(rows),
+            response_bytes: response_bytes.finish(rows),
+            attributes: attributes.finish()?,
+            events: events.finish()?,
+            links: links.finish()?,
         }
         Ok(RecordBatch::try_new(schema::span_schema(), columns)?)
     }

@@ -35,6 +35,13 @@ pub(super) fn taken_offsets(offsets: &mut Vec<i32>) -> OffsetBuffer<i32> {
     OffsetBuffer::new(taken)
 }
 
+/// Forgets where lists begin, all of which are empty.
+pub(super) fn forget_offsets(offsets: &mut Vec<i32>) {
+    offsets.clear();
+    offsets.shrink_to(KEPT_BYTES / size_of::<i32>());
+    offsets.push(0);
+}
+
 /// Texts one after the other.
 pub(super) struct TextList {
     bytes: Vec<u8>,

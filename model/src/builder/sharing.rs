@@ -42,7 +42,7 @@ const MOST_BYTES: usize = 4 << 20;
 /// Keys that are known; rows with others have no template.
 const MOST_KEYS: usize = 4096;
 /// The longest value that is shared.
-const LONGEST_SHARED: usize = 256;
+pub(super) const LONGEST_SHARED: usize = 256;
 /// Attributes of one row with a template.
 const MOST_SLOTS: usize = 128;
 /// Of a type in a signature: the value is the row's own.

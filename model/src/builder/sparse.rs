@@ -37,7 +37,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     }
 
     /// Whether no row has a value.
-    pub(super) const fn is_unset(&self) -> bool {
+    pub(super) const fn end_unset(&mut self) -> bool {
         self.values.is_empty()
     }
 
@@ -81,7 +81,7 @@ impl<const N: usize> Ids<N> {
     }
 
     /// Whether no row has a value.
-    pub(super) const fn is_unset(&self) -> bool {
+    pub(super) const fn end_unset(&mut self) -> bool {
         self.rows == 0
     }
 

@@ -41,7 +41,7 @@ impl Texts {
     }
 
     /// Whether no row has a value.
-    pub(super) const fn is_unset(&self) -> bool {
+    pub(super) const fn end_unset(&mut self) -> bool {
         self.values.len() == 0
     }
 
@@ -119,7 +119,7 @@ impl Dictionary {
     }
 
     /// Whether no row has a value.
-    pub(super) const fn is_unset(&self) -> bool {
+    pub(super) const fn end_unset(&mut self) -> bool {
         self.values.len() == 0
     }
 

@@ -12,7 +12,7 @@ use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Float32Type, Int32Type};
 use arrow::error::ArrowError;
-use spanwise_model::absent::{has_values, shared_without_values};
+use spanwise_model::absent::{has_values, is_shared, shared_without_values};
 use spanwise_model::schema::column;
 use spanwise_model::{Assembled, Evidence, SpanId, SpanRows};
 
@@ -289,8 +289,11 @@ pub(super) fn rows_bytes(rows: &SpanRows) -> u64 {
 /// were read from one buffer share it, so only their own part of it counts, and
 /// columns without a value take none.
 fn batch_bytes(batch: &RecordBatch) -> u64 {
-    let columns = batch.columns().iter().filter(|array| has_values(array));
-    let bytes: usize = columns.map(|array| slice_bytes(array)).sum();
+    let counts = |(place, array): &(usize, &ArrayRef)| {
+        array.null_count() < array.len() && !is_shared(*place, array)
+    };
+    let columns = batch.columns().iter().enumerate().filter(counts);
+    let bytes: usize = columns.map(|(_, array)| slice_bytes(array)).sum();
     let arrays = batch.num_columns() as u64 * ARRAY_BYTES;
     bytes as u64 + arrays + batch.num_rows() as u64 * ROW_BYTES
 }

@@ -14,7 +14,6 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
-
 use spanwise_model::absent::without_values;
 
 use super::handle::Handle;

@@ -12,10 +12,9 @@ use super::payload::Payload;
 use super::tables::{Related, Tables};
 use super::{OtapError, OtapLimits};
 use crate::otlp::Decoded;
-use crate::otlp::builders::{self, Builder};
 use crate::otlp::rows::{
-    Collector, Emitting, EventView, LinkView, Pair, ResourceFacts, ResourceView, ScopeFacts,
-    ScopeView, SpanView,
+    Builder, Collector, Emitting, EventView, LinkView, Pair, ResourceFacts, ResourceView,
+    ScopeFacts, ScopeView, SpanView, with_builder,
 };
 
 /// What a span, an event or a link takes besides its texts, about.
@@ -80,7 +79,7 @@ type ScopeKey<'a> = (Option<u32>, &'a str, &'a str);
 /// Makes rows of a batch's tables; and how many rows of the tables are left out,
 /// as what they belong to is not in the batch.
 pub(super) fn rows(tables: &Tables, limits: &OtapLimits) -> Result<(Decoded, usize), OtapError> {
-    builders::with(|builder| rows_with(builder, tables, limits))
+    with_builder(|builder| rows_with(builder, tables, limits))
 }
 
 fn rows_with(

@@ -37,7 +37,7 @@ static MOST_IDLE: LazyLock<usize> = LazyLock::new(|| available_parallelism().map
 
 /// Does something with an empty builder, which is empty again afterwards and keeps
 /// what it has learned.
-pub(crate) fn with<T>(work: impl FnOnce(&mut Builder) -> T) -> T {
+pub(crate) fn with_builder<T>(work: impl FnOnce(&mut Builder) -> T) -> T {
     let idle = || IDLE.lock().unwrap_or_else(PoisonError::into_inner);
     let known = idle().pop();
     let mut builder = known.unwrap_or_else(|| Builder::new(SpanBatchBuilder::sharing()));

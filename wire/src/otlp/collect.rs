@@ -238,20 +238,20 @@ impl<'b> Collector<'b> {
         Ok(())
     }
 
-    /// What a `Resource` says.
-    pub(super) fn resource(&mut self, message: &[u8]) -> Result<Arc<ResourceFacts>, ReadError> {
-        self.builder.resources.get(message, |message| {
-            let mut view = ResourceView::default();
-            decode::resource(message, &mut view, &mut Keys::default())?;
+    /// What the pieces of a `Resource` say.
+    pub(super) fn resource(&mut self, pieces: &[&[u8]]) -> Result<Arc<ResourceFacts>, ReadError> {
+        self.builder.resources.get(pieces, |pieces| {
+            let (mut view, mut keys) = (ResourceView::default(), Keys::default());
+            pieces.iter().try_for_each(|piece| decode::resource(piece, &mut view, &mut keys))?;
             Ok(ResourceFacts::new(&view))
         })
     }
 
-    /// What an `InstrumentationScope` says.
-    pub(super) fn scope(&mut self, message: &[u8]) -> Result<Arc<ScopeFacts>, ReadError> {
-        self.builder.scopes.get(message, |message| {
-            let mut view = ScopeView::default();
-            decode::scope(message, &mut view, &mut Keys::default())?;
+    /// What the pieces of an `InstrumentationScope` say.
+    pub(super) fn scope(&mut self, pieces: &[&[u8]]) -> Result<Arc<ScopeFacts>, ReadError> {
+        self.builder.scopes.get(pieces, |pieces| {
+            let (mut view, mut keys) = (ScopeView::default(), Keys::default());
+            pieces.iter().try_for_each(|piece| decode::scope(piece, &mut view, &mut keys))?;
             Ok(ScopeFacts::new(&view))
         })
     }

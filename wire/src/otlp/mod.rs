@@ -4,9 +4,10 @@
 //! are noted in a view, which is used again for the next one, and then copied to
 //! their columns. So no tree of objects is built, nothing is allocated for an
 //! attribute unless it is an array or a map, and a request of many tiny messages
-//! cannot grow to many times its size.
+//! cannot grow to many times its size. Of a span like others before, only what is its
+//! own is read.
 
-pub(crate) mod builders;
+mod builders;
 mod collect;
 mod decode;
 mod json;
@@ -30,6 +31,7 @@ pub(crate) use span::Invalid;
 /// What makes rows of spans, for formats that have OTLP's fields in another
 /// form.
 pub(crate) mod rows {
+    pub(crate) use super::builders::{Builder, with_builder};
     pub(crate) use super::collect::{Collector, Emitting};
     pub(crate) use super::keys::Keys;
     pub(crate) use super::resource::{ResourceFacts, ScopeFacts};

@@ -1,13 +1,12 @@
 //! OTLP protobuf: the outer layer, which hands over span by span.
 
 use super::OtlpError;
-use super::builders::{self, Builder};
+use super::builders::{Builder, with_builder};
 use super::collect::{Collector, Decoded, Limits};
 use super::decode;
-use super::kept::whole;
 use super::repeats::Own;
 use super::view::SpanView;
-use crate::protobuf::submessages;
+use crate::protobuf::{ReadError, submessages};
 
 /// Field numbers of opentelemetry-proto's `trace_service.proto` and
 /// `trace.proto`.
@@ -26,7 +25,7 @@ mod number {
 /// read), or more than the limits allow. Single spans that are wrong are
 /// counted in [`Decoded::rejections`] instead, and the others kept.
 pub fn decode_protobuf(body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
-    builders::with(|builder| decode_with(builder, body, limits))
+    with_builder(|builder| decode_with(builder, body, limits))
 }
 
 /// As [`decode_protobuf`], with this builder.
@@ -52,6 +51,11 @@ struct Reading<'a> {
     own: Own<'a>,
 }
 
+/// The pieces of a message in a message.
+fn pieces(message: &[u8], number: u32) -> Result<Vec<&[u8]>, ReadError> {
+    submessages(message, number).collect()
+}
+
 fn resource_spans<'a>(
     bytes: &'a [u8],
     place: &dyn Fn() -> String,
@@ -60,15 +64,15 @@ fn resource_spans<'a>(
 ) -> Result<(), OtlpError> {
     // A message may come in several pieces and after the fields that need it,
     // so it is looked for in a pass of its own.
-    let resource = whole(bytes, number::RESOURCE)
-        .and_then(|message| collector.resource(&message))
+    let resource = pieces(bytes, number::RESOURCE)
+        .and_then(|pieces| collector.resource(&pieces))
         .map_err(|error| OtlpError::malformed(format!("{}.resource", place()), error))?;
     let emitting = collector.emitter(&resource);
     for (index, bytes) in submessages(bytes, number::SCOPE_SPANS).enumerate() {
         let bytes = bytes.map_err(|error| OtlpError::malformed(place(), error))?;
         let place = || format!("{}.scope_spans[{index}]", place());
-        let scope = whole(bytes, number::SCOPE)
-            .and_then(|message| collector.scope(&message))
+        let scope = pieces(bytes, number::SCOPE)
+            .and_then(|pieces| collector.scope(&pieces))
             .map_err(|error| OtlpError::malformed(format!("{}.scope", place()), error))?;
         for (index, bytes) in submessages(bytes, number::SPANS).enumerate() {
             let bytes = bytes.map_err(|error| OtlpError::malformed(place(), error))?;

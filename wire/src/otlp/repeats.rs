@@ -21,8 +21,8 @@ const KEY_TRIES: usize = 4;
 /// Spans that are remembered, and bytes of their signatures.
 const MOST_KNOWN: usize = 8192;
 const MOST_BYTES: usize = 4 << 20;
-/// The longest value that a template has.
-const LONGEST_SHARED: usize = 256 + "\u{a}\u{0}\u{0}".len();
+/// The longest value that a template has: a text, after its tag and its length.
+const LONGEST_SHARED: usize = SpanBatchBuilder::LONGEST_SHARED + 3;
 /// Spans after which is looked at how many had been met before.
 const WINDOW: u32 = 4096;
 /// Windows that are left out where fewer than half had been.
@@ -57,20 +57,21 @@ enum Noted {
 /// What one span has that is not in its signature.
 #[derive(Default)]
 pub(super) struct Own<'a> {
-    values: Vec<Value<'a>>,
-    /// Which attributes they are values of.
-    attributes: Vec<usize>,
+    /// Each with the place of its attribute.
+    values: Vec<(usize, Value<'a>)>,
+    /// Attributes that were read so far.
+    attributes: usize,
 }
 
 impl Own<'_> {
     /// The values, in their order.
     pub(super) fn values(&self) -> impl Iterator<Item = AttributeRef<'_>> {
-        self.values.iter().map(Value::as_ref)
+        self.values.iter().map(|(_, value)| value.as_ref())
     }
 
     fn clear(&mut self) {
         self.values.clear();
-        self.attributes.clear();
+        self.attributes = 0;
     }
 }
 
@@ -81,7 +82,7 @@ impl Repeated {
         for (note, value) in &self.noted {
             match value {
                 Noted::Shared(value) => note(&mut known, value.as_ref()),
-                Noted::Own(place) => note(&mut known, own.values[*place].as_ref()),
+                Noted::Own(place) => note(&mut known, own.values[*place].1.as_ref()),
             }
         }
         known
@@ -100,8 +101,6 @@ pub(super) struct Repeats {
     /// none.
     signature: Vec<u8>,
     hash: Option<u64>,
-    /// Of that span, read so far.
-    attributes: usize,
     spans: u32,
     misses: u32,
     pause: u32,
@@ -117,7 +116,6 @@ impl Default for Repeats {
             known_bytes: 0,
             signature: Vec::new(),
             hash: None,
-            attributes: 0,
             spans: 0,
             misses: 0,
             pause: 0,
@@ -148,7 +146,6 @@ impl Repeats {
             self.forget();
         }
         own.clear();
-        self.attributes = 0;
         self.signature.clear();
         self.signature.extend_from_slice(&scope.id().to_le_bytes());
         self.read(bytes, view, own, builder)?;
@@ -247,11 +244,10 @@ impl Repeats {
                 let kind = value.as_ref().type_number();
                 signature.extend_from_slice(&[OWN, kind, length[0], length[1]]);
                 signature.extend_from_slice(key);
-                own.values.push(value);
-                own.attributes.push(self.attributes);
+                own.values.push((own.attributes, value));
                 shared = after;
             }
-            self.attributes += 1;
+            own.attributes += 1;
             rest = after;
         }
         self.signature.extend_from_slice(&shared[..shared.len() - rest.len()]);
@@ -294,7 +290,7 @@ impl Repeats {
         let Some((known, template)) = builder.last_template() else { return };
         let slots = || template.slots().iter().enumerate();
         let expected = slots().filter(|(_, slot)| slot.text.is_none()).map(|(place, _)| place);
-        if !expected.eq(own.attributes.iter().copied()) {
+        if !expected.eq(own.values.iter().map(|(place, _)| *place)) {
             return;
         }
         if self.known.len() >= MOST_KNOWN || self.known_bytes > MOST_BYTES {
@@ -302,7 +298,7 @@ impl Repeats {
             self.known_bytes = 0;
         }
         let noted = attributes.iter().enumerate().filter_map(|(place, pair)| {
-            let own = own.attributes.iter().position(|own| *own == place);
+            let own = own.values.iter().position(|(own, _)| *own == place);
             let value =
                 own.map_or_else(|| Noted::Shared(pair.value.as_ref().to_value()), Noted::Own);
             Some((pair.note?, value))

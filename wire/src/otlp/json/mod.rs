@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::OtlpError;
-use super::builders::{self, Builder};
+use super::builders::{Builder, with_builder};
 use super::collect::{Collector, Decoded, Limits};
 use super::resource::{ResourceFacts, ScopeFacts};
 use message::{JsonResource, JsonScope, JsonSpan};
@@ -51,7 +51,7 @@ struct ScopeSpans<'a> {
 /// # Errors
 /// As [`super::decode_protobuf`].
 pub fn decode_json(body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
-    builders::with(|builder| decode_with(builder, body, limits))
+    with_builder(|builder| decode_with(builder, body, limits))
 }
 
 fn decode_with(builder: &mut Builder, body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
