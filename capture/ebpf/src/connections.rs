@@ -2,7 +2,7 @@
 //! hands the bytes to its parser.
 
 use crate::event::{Closed, Data, Direction, Opened, Role};
-use crate::protocols::{Guess, Input, Mark, Outcome, Protocol, Side, infer, parser};
+use crate::protocols::{Input, Known, Mark, Outcome, Protocol, Side, infer};
 use crate::sessions::{Desk, Exchanges};
 use crate::stream::Stream;
 
@@ -174,6 +174,7 @@ impl Connection {
             return false;
         };
         let early = side == Side::Response
+            && !parser.speaks_unasked()
             && (!self.held.is_empty() || (self.exchanges.is_empty() && parser.between_responses()));
         early && self.hold(direction, input)
     }
@@ -266,8 +267,8 @@ impl Connection {
             (Role::Unknown, _) => &[Side::Request, Side::Response],
         };
         match infer(&prefix, sides, whole) {
-            Ok(Some((guess, side))) => {
-                self.recognised(guess, side, direction, desk);
+            Ok(Some((known, side))) => {
+                self.recognised(known, side, direction, desk);
                 self.take(direction, input, desk);
             }
             Ok(None) if self.hold(direction, input) => {}
@@ -283,14 +284,14 @@ impl Connection {
         }
     }
 
-    fn recognised(&mut self, guess: Guess, side: Side, direction: Direction, desk: &mut Desk<'_>) {
+    fn recognised(&mut self, known: &Known, side: Side, direction: Direction, desk: &mut Desk<'_>) {
         let other = match direction {
             Direction::Sent => Direction::Received,
             Direction::Received => Direction::Sent,
         };
         let requests = if side == Side::Request { direction } else { other };
         let serving = requests == Direction::Received;
-        let parser = parser(guess, serving);
+        let parser = (known.parser)(serving);
         self.exchanges.recognised(parser.name(), serving);
         self.state = State::Speaking { parser, requests };
         self.last_side = None;

@@ -1,10 +1,10 @@
-//! Sessions: requests paired with responses, first in first out, for each
-//! connection.
+//! Sessions: requests paired with responses, for each connection: first in
+//! first out, or by the stream that both name.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use spanwise_model::{AttributeValue, Attributes};
+use spanwise_model::{AttributeValue, Attributes, Kind};
 
 use crate::context::{Context, Fragment, Handled};
 use crate::counters::Counters;
@@ -45,6 +45,31 @@ pub(crate) enum Tag {
     Encryption,
 }
 
+/// What passes between the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// The asking side calls the answering one.
+    Call,
+    /// The asking side hands over a message.
+    Publish,
+    /// The answering side hands over a message, unasked: the asking side is the
+    /// one that serves it.
+    Deliver,
+}
+
+impl Manner {
+    /// The span's kind (OpenTelemetry semantic conventions for messaging: a
+    /// broker's own spans are those of a server and of a client).
+    pub(crate) const fn kind(self, serving: bool) -> Kind {
+        match (self, serving) {
+            (Self::Publish, false) => Kind::Producer,
+            (Self::Deliver, true) => Kind::Consumer,
+            (_, true) => Kind::Server,
+            (_, false) => Kind::Client,
+        }
+    }
+}
+
 /// What a request says.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
@@ -56,6 +81,11 @@ pub(crate) struct Request {
     pub(crate) headers: TraceHeaders,
     /// For the protocol's own use.
     pub(crate) tag: Tag,
+    /// What pairs it with its response, where responses may come in another
+    /// order: the protocol's own number.
+    pub(crate) stream: u64,
+    /// What passes.
+    pub(crate) manner: Manner,
     /// Makes a span only if it fails.
     pub(crate) silent: bool,
 }
@@ -68,6 +98,8 @@ impl Request {
             attributes: Attributes::new(),
             headers: TraceHeaders::default(),
             tag: Tag::Plain,
+            stream: 0,
+            manner: Manner::Call,
             silent: false,
         }
     }
@@ -121,6 +153,8 @@ pub(crate) struct Exchange {
     pub(crate) request: Request,
     /// What the response says.
     pub(crate) answer: Answer,
+    /// Whether the traced process serves it.
+    pub(crate) serving: bool,
     /// Its place in the process.
     pub(crate) fragment: Fragment,
     /// The process as it was when the request passed.
@@ -203,7 +237,8 @@ impl Exchanges {
 
     /// When the oldest open request began.
     pub(crate) fn oldest_nano(&self) -> Option<u64> {
-        self.open.iter().find(|exchange| !exchange.spent).map(|e| e.request_start.time_nano)
+        let waiting = self.open.iter().filter(|exchange| !exchange.spent);
+        waiting.map(|exchange| exchange.request_start.time_nano).min()
     }
 
     /// A request whose head is complete: `head_end` is past its last byte, or
@@ -227,7 +262,8 @@ impl Exchanges {
         }
         *desk.exchanges += 1;
         let id = *desk.exchanges;
-        let fragment = if self.serving {
+        let serving = self.serving != (request.manner == Manner::Deliver);
+        let fragment = if serving {
             desk.context.request_read(head_end.process, head_end.thread, self.connection, id)
         } else {
             desk.context.request_sent(request_start.process, request_start.thread)
@@ -246,6 +282,7 @@ impl Exchanges {
             response_end: None,
             request,
             answer: Answer::default(),
+            serving,
             fragment,
             process,
             first,
@@ -259,10 +296,36 @@ impl Exchanges {
         self.open.push_back(exchange);
     }
 
+    /// A message that nobody answers, all of it: it makes a span by itself.
+    pub(crate) fn tell(&mut self, start: Mark, end: Mark, request: Request, desk: &mut Desk<'_>) {
+        self.open(start, end, request, desk);
+        self.uploading = None;
+        if let Some(exchange) = self.open.pop_back() {
+            self.finish(exchange, false, desk);
+        }
+    }
+
+    /// From here on, more of this stream's request passes; `false` where it is
+    /// not open.
+    pub(crate) fn continue_request(&mut self, stream: u64) -> bool {
+        let exchange = self.open.iter().rev().find(|exchange| exchange.request.stream == stream);
+        self.uploading = exchange.map(|exchange| exchange.id);
+        self.uploading.is_some()
+    }
+
+    /// From here on, what is said of a response is said of the one to this
+    /// stream's request; `false` where it is not open.
+    pub(crate) fn answer(&mut self, stream: u64) -> bool {
+        let found = self.open.iter().position(|exchange| exchange.request.stream == stream);
+        // Where streams tell what belongs together, order does not.
+        found.inspect(|at| self.open.swap(0, *at)).is_some()
+    }
+
     /// The request that is still passing, while it has no complete response.
     pub(crate) fn uploading(&mut self) -> Option<&mut Exchange> {
         let id = self.uploading?;
-        self.open.back_mut().filter(|exchange| exchange.id == id && !exchange.spent)
+        // Nearly always the last one.
+        self.open.iter_mut().rev().find(|exchange| exchange.id == id && !exchange.spent)
     }
 
     /// Changes what that request says.
@@ -306,8 +369,8 @@ impl Exchanges {
 
     /// The end of the response cannot be seen in the bytes.
     pub(crate) fn weaken(&mut self, desk: &mut Desk<'_>) {
-        if self.serving
-            && let Some(exchange) = self.open.front()
+        if let Some(exchange) = self.open.front()
+            && exchange.serving
         {
             let at = exchange.head_end;
             desk.context.weaken(at.process, at.thread, exchange.id);
@@ -333,29 +396,20 @@ impl Exchanges {
     }
 
     fn finish_oldest(&mut self, complete: bool, desk: &mut Desk<'_>) {
-        let Some(exchange) = self.open.pop_front() else { return };
+        if let Some(exchange) = self.open.pop_front() {
+            self.finish(exchange, complete, desk);
+        }
+    }
+
+    fn finish(&mut self, exchange: Exchange, complete: bool, desk: &mut Desk<'_>) {
         if exchange.spent {
             return;
         }
         self.held_bytes -= exchange.weight;
-        self.leave_context(&exchange, complete, desk);
+        leave_context(&exchange, complete, desk);
         if !exchange.request.silent || exchange.answer.failure.is_some() {
             desk.finished.push(exchange);
         }
-    }
-
-    fn leave_context(&self, exchange: &Exchange, complete: bool, desk: &mut Desk<'_>) {
-        if !self.serving {
-            return;
-        }
-        let handled = match (exchange.response_start, exchange.response_end) {
-            (Some(first), Some(last)) if complete => {
-                Some(Handled { first_writer: first.thread, last_writer: last.thread })
-            }
-            _ => None,
-        };
-        let at = exchange.head_end;
-        desk.context.request_over(at.process, at.thread, exchange.id, handled);
     }
 
     /// Gives up all open requests: nobody can tell any more which response is
@@ -364,7 +418,7 @@ impl Exchanges {
         while let Some(exchange) = self.open.pop_front() {
             if !exchange.spent {
                 desk.counters.requests_lost += u64::from(!exchange.request.silent);
-                self.leave_context(&exchange, false, desk);
+                leave_context(&exchange, false, desk);
             }
         }
         self.held_bytes = 0;
@@ -399,10 +453,8 @@ impl Exchanges {
     pub(crate) fn time_out(&mut self, before_nano: u64, now_nano: u64, desk: &mut Desk<'_>) {
         for index in 0..self.open.len() {
             let exchange = &mut self.open[index];
-            if exchange.request_start.time_nano >= before_nano {
-                break;
-            }
-            if exchange.spent || exchange.response_start.is_some() {
+            let waits = exchange.request_start.time_nano < before_nano;
+            if !waits || exchange.spent || exchange.response_start.is_some() {
                 continue;
             }
             let spent = exchange.placeholder();
@@ -411,7 +463,7 @@ impl Exchanges {
             exchange.answer.failure = Some(Failure::plain("timeout_no_response"));
             exchange.response_end = Some(Mark { time_nano: now_nano, ..exchange.request_end });
             self.held_bytes -= exchange.weight;
-            self.leave_context(&exchange, false, desk);
+            leave_context(&exchange, false, desk);
             if !exchange.request.silent {
                 desk.finished.push(exchange);
             }
@@ -419,11 +471,29 @@ impl Exchanges {
     }
 }
 
+fn leave_context(exchange: &Exchange, complete: bool, desk: &mut Desk<'_>) {
+    if !exchange.serving {
+        return;
+    }
+    let handled = match (exchange.response_start, exchange.response_end) {
+        (Some(first), Some(last)) if complete => {
+            Some(Handled { first_writer: first.thread, last_writer: last.thread })
+        }
+        _ => None,
+    };
+    let at = exchange.head_end;
+    desk.context.request_over(at.process, at.thread, exchange.id, handled);
+}
+
 impl Exchange {
     /// What keeps the place of an exchange whose span is made.
     fn placeholder(&self) -> Self {
         Self {
-            request: Request { tag: self.request.tag, ..Request::new(String::new()) },
+            request: Request {
+                tag: self.request.tag,
+                stream: self.request.stream,
+                ..Request::new(String::new())
+            },
             answer: Answer::default(),
             process: Arc::clone(&self.process),
             weight: 0,

@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
-use spanwise_model::{Capture, Evidence, Flow, Kind, Network, Span, SpanId, Status};
+use spanwise_model::{Capture, Evidence, Flow, Network, Span, SpanId, Status};
 
 use crate::connections::Connection;
 use crate::context::Fragment;
@@ -21,14 +21,11 @@ pub(crate) fn span(
     unix_minus_monotonic_nano: i64,
     random: &mut SmallRng,
 ) -> Span {
-    let serving = connection.serving();
-    let (kind, capture) = if serving {
-        (Kind::Server, Capture::ServerProcess)
-    } else {
-        (Kind::Client, Capture::ClientProcess)
-    };
+    let serving = exchange.serving;
+    let kind = exchange.request.manner.kind(serving);
+    let capture = if serving { Capture::ServerProcess } else { Capture::ClientProcess };
     let flow = flow(connection);
-    let service = process.service(flow.server_port.filter(|_| serving));
+    let service = process.service(flow.server_port.filter(|_| connection.serving()));
     let start = exchange.request_start;
     let end = exchange.response_end.unwrap_or(exchange.request_end);
     let duration_nano = end.time_nano.saturating_sub(start.time_nano).cast_signed();

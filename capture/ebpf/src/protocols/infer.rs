@@ -1,17 +1,21 @@
 //! Tells a connection's protocol from first bytes of a message.
 
-use super::{Side, http1, postgresql, redis};
+use super::{Protocol, Side, http1, postgresql, redis};
 
-/// A protocol that bytes were recognised as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Guess {
-    /// HTTP/1.0 or 1.1.
-    Http1,
-    /// PostgreSQL, version 3.
-    Postgresql,
-    /// Redis, RESP2 or RESP3.
-    Redis,
+/// A protocol that connections may be recognised as.
+pub(crate) struct Known {
+    /// Its name, which is also its folder's in `tests/recorded`.
+    pub(crate) name: &'static str,
+    /// Its opinion of the first bytes that one side sent. `whole` where they are
+    /// all that the system calls moved so far.
+    pub(crate) recognise: fn(side: Side, bytes: &[u8], whole: bool) -> Likeness,
+    /// A parser for a connection; `serving` where the traced process answers.
+    pub(crate) parser: fn(serving: bool) -> Box<dyn Protocol>,
 }
+
+/// In the order in which they are asked: the first that says yes has it. Those
+/// whose first bytes can be nothing else come before those that look at less.
+const PROTOCOLS: &[Known] = &[http1::KNOWN, postgresql::KNOWN, redis::KNOWN];
 
 /// How bytes look to a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,16 +28,6 @@ pub(crate) enum Likeness {
     No,
 }
 
-/// A protocol's opinion of the first bytes that one side sent. `whole` where
-/// they are all that the system calls moved so far.
-type Recognise = fn(Side, &[u8], bool) -> Likeness;
-
-const PROTOCOLS: [(Guess, Recognise); 3] = [
-    (Guess::Http1, http1::recognise),
-    (Guess::Postgresql, postgresql::recognise),
-    (Guess::Redis, redis::recognise),
-];
-
 /// What the first bytes of a direction are taken for, if its speaker may be
 /// any of `sides`: `Ok(None)` where more bytes are needed, an error where they
 /// are no known protocol's.
@@ -41,12 +35,12 @@ pub(crate) fn infer(
     bytes: &[u8],
     sides: &[Side],
     whole: bool,
-) -> Result<Option<(Guess, Side)>, Unrecognised> {
+) -> Result<Option<(&'static Known, Side)>, Unrecognised> {
     let mut maybe = false;
     for side in sides {
-        for (guess, recognise) in PROTOCOLS {
-            match recognise(*side, bytes, whole) {
-                Likeness::Yes => return Ok(Some((guess, *side))),
+        for known in PROTOCOLS {
+            match (known.recognise)(*side, bytes, whole) {
+                Likeness::Yes => return Ok(Some((known, *side))),
                 Likeness::Maybe => maybe = true,
                 Likeness::No => {}
             }
@@ -65,22 +59,22 @@ mod tests {
 
     const BOTH: [Side; 2] = [Side::Request, Side::Response];
 
-    fn guess(bytes: &[u8]) -> Result<Option<(Guess, Side)>, Unrecognised> {
-        infer(bytes, &BOTH, true)
+    fn guess(bytes: &[u8]) -> Result<Option<(&'static str, Side)>, Unrecognised> {
+        infer(bytes, &BOTH, true).map(|found| found.map(|(known, side)| (known.name, side)))
     }
 
     #[test]
     fn known_beginnings_are_told_apart() {
-        let cases: [(&[u8], Guess, Side); 9] = [
-            (b"GET / HTTP/1.1\r\n", Guess::Http1, Side::Request),
-            (b"HTTP/1.1 200 OK\r\n", Guess::Http1, Side::Response),
-            (b"\0\0\0\x08\x04\xd2\x16\x2f", Guess::Postgresql, Side::Request),
-            (b"\0\0\0\x22\0\x03\0\0user\0x\0", Guess::Postgresql, Side::Request),
-            (b"Q\0\0\0\x0dSELECT 1\0", Guess::Postgresql, Side::Request),
-            (b"T\0\0\0\x21\0\x01?column?\0", Guess::Postgresql, Side::Response),
-            (b"*1\r\n$4\r\nPING\r\n", Guess::Redis, Side::Request),
-            (b"PING\r\n", Guess::Redis, Side::Request),
-            (b"GET key\r\n", Guess::Redis, Side::Request),
+        let cases: [(&[u8], &str, Side); 9] = [
+            (b"GET / HTTP/1.1\r\n", "http1", Side::Request),
+            (b"HTTP/1.1 200 OK\r\n", "http1", Side::Response),
+            (b"\0\0\0\x08\x04\xd2\x16\x2f", "postgresql", Side::Request),
+            (b"\0\0\0\x22\0\x03\0\0user\0x\0", "postgresql", Side::Request),
+            (b"Q\0\0\0\x0dSELECT 1\0", "postgresql", Side::Request),
+            (b"T\0\0\0\x21\0\x01?column?\0", "postgresql", Side::Response),
+            (b"*1\r\n$4\r\nPING\r\n", "redis", Side::Request),
+            (b"PING\r\n", "redis", Side::Request),
+            (b"GET key\r\n", "redis", Side::Request),
         ];
         for (bytes, protocol, side) in cases {
             assert_eq!(guess(bytes), Ok(Some((protocol, side))), "{}", bytes.escape_ascii());
@@ -92,7 +86,7 @@ mod tests {
         let request = b"OPTIONS * HTTP/1.1\r\n";
         for end in 1..request.len() {
             let found = guess(&request[..end]);
-            let right = Ok(Some((Guess::Http1, Side::Request)));
+            let right = Ok(Some(("http1", Side::Request)));
             assert!(found == Ok(None) || found == right, "{end}: {found:?}");
         }
     }

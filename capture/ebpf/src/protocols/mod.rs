@@ -1,6 +1,7 @@
 //! Protocols: what each parser offers, and how a connection's protocol is told
-//! from its first bytes. One file a protocol.
+//! from its first bytes. One file or folder a protocol; `infer` lists them.
 
+mod frames;
 mod http1;
 mod infer;
 mod postgresql;
@@ -10,7 +11,7 @@ pub(crate) mod trace_headers;
 
 use crate::sessions::{Desk, Exchanges};
 
-pub(crate) use infer::{Guess, infer};
+pub(crate) use infer::{Known, infer};
 
 /// Most bytes of a message's head that are held while it is incomplete.
 pub(crate) const MAX_HEAD_BYTES: usize = 16 * 1024;
@@ -146,17 +147,14 @@ pub(crate) trait Protocol: Send {
     /// Whether the answering side is between two messages.
     fn between_responses(&self) -> bool;
 
+    /// Whether the answering side may speak unasked. Where it may not, what it
+    /// says to nobody's request waits a moment for that to be reported.
+    fn speaks_unasked(&self) -> bool {
+        false
+    }
+
     /// Bytes that it holds.
     fn held_bytes(&self) -> usize;
-}
-
-/// A parser for the protocol; `serving` where the traced process answers.
-pub(crate) fn parser(guess: Guess, serving: bool) -> Box<dyn Protocol> {
-    match guess {
-        Guess::Http1 => Box::new(http1::Http1::new(serving)),
-        Guess::Postgresql => Box::new(postgresql::Postgresql::new()),
-        Guess::Redis => Box::new(redis::Redis::new()),
-    }
 }
 
 /// Text of bytes, at most `limit` of them, cut where a character ends.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::fs::File;
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use spanwise_capture_ebpf::event::Direction;
@@ -51,13 +51,15 @@ pub(crate) fn recordings() -> &'static [Recording] {
 
 fn read_recordings() -> Vec<Recording> {
     let mut found = Vec::new();
-    for protocol in ["http1", "postgresql", "redis"] {
-        for entry in std::fs::read_dir(folder().join(protocol)).unwrap() {
-            let path = entry.unwrap().path();
+    for protocol in std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()) {
+        if !protocol.is_dir() {
+            continue;
+        }
+        for path in std::fs::read_dir(&protocol).unwrap().map(|entry| entry.unwrap().path()) {
             if path.extension().is_some_and(|extension| extension == "jsonl") {
                 let events = recording::read(BufReader::new(File::open(&path).unwrap())).unwrap();
-                let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-                found.push((protocol.to_owned(), name, events));
+                let name = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+                found.push((name(&protocol), name(&path), events));
             }
         }
     }
@@ -123,8 +125,9 @@ pub(crate) fn render(spans: &[Span]) -> String {
     for span in spans {
         let _ = write!(
             text,
-            "{} {} `{}` {} at {} for {} us",
+            "{} {} {} `{}` {} at {} for {} us",
             span.capture,
+            span.kind,
             span.protocol.as_deref().unwrap_or("-"),
             span.operation,
             span.service,

@@ -8,10 +8,14 @@ mod recognise;
 use spanwise_model::protocol;
 
 use self::head::Body;
-pub(super) use self::recognise::recognise;
-use super::infer::Likeness;
+use self::recognise::recognise;
+use super::infer::{Known, Likeness};
 use super::{Input, MAX_HEAD_BYTES, Mark, Outcome, Protocol, Side};
 use crate::sessions::{Desk, Exchanges, Tag};
+
+/// HTTP/1, to whoever tells protocols apart.
+pub(super) const KNOWN: Known =
+    Known { name: "http1", recognise, parser: |serving| Box::new(Http1::new(serving)) };
 
 /// Malformed messages in a row after which the connection is no HTTP.
 const MAX_STRIKES: u8 = 3;

@@ -13,10 +13,15 @@ use spanwise_model::protocol;
 use self::cycle::Cycle;
 use self::message::{Message, Opening, Reader, Step, UNTYPED, opening, text};
 use self::statements::{Statement, Statements};
+use super::infer::Known;
 use super::{Input, Mark, Outcome, Protocol, Side};
 use crate::sessions::{Desk, Exchanges, Failure, Request, Tag};
 
-pub(super) use self::message::recognise;
+use self::message::recognise;
+
+/// PostgreSQL, to whoever tells protocols apart.
+pub(super) const KNOWN: Known =
+    Known { name: "postgresql", recognise, parser: |_| Box::new(Postgresql::new()) };
 
 /// Malformed messages in a row after which the connection is no PostgreSQL.
 const MAX_STRIKES: u8 = 3;

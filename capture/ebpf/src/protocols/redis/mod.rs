@@ -8,9 +8,13 @@ use spanwise_model::protocol;
 
 use self::command::{Command, INLINE, MAX_KEY_BYTES, MAX_NAME_BYTES};
 use self::reply::{Reply, Step};
-use super::infer::Likeness;
+use super::infer::{Known, Likeness};
 use super::{Input, Mark, Outcome, Protocol, Side};
 use crate::sessions::{Desk, Exchanges, Failure};
+
+/// Redis, to whoever tells protocols apart.
+pub(super) const KNOWN: Known =
+    Known { name: "redis", recognise, parser: |_| Box::new(Redis::new()) };
 
 /// Malformed messages in a row after which the connection is no Redis.
 const MAX_STRIKES: u8 = 3;
@@ -52,7 +56,7 @@ pub(super) struct Redis {
 }
 
 /// Whether bytes look like the beginning of a message.
-pub(super) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
+fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
     let partly = if whole { Likeness::Maybe } else { Likeness::No };
     let Some(first) = bytes.first() else { return partly };
     match (side, first) {

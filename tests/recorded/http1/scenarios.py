@@ -1,0 +1,147 @@
+"""HTTP/1.1: nginx and Python's server, asked by curl and by hand."""
+
+import random
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from relay import Relay, Server, run
+
+
+class Nginx(Server):
+    def start(self):
+        root = self.directory / "www"
+        root.mkdir()
+        (root / "index.html").write_text("hello\n")
+        (root / "large.bin").write_bytes(random.Random(1).randbytes(150_000))
+        (self.directory / "nginx.conf").write_text(
+            f"""daemon off; pid {self.directory}/pid; error_log /dev/null; user root;
+            events {{ worker_connections 64; }}
+            http {{
+                access_log off; client_body_temp_path {self.directory}/body;
+                server {{
+                    listen 127.0.0.1:{self.port}; root {root};
+                    location /gone {{ return 503 "no\\n"; }}
+                    location /empty {{ return 204; }}
+                }}
+            }}"""
+        )
+        return self.spawn("nginx", "-p", self.directory, "-c", self.directory / "nginx.conf")
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        if self.path.startswith("/upgrade"):
+            self.send_response(101)
+            self.send_header("Upgrade", "echo")
+            self.send_header("Connection", "Upgrade")
+            self.end_headers()
+            self.wfile.write(b"\x81\x05hello")
+            self.close_connection = True
+            return
+        if self.path.startswith("/close"):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"x" * 3000)
+            self.close_connection = True
+            return
+        if self.path.startswith("/half"):
+            self.send_response(200)
+            self.send_header("Content-Length", "5000")
+            self.end_headers()
+            self.wfile.write(b"x" * 2000)
+            self.close_connection = True
+            return
+        if self.path.startswith("/none"):
+            self.close_connection = True
+            return
+        sizes = [5, 3000, 20000, 17] if self.path.startswith("/chunks") else [4]
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.send_header("X-Request-ID", "from-response")
+        self.end_headers()
+        for size in sizes:
+            self.wfile.write(b"%x\r\n%s\r\n" % (size, b"y" * size))
+            time.sleep(0.002)
+        self.wfile.write(b"0\r\n\r\n")
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = b'{"ok":true}'
+        self.send_response(201)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class Python:
+    def __enter__(self):
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+
+
+def curl(relay, *arguments):
+    urls = [f"http://127.0.0.1:{relay.port}{a}" if a.startswith("/") else a for a in arguments]
+    run("curl", "-s", *urls)
+
+
+def keep_alive():
+    with Nginx() as server:
+        relay = Relay(server.port)
+        curl(relay, "/?q=1&token=hunter2", "/missing/42", "/gone", "/empty",
+             "-H", "Authorization: Bearer hunter2", "-H", "Cookie: session=hunter2",
+             "-H", "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+             "-H", "X-Request-ID: abc-1")
+        curl(relay, "-I", "/index.html", "/index.html")
+        curl(relay, "/large.bin", "/index.html")
+        relay.write("http1", "keep_alive")
+
+
+def pipelined():
+    with Nginx() as server:
+        relay = Relay(server.port)
+        with socket.create_connection(("127.0.0.1", relay.port)) as client:
+            client.sendall(b"".join(
+                b"%s /index.html?n=%d HTTP/1.1\r\nHost: shop.example:8000\r\n\r\n" % (method, n)
+                for n, method in enumerate([b"GET", b"HEAD", b"GET"])
+            ) + b"GET /gone HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n")
+            while client.recv(65536):
+                pass
+        relay.write("http1", "pipelined")
+
+
+def bodies():
+    with Python() as server:
+        relay = Relay(server.port)
+        curl(relay, "/chunks", "/small", "-H", "b3: 4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-1")
+        curl(relay, "-H", "Expect: 100-continue", "-d", "a" * 5000, "/orders/42/items")
+        curl(relay, "/close")
+        curl(relay, "/half")
+        curl(relay, "/none")
+        relay.write("http1", "bodies")
+
+
+def upgrade():
+    with Python() as server:
+        relay = Relay(server.port)
+        with socket.create_connection(("127.0.0.1", relay.port)) as client:
+            client.sendall(b"GET /upgrade HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+            time.sleep(0.1)
+            client.sendall(b"\x81\x85\0\0\0\0GET / HTTP/1.1\r\n\r\n")
+            while client.recv(65536):
+                pass
+        relay.write("http1", "upgrade")
+
+
+SCENARIOS = (keep_alive, pipelined, bodies, upgrade)

@@ -1,0 +1,85 @@
+"""Redis, asked by redis-cli, by a driver of Python, and by hand."""
+
+import socket
+
+from relay import Relay, Server, run
+
+
+class Redis(Server):
+    def start(self):
+        return self.spawn(
+            "redis-server", "--port", self.port, "--bind", "127.0.0.1", "--save", "",
+            "--dir", self.directory,
+        )
+
+
+def cli():
+    with Redis() as server:
+        relay = Relay(server.port)
+        commands = b"""SET user:1 geheim
+GET user:1
+GET missing
+INCR user:1
+LPUSH list a b c
+LRANGE list 0 -1
+NOSUCH secret argument
+SELECT 2
+CONFIG GET maxmemory
+MULTI
+INCR n
+EXEC
+EVAL "return {1,{2,{3}},'x'}" 0
+"""
+        run("redis-cli", "-p", relay.port, input=commands)
+        with socket.create_connection(("127.0.0.1", relay.port)) as client:
+            for line in (b"PING\r\n", b"set inline geheim\r\n", b"GET inline\r\n"):
+                client.sendall(line)
+                client.recv(1024)
+        relay.write("redis", "cli")
+
+
+def pipelines():
+    import redis
+
+    with Redis() as server:
+        relay = Relay(server.port)
+        client = redis.Redis(port=relay.port)
+        with client.pipeline(transaction=False) as pipeline:
+            for number in range(8):
+                pipeline.set(f"k:{number}", "v" * number)
+            pipeline.lpop("k:1")
+            pipeline.execute(raise_on_error=False)
+        client.set("large", "x" * 60_000)
+        client.get("large")
+        # More commands in one call than are captured of it.
+        with client.pipeline(transaction=False) as pipeline:
+            for number in range(100):
+                pipeline.get(f"k:{number}")
+            pipeline.execute()
+        client.get("k:7")
+        client.close()
+        relay.write("redis", "pipelines")
+
+
+def resp3():
+    import redis
+
+    with Redis() as server:
+        relay = Relay(server.port)
+        client = redis.Redis(port=relay.port, protocol=3)
+        client.hset("h", mapping={"a": 1, "b": 2})
+        client.hgetall("h")
+        client.zadd("z", {"m": 1.5})
+        client.zscore("z", "m")
+        client.get("missing")
+        subscription = client.pubsub()
+        subscription.subscribe("news")
+        subscription.get_message(timeout=1)
+        client.publish("news", "hello")
+        subscription.get_message(timeout=1)
+        subscription.close()
+        client.close()
+        relay.write("redis", "resp3")
+
+
+SCENARIOS = (cli, pipelines, resp3)

@@ -1,0 +1,164 @@
+"""What the scenarios share: a relay that writes down what goes through it, and
+servers that live as long as a scenario."""
+
+import json
+import pathlib
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+HERE = pathlib.Path(__file__).parent
+CLIENT, SERVER = 100, 200
+# The client's numbers wrap within each recording.
+CLIENT_SEQ, SERVER_SEQ = 2**32 - 150, 5000
+MAX_PAYLOAD, TURN_BYTES, TAIL_PAYLOAD = 1024, 16384, 64
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Relay:
+    """Passes connections on to a server and writes down what goes through."""
+
+    def __init__(self, port):
+        self.target = port
+        self.events = []
+        self.lock = threading.Lock()
+        self.started = time.monotonic_ns()
+        self.count = 0
+        self.threads = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def now(self):
+        return 1_000_000_000 + time.monotonic_ns() - self.started
+
+    def accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            thread = threading.Thread(target=self.relay, args=(near,), daemon=True)
+            self.threads.append(thread)
+            thread.start()
+
+    def log(self, **event):
+        with self.lock:
+            self.events.append(event)
+
+    def relay(self, near):
+        far = socket.create_connection(("127.0.0.1", self.target))
+        for sock in (near, far):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self.lock:
+            self.count += 1
+            number = self.count
+        ids = {CLIENT: number * 2 - 1, SERVER: number * 2}
+        ends = {
+            CLIENT: {"address": "10.0.0.1", "port": 40000 + number},
+            SERVER: {"address": "10.0.0.2", "port": 8000},
+        }
+        seqs = {CLIENT: CLIENT_SEQ, SERVER: SERVER_SEQ}
+        turns = {CLIENT: [None, 0], SERVER: [None, 0]}
+        for process, role, other in ((CLIENT, "client", SERVER), (SERVER, "server", CLIENT)):
+            self.log(
+                event="opened", time_nano=self.now(), connection=ids[process], process=process,
+                thread=process, role=role, local=ends[process], remote=ends[other],
+                network_namespace=1, connect_nano=150_000 if role == "client" else None,
+            )
+
+        def transfer(process, direction, seq, data, time_nano):
+            turn = turns[process]
+            if turn[0] != direction:
+                turn[:] = [direction, 0]
+            wanted = TAIL_PAYLOAD if turn[1] > TURN_BYTES else MAX_PAYLOAD
+            turn[1] += len(data)
+            self.log(
+                event="data", time_nano=time_nano, connection=ids[process], process=process,
+                thread=process, direction=direction, seq=seq % 2**32, length=len(data),
+                srtt_micros=80, retransmits=0, bytes=data[:wanted].decode("latin-1"),
+            )
+
+        reset = False
+        while True:
+            ready, _, _ = select.select([near, far], [], [])
+            # What the server says last is passed on before the client is heard.
+            source = far if far in ready else near
+            sender, receiver = (CLIENT, SERVER) if source is near else (SERVER, CLIENT)
+            try:
+                data = source.recv(32768)
+            except ConnectionResetError:
+                data, reset = b"", True
+            if not data:
+                break
+            now = self.now()
+            transfer(sender, "sent", seqs[sender], data, now)
+            transfer(receiver, "received", seqs[sender], data, now + 30_000)
+            seqs[sender] += len(data)
+            (far if source is near else near).sendall(data)
+        for process in (CLIENT, SERVER):
+            self.log(
+                event="closed", time_nano=self.now(), connection=ids[process], reset=reset,
+                retransmits=0,
+            )
+        near.close()
+        far.close()
+
+    def write(self, protocol, name):
+        for thread in self.threads:
+            thread.join(timeout=5)
+        self.listener.close()
+        path = HERE / protocol / f"{name}.jsonl"
+        with path.open("w") as file:
+            for event in self.events:
+                file.write(json.dumps(event) + "\n")
+        print(f"{path.relative_to(HERE)}: {len(self.events)} events")
+
+
+def run(*command, **options):
+    return subprocess.run(
+        [str(word) for word in command], check=False, timeout=30, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, **options,
+    )
+
+
+def wait_for(port):
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise SystemExit(f"nothing listens on port {port}")
+
+
+class Server:
+    """A server process in a directory of its own, gone when the scenario is."""
+
+    def __enter__(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="record-"))
+        self.directory.chmod(0o755)
+        self.port = free_port()
+        self.process = self.start()
+        wait_for(self.port)
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(timeout=20)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def spawn(self, *command, **options):
+        return subprocess.Popen(
+            [str(word) for word in command], stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, **options,
+        )
