@@ -61,6 +61,7 @@ fuzz_target!(|bytes: &[u8]| {
             length,
             srtt_micros: 100,
             retransmits: 0,
+            plaintext: None,
             bytes: captured.to_vec(),
         });
         // Now and then an event is lost.

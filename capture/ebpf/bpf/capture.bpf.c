@@ -72,7 +72,7 @@ static __always_inline void fill(struct spanwise_event *event, __u8 kind,
     event->length = 0;
     event->srtt_eighth_micros = 0;
     event->retransmits = 0;
-    event->reset = 0;
+    event->extra = 0;
 }
 
 static __always_inline void map_ipv4(__u8 *address, __be32 ipv4)
@@ -127,28 +127,31 @@ static __always_inline bool announce(const struct sock *sk, struct socket_state 
 struct transfer {
     __u64 time_nano;
     __u64 task;
+    __u64 connection;
     __u32 seq;
     __u32 length;
     __u32 srtt_eighth_micros;
     __u32 retransmits;
+    __u32 offset; /* of PLAINTEXT */
+    __u8 kind;
     __u8 sent;
 };
 
-static __always_inline void fill_data(struct spanwise_event *event, const struct socket_state *state,
+static __always_inline void fill_data(struct spanwise_event *event,
                                       const struct transfer *transfer, __u32 captured)
 {
-    event->kind = SPANWISE_DATA;
+    event->kind = transfer->kind;
     event->direction = transfer->sent;
     event->captured = captured;
     event->process = transfer->task >> 32;
     event->thread = (__u32)transfer->task;
     event->seq = transfer->seq;
     event->time_nano = transfer->time_nano;
-    event->connection = state->connection;
+    event->connection = transfer->connection;
     event->length = transfer->length;
     event->srtt_eighth_micros = transfer->srtt_eighth_micros;
     event->retransmits = transfer->retransmits;
-    event->reset = 0;
+    event->extra = transfer->offset;
 }
 
 /* The compiler would drop a bound that it can prove and the verifier cannot:
@@ -170,13 +173,12 @@ static __always_inline void fill_data(struct spanwise_event *event, const struct
             bytes = (room);                                                             \
         if (bytes && bpf_probe_read_user(record->payload, bytes, (void *)buffer))       \
             bytes = 0;                                                                  \
-        fill_data(&record->event, state, transfer, bytes);                              \
+        fill_data(&record->event, transfer, bytes);                              \
         bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);                                   \
         return;                                                                         \
     } while (0)
 
-static __always_inline void emit_plain(const struct socket_state *state,
-                                       const struct transfer *transfer, __u64 buffer, __u64 wanted)
+static __always_inline void emit_plain(const struct transfer *transfer, __u64 buffer, __u64 wanted)
 {
     if (wanted <= 64)
         EMIT_PLAIN(64, 127);
@@ -189,8 +191,7 @@ lost:
 
 /* Writes an event whose bytes stand in several buffers. The record has twice
  * the room, so that an offset and a length below 1024 each need no sum. */
-static __always_inline void emit_vector(const struct socket_state *state,
-                                        const struct transfer *transfer,
+static __always_inline void emit_vector(const struct transfer *transfer,
                                         const struct iovec *vectors, __u64 count, __u64 wanted)
 {
     struct {
@@ -221,7 +222,7 @@ static __always_inline void emit_vector(const struct socket_state *state,
     }
     if (offset > MAX_PAYLOAD)
         offset = MAX_PAYLOAD;
-    fill_data(&record->event, state, transfer, offset);
+    fill_data(&record->event, transfer, offset);
     bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
@@ -239,8 +240,7 @@ struct message_entry { /* struct mmsghdr */
     __u32 length;
 };
 
-static __always_inline void emit_message(const struct socket_state *state,
-                                         const struct transfer *transfer, __u64 header,
+static __always_inline void emit_message(const struct transfer *transfer, __u64 header,
                                          __u64 wanted)
 {
     struct {
@@ -251,13 +251,13 @@ static __always_inline void emit_message(const struct socket_state *state,
     if (bpf_probe_read_user(&list, sizeof list,
                             (void *)(header + __builtin_offsetof(struct message_header, vectors)))
         || bpf_probe_read_user(&first, sizeof first, list.vectors)) {
-        emit_plain(state, transfer, 0, 0);
+        emit_plain(transfer, 0, 0);
         return;
     }
     if (list.count == 1 || first.iov_len >= wanted)
-        emit_plain(state, transfer, (__u64)first.iov_base, wanted);
+        emit_plain(transfer, (__u64)first.iov_base, wanted);
     else
-        emit_vector(state, transfer, list.vectors, list.count, wanted);
+        emit_vector(transfer, list.vectors, list.count, wanted);
 }
 
 /* Which entry of a mmsghdr array is on its way: the call passes here once for
@@ -287,28 +287,30 @@ static __always_inline void emit(struct socket_state *state, const struct transf
 
     switch (call->shape) {
     case BUFFER_PLAIN:
-        emit_plain(state, transfer, call->array, wanted);
+        emit_plain(transfer, call->array, wanted);
         break;
     case BUFFER_VECTOR: {
         struct iovec first;
         if (bpf_probe_read_user(&first, sizeof first, (void *)call->array))
-            emit_plain(state, transfer, 0, 0);
+            emit_plain(transfer, 0, 0);
         else if (call->count == 1 || first.iov_len >= wanted)
-            emit_plain(state, transfer, (__u64)first.iov_base, wanted);
+            emit_plain(transfer, (__u64)first.iov_base, wanted);
         else
-            emit_vector(state, transfer, (void *)call->array, call->count, wanted);
+            emit_vector(transfer, (void *)call->array, call->count, wanted);
         break;
     }
     case BUFFER_MESSAGE:
-        emit_message(state, transfer, call->array, wanted);
+        emit_message(transfer, call->array, wanted);
         break;
     case BUFFER_MESSAGES:
-        emit_message(state, transfer, message_header_of(state, call), wanted);
+        emit_message(transfer, message_header_of(state, call), wanted);
         break;
     default:
-        emit_plain(state, transfer, 0, 0);
+        emit_plain(transfer, 0, 0);
     }
 }
+
+#include "tls.h"
 
 /* ---- sock_length ------------------------------------------------------- */
 
@@ -349,7 +351,9 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
     };
     struct transfer transfer = {
         .task = task,
+        .connection = state->connection,
         .length = result,
+        .kind = SPANWISE_DATA,
         .sent = sent,
         .srtt_eighth_micros = tcp->srtt_us,
         .retransmits = tcp->total_retrans,
@@ -366,7 +370,8 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
                        took_fin(sk->__sk_common.skc_state, tcp->copied_seq, tcp->rcv_nxt);
         transfer.time_nano = bpf_ktime_get_ns();
     }
-    emit(state, &transfer, &call);
+    if (!tls_covers(state, &transfer))
+        emit(state, &transfer, &call);
     return 0;
 }
 
@@ -475,11 +480,15 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
         .task = task,
         .time_nano = left_nano ? left_nano : bpf_ktime_get_ns(),
         .seq = end_seq - (__u32)result,
+        .connection = state->connection,
         .length = result,
+        .kind = SPANWISE_DATA,
         .sent = sent,
         .srtt_eighth_micros = BPF_CORE_READ(tcp, srtt_us),
         .retransmits = BPF_CORE_READ(tcp, total_retrans),
     };
+    if (tls_covers(state, &transfer))
+        return 0;
     if (exit->call.shape == BUFFER_MESSAGES)
         on_messages(state, &transfer, exit->call.array, end_seq, result);
     else
@@ -570,7 +579,7 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
             return;
         }
         fill(event, SPANWISE_CLOSED, state, bpf_get_current_pid_tgid(), now);
-        event->reset = READ(trusted, sk, sk_err) == ECONNRESET;
+        event->extra = READ(trusted, sk, sk_err) == ECONNRESET;
         struct tcp_sock *tcp = (struct tcp_sock *)sk;
         event->retransmits = BPF_CORE_READ(tcp, total_retrans);
         bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);

@@ -28,6 +28,7 @@ struct socket_state {
     __u8 direction;
     __u8 role;
     __u8 ignored;
+    __u8 tls; /* a TLS library whose plaintext is seen uses it */
 };
 
 struct {

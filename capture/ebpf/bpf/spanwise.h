@@ -11,6 +11,7 @@ enum spanwise_kind {
     SPANWISE_CLOSED = 3,
     SPANWISE_EXEC = 4,
     SPANWISE_EXIT = 5,
+    SPANWISE_PLAINTEXT = 6, /* like DATA, of what a TLS library encrypts */
 };
 
 enum spanwise_role {
@@ -28,16 +29,18 @@ enum spanwise_direction {
 struct spanwise_event {
     unsigned char kind;
     unsigned char direction; /* of DATA */
-    unsigned short captured; /* bytes of payload that follow DATA */
+    unsigned short captured; /* bytes of payload that follow DATA and PLAINTEXT */
     unsigned int process;
     unsigned int thread;
-    unsigned int seq; /* TCP sequence number of the first byte of DATA */
+    unsigned int seq; /* TCP sequence number of the first byte of DATA, of the first
+                       * byte of its TLS record and as many on of PLAINTEXT */
     unsigned long long time_nano;
     unsigned long long connection;
     unsigned int length; /* bytes that went through the call */
     unsigned int srtt_eighth_micros;
     unsigned int retransmits;
-    unsigned int reset; /* of CLOSED */
+    unsigned int extra; /* of CLOSED: whether it was reset; of PLAINTEXT: how much
+                         * plaintext went before in this direction */
 };
 
 /* OPENED: the event, then this. Addresses are 16 bytes, IPv4 mapped. */

@@ -18,6 +18,7 @@ use spanwise_model::{Span, SpanBatchBuilder};
 
 use crate::event::{Endpoint, Event};
 use crate::kernel::{Hook, HookChoice, Kernel, KernelConfig, LoadError, RingReader, decode};
+use crate::libraries::Libraries;
 use crate::processes::{Processes, ServiceRule};
 use crate::recording;
 use crate::tracer::{Tracer, TracerConfig};
@@ -46,6 +47,8 @@ pub struct AgentConfig {
     pub ignored_processes: Vec<u32>,
     /// Connections to these are never traced: the server that spans go to.
     pub ignored_endpoints: Vec<SocketAddr>,
+    /// Whether to read in the clear what TLS libraries encrypt.
+    pub tls: bool,
     /// Where to write every event, for tests and bug reports.
     pub record: Option<PathBuf>,
 }
@@ -61,6 +64,7 @@ impl Default for AgentConfig {
             host: None,
             ignored_processes: Vec::new(),
             ignored_endpoints: Vec::new(),
+            tls: kernel.tls,
             record: None,
         }
     }
@@ -129,6 +133,7 @@ impl Agent {
             ring_bytes: config.ring_bytes,
             payload_bytes: config.payload_bytes,
             ignored_processes,
+            tls: config.tls,
         };
         let host = config.host.clone().unwrap_or_else(Processes::host_name);
         let stopping = Arc::new(AtomicBool::new(false));
@@ -228,6 +233,7 @@ impl Ignored {
 struct Pipeline {
     tracer: Tracer,
     ignored: Ignored,
+    libraries: Option<Libraries>,
     recorder: Option<BufWriter<File>>,
     undecodable: u64,
     unrecorded: u64,
@@ -238,6 +244,9 @@ impl Pipeline {
         match decode(record) {
             Ok(event) if self.ignored.covers(&event) => {}
             Ok(event) => {
+                if let Some(libraries) = &mut self.libraries {
+                    watch(libraries, &event);
+                }
                 self.record(&event);
                 self.tracer.event(&event);
             }
@@ -254,6 +263,31 @@ impl Pipeline {
     }
 }
 
+/// Bytes that begin a TLS handshake record (RFC 8446, section 5.1).
+const HANDSHAKE: [u8; 2] = [22, 3];
+
+/// Takes note of processes that may have come to use a TLS library.
+fn watch(libraries: &mut Libraries, event: &Event<'_>) {
+    match event {
+        Event::Exec(process) => libraries.started(process.process),
+        Event::Exit(process) => libraries.ended(process.process),
+        Event::Data(data) if data.plaintext.is_none() && data.bytes.starts_with(&HANDSHAKE) => {
+            libraries.speaks_tls(data.process);
+        }
+        _ => {}
+    }
+}
+
+fn libraries(kernel: &Kernel) -> Option<Libraries> {
+    if let Some(reason) = kernel.tls_refusal() {
+        tracing::warn!("what TLS libraries encrypt stays unseen: {reason}");
+        return None;
+    }
+    Libraries::start()
+        .inspect_err(|error| tracing::warn!("TLS libraries are not looked for: {error}"))
+        .ok()
+}
+
 fn run(
     kernel: &Kernel,
     config: AgentConfig,
@@ -267,6 +301,7 @@ fn run(
     let pipeline = RefCell::new(Pipeline {
         tracer: Tracer::new(TracerConfig::default(), Box::new(processes)),
         ignored: Ignored { endpoints: config.ignored_endpoints, ..Ignored::default() },
+        libraries: libraries(kernel),
         recorder,
         undecodable: 0,
         unrecorded: 0,
@@ -295,6 +330,9 @@ fn run(
             lost = losses.data;
             state.tracer.set_clock(unix_minus_monotonic_nano());
             state.tracer.tick(monotonic_nano());
+            if let Some(libraries) = &mut state.libraries {
+                libraries.tick(kernel);
+            }
         }
         batches.gather(&mut state.tracer, &mut deliver, last);
         if last || told.is_none_or(|told| told.elapsed() >= FACTS_EVERY) {
@@ -304,6 +342,8 @@ fn run(
             let losses = kernel.losses();
             counters.insert("kernel_events_lost_ring_full".to_owned(), losses.data);
             counters.insert("kernel_lifecycle_lost_ring_full".to_owned(), losses.lifecycle);
+            let probed = state.libraries.as_ref().map_or(0, Libraries::count);
+            counters.insert("tls_libraries_probed".to_owned(), probed as u64);
             counters.insert("kernel_records_undecodable".to_owned(), state.undecodable);
             counters.insert("recording_events_unwritten".to_owned(), state.unrecorded);
             counters.insert("batches_unbuilt".to_owned(), batches.unbuilt);

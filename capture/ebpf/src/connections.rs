@@ -65,6 +65,8 @@ pub(crate) struct Connection {
     changes: u8,
     id: u64,
     last_mark: Option<Mark>,
+    /// A TLS library's plaintext is read; what goes through the socket is not.
+    decrypted: bool,
 }
 
 const fn index(direction: Direction) -> usize {
@@ -90,6 +92,7 @@ impl Connection {
             changes: 0,
             id,
             last_mark: None,
+            decrypted: false,
         }
     }
 
@@ -117,10 +120,16 @@ impl Connection {
     /// Bytes went through.
     pub(crate) fn data(&mut self, data: &Data<'_>, desk: &mut Desk<'_>) {
         self.last_nano = self.last_nano.max(data.time_nano);
+        match data.plaintext {
+            Some(_) if !self.decrypted => self.decrypt(desk),
+            None if self.decrypted => return,
+            _ => {}
+        }
         if matches!(self.state, State::Ignored) {
             return;
         }
-        let Some(place) = self.streams[index(data.direction)].place(data.seq, data.length) else {
+        let at = data.plaintext.unwrap_or(data.seq);
+        let Some(place) = self.streams[index(data.direction)].place(at, data.length) else {
             desk.counters.overlaps += 1;
             return;
         };
@@ -149,6 +158,21 @@ impl Connection {
         let bytes = bytes.get(place.repeated as usize..).unwrap_or_default();
         let unseen = u64::from(data.length - place.repeated) - bytes.len() as u64;
         self.take(data.direction, Input { bytes, unseen, missed: false, mark }, desk);
+    }
+
+    /// From here on, what a TLS library encrypts is read in the clear, and the
+    /// socket's own bytes are not.
+    fn decrypt(&mut self, desk: &mut Desk<'_>) {
+        self.ignore(desk);
+        desk.counters.connections_decrypted += 1;
+        self.decrypted = true;
+        self.exchanges = Exchanges::new(self.id);
+        self.exchanges.decrypted();
+        self.streams = Default::default();
+        self.state = State::Inferring;
+        self.last_side = None;
+        self.tries = 0;
+        self.changes = 0;
     }
 
     fn take(&mut self, direction: Direction, input: Input<'_>, desk: &mut Desk<'_>) {

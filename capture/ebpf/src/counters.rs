@@ -34,6 +34,8 @@ counters! {
     connections_of_unknown_protocol,
     /// Connections that went over to TLS: no spans from there on.
     connections_encrypted,
+    /// Connections whose plaintext a TLS library gave: spans come from that.
+    connections_decrypted,
     /// Connections that left their protocol (HTTP upgrade or CONNECT, Redis
     /// subscription or replication): no spans from there on.
     connections_switched,

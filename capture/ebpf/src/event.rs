@@ -112,6 +112,11 @@ pub struct Data<'a> {
     pub srtt_micros: u32,
     /// Segments that this socket has sent again since it was opened.
     pub retransmits: u32,
+    /// What a TLS library was given to encrypt, or gave decrypted: how much went
+    /// before in this direction, wrapping at 32 bits. [`Self::seq`] is then that
+    /// of the TLS record, and as many on as the record's plaintext before these
+    /// bytes.
+    pub plaintext: Option<u32>,
 }
 
 /// The end of a connection.

@@ -8,6 +8,7 @@ pub mod counters;
 pub mod doctor;
 pub mod event;
 pub mod kernel;
+mod libraries;
 pub mod process;
 pub mod processes;
 mod protocols;

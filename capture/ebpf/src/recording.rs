@@ -58,6 +58,8 @@ pub struct RecordedData {
     pub srtt_micros: u32,
     #[serde(default)]
     pub retransmits: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plaintext: Option<u32>,
     #[serde(with = "latin1")]
     pub bytes: Vec<u8>,
 }
@@ -97,6 +99,7 @@ impl RecordedEvent {
                 bytes: &data.bytes,
                 srtt_micros: data.srtt_micros,
                 retransmits: data.retransmits,
+                plaintext: data.plaintext,
             }),
             Self::Closed(closed) => Event::Closed(*closed),
             Self::Exec(process) => Event::Exec(*process),
@@ -119,6 +122,7 @@ impl From<&Event<'_>> for RecordedEvent {
                 length: data.length,
                 srtt_micros: data.srtt_micros,
                 retransmits: data.retransmits,
+                plaintext: data.plaintext,
                 bytes: data.bytes.to_vec(),
             }),
             Event::Closed(closed) => Self::Closed(*closed),
@@ -177,6 +181,7 @@ mod tests {
             bytes: &bytes,
             srtt_micros: 5,
             retransmits: 6,
+            plaintext: Some(7),
         });
         let mut text = Vec::new();
         write(&mut text, &event).unwrap();

@@ -161,6 +161,8 @@ pub(crate) struct Exchange {
     pub(crate) process: Arc<Process>,
     /// Whether it is the connection's first.
     pub(crate) first: bool,
+    /// Whether it was encrypted on its way.
+    pub(crate) encrypted: bool,
     /// The protocol that both spoke.
     pub(crate) protocol: &'static str,
     /// Bytes that it holds.
@@ -174,6 +176,7 @@ pub(crate) struct Exchange {
 pub(crate) struct Exchanges {
     connection: u64,
     serving: bool,
+    encrypted: bool,
     protocol: &'static str,
     open: VecDeque<Exchange>,
     /// The exchange whose request is still passing.
@@ -205,12 +208,23 @@ impl Exchanges {
         Self {
             connection,
             serving: false,
+            encrypted: false,
             protocol: "",
             open: VecDeque::new(),
             uploading: None,
             fresh: true,
             held_bytes: 0,
         }
+    }
+
+    /// What is read was encrypted on its way.
+    pub(crate) const fn decrypted(&mut self) {
+        self.encrypted = true;
+    }
+
+    /// Whether what is read was encrypted on its way.
+    pub(crate) const fn is_encrypted(&self) -> bool {
+        self.encrypted
     }
 
     /// Whether the traced process answers.
@@ -286,6 +300,7 @@ impl Exchanges {
             fragment,
             process,
             first,
+            encrypted: self.encrypted,
             protocol: self.protocol,
             weight: 0,
             spent: false,

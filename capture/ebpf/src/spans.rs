@@ -71,6 +71,15 @@ pub(crate) fn span(
     };
     span.attributes = exchange.request.attributes;
     span.attributes.extend(exchange.answer.attributes);
+    if exchange.encrypted {
+        // Parsers cannot tell.
+        for (key, value) in &mut span.attributes {
+            if key == "url.scheme" {
+                *value = "https".into();
+            }
+        }
+        span.attributes.push(("tls.established".to_owned(), true.into()));
+    }
     span.status_code = exchange.answer.status_code;
     if let Some(failure) = exchange.answer.failure {
         span.status = Status::Error;

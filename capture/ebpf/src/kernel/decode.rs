@@ -89,7 +89,7 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 command: Command(fields.array(104)),
             }))
         }
-        2 => {
+        2 | 6 => {
             let captured = usize::from(fields.u16(2));
             let Some(bytes) = record.get(EVENT_BYTES..EVENT_BYTES + captured) else {
                 return Err(DecodeError::Short { length: record.len() });
@@ -105,6 +105,7 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 bytes,
                 srtt_micros: fields.u32(36) / 8,
                 retransmits: fields.u32(40),
+                plaintext: (kind == 6).then(|| fields.u32(44)),
             }))
         }
         3 => Ok(Event::Closed(Closed {

@@ -5,6 +5,7 @@ mod decode;
 mod hook;
 mod objects;
 mod probe;
+mod tls;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ pub use decode::{DecodeError, decode};
 pub use hook::{Hook, HookChoice};
 pub use objects::LoadError;
 pub use probe::{Probe, ProbeOutcome, probe_all};
+pub(crate) use tls::TlsProbe;
 
 /// Bounds and choices for the kernel side.
 #[derive(Debug, Clone)]
@@ -26,6 +28,8 @@ pub struct KernelConfig {
     pub payload_bytes: u32,
     /// Processes that are never traced.
     pub ignored_processes: Vec<u32>,
+    /// Whether plaintext may be read from TLS libraries.
+    pub tls: bool,
 }
 
 impl Default for KernelConfig {
@@ -35,6 +39,7 @@ impl Default for KernelConfig {
             ring_bytes: 8 << 20,
             payload_bytes: 1024,
             ignored_processes: Vec::new(),
+            tls: true,
         }
     }
 }
@@ -45,6 +50,8 @@ pub struct Kernel {
     // Links go before the object that holds their programs.
     links: Vec<Link>,
     object: Object,
+    /// Why plaintext of TLS libraries cannot be read.
+    tls_refusal: Option<String>,
 }
 
 /// The hooks with nothing behind them, for measuring what they cost by
@@ -100,8 +107,22 @@ impl Kernel {
     }
 
     fn attach_hook(hook: Hook, config: &KernelConfig) -> Result<Self, String> {
+        if !config.tls {
+            return Self::attach_programs(hook, config, &[], Some("switched off".to_owned()));
+        }
+        Self::attach_programs(hook, config, tls::PROGRAMS, None)
+            .or_else(|reason| Self::attach_programs(hook, config, &[], Some(reason)))
+    }
+
+    fn attach_programs(
+        hook: Hook,
+        config: &KernelConfig,
+        further: &[&str],
+        tls_refusal: Option<String>,
+    ) -> Result<Self, String> {
         let ring_bytes = config.ring_bytes.clamp(1 << 16, 1 << 30).next_power_of_two();
-        let object = objects::load(objects::CAPTURE, hook.programs(), |name, map| {
+        let wanted = [hook.programs(), further].concat();
+        let object = objects::load(objects::CAPTURE, &wanted, |name, map| {
             if name == "events" {
                 map.set_max_entries(ring_bytes)?;
             } else if name.ends_with(".rodata")
@@ -120,7 +141,7 @@ impl Kernel {
             }
         }
         let links = objects::attach(&object, hook.programs())?;
-        Ok(Self { hook, links, object })
+        Ok(Self { hook, links, object, tls_refusal })
     }
 
     /// The hooks in use.

@@ -184,6 +184,7 @@ pub(crate) fn data(connection: u64, direction: Direction, seq: u32, bytes: &[u8]
         length: bytes.len() as u32,
         srtt_micros: 100,
         retransmits: 0,
+        plaintext: None,
         bytes: bytes.to_vec(),
     })
 }

@@ -1,0 +1,174 @@
+//! What TLS libraries encrypt, read in the clear: real servers and clients
+//! under a running agent.
+//!
+//! These tests load BPF and so need the right to; without it they fail.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
+use spanwise_model::{Capture, Span, SpanBatch};
+
+/// A process that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A directory that goes with the test.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("spanwise-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary directory");
+        Self(path)
+    }
+
+    /// A key and a certificate that nobody trusts.
+    fn certificate(&self) {
+        let made = Command::new("openssl")
+            .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"])
+            .args(["-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"])
+            .current_dir(&self.0)
+            .stderr(Stdio::null())
+            .status();
+        assert!(made.expect("openssl runs").success());
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a loopback port");
+    listener.local_addr().expect("bound").port()
+}
+
+fn wait_for(port: u16) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(Instant::now() < end, "nothing listens on port {port}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn nginx(directory: &Path, port: u16) -> Running {
+    std::fs::write(directory.join("index.html"), "geheim ".repeat(3000)).expect("a page");
+    let config = format!(
+        "daemon off; master_process off; pid {0}/pid; error_log {0}/error.log; user root;
+         events {{ worker_connections 64; }}
+         http {{
+            access_log off; client_body_temp_path {0}/body;
+            server {{
+                listen 127.0.0.1:{port} ssl; root {0};
+                ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {0}/cert.pem; ssl_certificate_key {0}/key.pem;
+                location /gone {{ return 503 \"no\\n\"; }}
+            }}
+         }}",
+        directory.display()
+    );
+    std::fs::write(directory.join("nginx.conf"), config).expect("a configuration");
+    let started = Command::new("nginx")
+        .args(["-p".as_ref(), directory.as_os_str()])
+        .args(["-c".as_ref(), directory.join("nginx.conf").as_os_str()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let running = Running(started.expect("nginx runs"));
+    wait_for(port);
+    running
+}
+
+fn agent() -> (Agent, Receiver<RecordBatch>) {
+    let (send, batches) = channel();
+    let deliver = Box::new(move |batch| {
+        let _ = send.send(batch);
+    });
+    let agent = Agent::start(AgentConfig::default(), deliver).expect("BPF is allowed here");
+    (agent, batches)
+}
+
+/// The spans of connections to this port that the agent has made until it stops.
+fn spans(agent: Agent, batches: &Receiver<RecordBatch>, port: u16) -> Vec<Span> {
+    std::thread::sleep(Duration::from_millis(300));
+    eprintln!("{:?}", agent.facts().counters);
+    agent.stop();
+    let mut found: Vec<Span> = batches
+        .try_iter()
+        .flat_map(|batch| {
+            let batch = SpanBatch::try_from(batch).expect("the span schema");
+            batch.spans().map(|span| span.expect("a span")).collect::<Vec<_>>()
+        })
+        .filter(|span| {
+            span.flow.server_port == Some(port) && span.protocol.as_deref() != Some("tls")
+        })
+        .collect();
+    found.sort_by_key(|span| span.start_unix_nano);
+    found
+}
+
+/// What must be the same on both sides of a hop.
+fn sides(spans: &[Span], capture: Capture) -> Vec<(String, Option<i32>, Option<u32>, Option<u32>)> {
+    spans
+        .iter()
+        .filter(|span| span.capture == capture)
+        .map(|span| {
+            (span.operation.clone(), span.status_code, span.request_tcp_seq, span.response_tcp_seq)
+        })
+        .collect()
+}
+
+fn wait_until_probed(agent: &Agent, count: u64) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while agent.facts().counters.get("tls_libraries_probed").is_none_or(|found| *found < count) {
+        assert!(Instant::now() < end, "no TLS library is found: {:?}", agent.facts().counters);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn both_sides_of_encrypted_requests_name_the_same_bytes() {
+    let directory = Directory::new("tls-nginx");
+    directory.certificate();
+    let port = free_port();
+    let _nginx = nginx(&directory.0, port);
+    let (agent, batches) = agent();
+    // nginx has libssl mapped already, and curl uses the same.
+    wait_until_probed(&agent, 1);
+    let url = |path: &str| format!("https://127.0.0.1:{port}{path}");
+    for version in ["--tls-max=1.2", "--tlsv1.3"] {
+        let version: Vec<&str> = version.split('=').collect();
+        let asked = Command::new("curl")
+            .args(["-sSk", "--http1.1"])
+            .args(version)
+            .args([url("/"), url("/missing?token=hunter2"), url("/gone")])
+            .stdout(Stdio::null())
+            .status();
+        let asked = asked.expect("curl runs");
+        assert!(asked.success(), "{asked}");
+    }
+    let found = spans(agent, &batches, port);
+    let client = sides(&found, Capture::ClientProcess);
+    let names: Vec<(&str, Option<i32>)> =
+        client.iter().map(|(name, code, ..)| (name.as_str(), *code)).collect();
+    let once = [("GET /", Some(200)), ("GET /missing", Some(404)), ("GET /gone", Some(503))];
+    assert_eq!(names, [once, once].concat(), "{found:#?}");
+    assert_eq!(client, sides(&found, Capture::ServerProcess));
+    for span in &found {
+        assert_eq!(
+            span.attribute("tls.established").map(|v| v.to_string()).as_deref(),
+            Some("true")
+        );
+    }
+}
