@@ -28,7 +28,15 @@ struct socket_state {
     __u8 direction;
     __u8 role;
     __u8 ignored;
-    __u8 tls; /* a TLS library whose plaintext is seen uses it */
+    __u8 tls;
+};
+
+/* What is known of TLS on a socket; asked only while any library has probes. */
+enum socket_tls {
+    SOCKET_TLS_UNKNOWN,
+    SOCKET_TLS_NOT, /* what it receives is none */
+    SOCKET_TLS_NESTED, /* a library with probes uses it itself */
+    SOCKET_TLS_LOOSE, /* the program moves its bytes to a library */
 };
 
 struct {

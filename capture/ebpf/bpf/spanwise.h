@@ -12,6 +12,7 @@ enum spanwise_kind {
     SPANWISE_EXEC = 4,
     SPANWISE_EXIT = 5,
     SPANWISE_PLAINTEXT = 6, /* like DATA, of what a TLS library encrypts */
+    SPANWISE_PLAINTEXT_UNPLACED = 7, /* the same, its record is not known: no seq */
 };
 
 enum spanwise_role {

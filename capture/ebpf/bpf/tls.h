@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What TLS libraries are given to encrypt and give decrypted. The socket is the
- * one that the library's thread uses inside the call; a call that uses none
- * (bytes were left of an earlier record) belongs to the session's last one. */
+/* What TLS libraries are given to encrypt and give decrypted.
+ *
+ * Which socket a session's bytes go through is known in one of two ways. Nested:
+ * the library's thread uses the socket inside the call. Loose: the program moves
+ * the bytes between socket and library itself (Node.js, asyncio); then the thread
+ * that has just received from a socket hands that to the session next.
+ *
+ * Which TLS record plaintext came in, and so at which sequence number, follows
+ * from the headers of the records that a socket received (tls_records.h). */
 #ifndef SPANWISE_TLS_H
 #define SPANWISE_TLS_H
 
-#define TLS_RECORD_HEADER 5
+#include "tls_records.h"
 
 /* Set by user space while any library has probes; in a map of its own, for it
  * can be written only as a whole. */
 __u64 tls_attached SEC(".data.tls") = 0;
-/* Plaintext of sessions whose socket was never seen. */
+/* Calls that moved plaintext of sessions whose socket is not known. */
 __u64 tls_unbound = 0;
 
 /* Processes whose plaintext is not looked at. */
@@ -23,10 +29,10 @@ struct {
 
 /* A call into a library that has not returned. */
 struct tls_call {
-    __u64 session; /* the library's object */
+    __u64 session; /* the library's object; 0: no call */
     __u64 buffer;
     __u64 result; /* where the library writes how many bytes; 0: it returns it */
-    __u64 connection; /* that the thread used meanwhile; 0: none yet */
+    __u64 connection; /* used inside the call; 0: none yet */
     __u64 time_nano;
     __u32 seq;
     __u32 srtt_eighth_micros;
@@ -34,19 +40,31 @@ struct tls_call {
     __u8 sent;
     __u8 header; /* a record's header was read by itself: seq is its */
 };
+
+/* What a thread is doing. */
+struct tls_thread {
+    struct tls_call call;
+    /* The call inside which that one was made: libraries call programs back, and
+     * those may write at once. */
+    struct tls_call outer;
+    /* Loose: the last socket that it received a TLS record from. */
+    __u64 received_connection; /* 0: none, or handed over already */
+    __u64 received_socket;
+};
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 16384);
-    __type(key, __u64); /* thread */
-    __type(value, struct tls_call);
-} tls_calls SEC(".maps");
+    __type(key, __u64);
+    __type(value, struct tls_thread);
+} tls_threads SEC(".maps");
 
 struct tls_session_key {
     __u64 session;
     __u64 process;
 };
 struct tls_session {
-    __u64 connection;
+    __u64 connection; /* 0: not known */
+    __u64 socket; /* its address, of a loose session */
     __u32 sent; /* plaintext so far, wrapping */
     __u32 received;
     __u32 record_seq; /* where in the record the next plaintext stands */
@@ -63,29 +81,113 @@ struct {
     __type(value, struct tls_session);
 } tls_sessions SEC(".maps");
 
-/* Whether a transfer is a TLS library's: then its plaintext is reported, and it
- * only says to which socket that belongs. */
-static __always_inline bool tls_covers(struct socket_state *state, const struct transfer *transfer)
+/* A thread without any of this. */
+static const struct tls_thread no_thread = {};
+
+static __always_inline struct tls_thread *tls_thread_of(__u64 task, bool create)
 {
-    if (!tls_attached)
+    struct tls_thread *thread = bpf_map_lookup_elem(&tls_threads, &task);
+    if (thread || !create)
+        return thread;
+    bpf_map_update_elem(&tls_threads, &task, &no_thread, BPF_ANY);
+    return bpf_map_lookup_elem(&tls_threads, &task);
+}
+
+/* Where a received transfer's bytes stand in user memory; 0 where not in one
+ * piece. */
+static __always_inline __u64 one_buffer(const struct call *call, __u64 length)
+{
+    struct iovec first;
+    __u64 vectors = call->array;
+    if (call->shape == BUFFER_PLAIN)
+        return call->array;
+    if (call->shape == BUFFER_MESSAGE
+        && bpf_probe_read_user(&vectors, sizeof vectors,
+                               (void *)(call->array
+                                        + __builtin_offsetof(struct message_header, vectors))))
+        return 0;
+    if (call->shape != BUFFER_MESSAGE && call->shape != BUFFER_VECTOR)
+        return 0;
+    if (bpf_probe_read_user(&first, sizeof first, (void *)vectors) || first.iov_len < length)
+        return 0;
+    return (__u64)first.iov_base;
+}
+
+static __always_inline bool tls_covers_loose(const struct sock *sk, struct socket_state *state,
+                                             const struct transfer *transfer,
+                                             const struct call *call)
+{
+    __u64 connection = state->connection;
+    struct tls_inbound *inbound = bpf_map_lookup_elem(&tls_inbound, &connection);
+    if (!transfer->sent) {
+        __u64 buffer = one_buffer(call, transfer->length);
+        if (state->tls == SOCKET_TLS_UNKNOWN)
+            state->tls = tls_begins_record(buffer) ? SOCKET_TLS_LOOSE : SOCKET_TLS_NOT;
+        if (state->tls == SOCKET_TLS_NOT)
+            return false;
+        if (!inbound) {
+            bpf_map_update_elem(&tls_inbound, &connection, &no_inbound, BPF_ANY);
+            inbound = bpf_map_lookup_elem(&tls_inbound, &connection);
+        }
+        struct tls_thread *thread = tls_thread_of(transfer->task, true);
+        if (!inbound || !thread)
+            return false;
+        tls_follow_records(inbound, buffer, transfer->seq, transfer->length);
+        thread->received_connection = connection;
+        thread->received_socket = (__u64)sk;
+    }
+    if (!inbound)
         return false;
-    __u64 task = transfer->task;
-    struct tls_call *call = bpf_map_lookup_elem(&tls_calls, &task);
-    if (!call)
-        return state->tls;
+    inbound->srtt_eighth_micros = transfer->srtt_eighth_micros;
+    inbound->retransmits = transfer->retransmits;
+    return inbound->bound;
+}
+
+/* Whether a transfer is a TLS library's whose plaintext is reported: then it
+ * only says to which socket that belongs. */
+static __always_inline bool tls_covers(const struct sock *sk, struct socket_state *state,
+                                       const struct transfer *transfer, const struct call *call)
+{
+    if (!tls_attached || state->tls == SOCKET_TLS_NOT)
+        return false;
+    struct tls_thread *thread = tls_thread_of(transfer->task, false);
+    if (!thread || !thread->call.session) {
+        if (state->tls == SOCKET_TLS_NESTED)
+            return true;
+        return tls_covers_loose(sk, state, transfer, call);
+    }
     /* Libraries read a record's header by itself: the last one read is that of
      * the record that the call returns, whatever records came before it. */
+    struct tls_call *open = &thread->call;
     bool header = !transfer->sent && transfer->length == TLS_RECORD_HEADER;
-    if (transfer->sent == call->sent && (header || !call->connection)) {
-        call->connection = transfer->connection;
-        call->header |= header;
-        call->seq = transfer->seq;
-        call->time_nano = transfer->time_nano;
-        call->srtt_eighth_micros = transfer->srtt_eighth_micros;
-        call->retransmits = transfer->retransmits;
+    if (transfer->sent == open->sent && (header || !open->connection)) {
+        open->connection = transfer->connection;
+        open->header |= header;
+        open->seq = transfer->seq;
+        open->time_nano = transfer->time_nano;
+        open->srtt_eighth_micros = transfer->srtt_eighth_micros;
+        open->retransmits = transfer->retransmits;
     }
-    state->tls = 1;
+    state->tls = SOCKET_TLS_NESTED;
     return true;
+}
+
+/* A session that takes what the thread has just received is that socket's. */
+static __always_inline void tls_bind_received(struct tls_thread *thread, __u64 session, __u64 task)
+{
+    if (!thread->received_connection)
+        return;
+    struct tls_session_key key = { .session = session, .process = task >> 32 };
+    struct tls_session fresh = {
+        .connection = thread->received_connection,
+        .socket = thread->received_socket,
+        .direction = 2,
+    };
+    thread->received_connection = 0;
+    /* One that is bound already stays so until it is freed. */
+    struct tls_session *known = bpf_map_lookup_elem(&tls_sessions, &key);
+    if (!known || !known->connection)
+        bpf_map_update_elem(&tls_sessions, &key, &fresh, BPF_ANY);
 }
 
 static __always_inline int tls_enter(struct pt_regs *context, const bool sent, __u64 result)
@@ -95,13 +197,19 @@ static __always_inline int tls_enter(struct pt_regs *context, const bool sent, _
     if (bpf_map_lookup_elem(&tls_ignored_processes, &process)
         || bpf_map_lookup_elem(&ignored_processes, &process))
         return 0;
+    struct tls_thread *thread = tls_thread_of(task, true);
+    if (!thread)
+        return 0;
+    thread->outer = thread->call;
     struct tls_call call = {
         .session = PT_REGS_PARM1(context),
         .buffer = PT_REGS_PARM2(context),
         .result = result,
         .sent = sent,
     };
-    bpf_map_update_elem(&tls_calls, &task, &call, BPF_ANY);
+    thread->call = call;
+    /* A write may be what goes on with the handshake. */
+    tls_bind_received(thread, call.session, task);
     return 0;
 }
 
@@ -131,6 +239,19 @@ int tls_read_ex(struct pt_regs *context)
     return tls_enter(context, false, PT_REGS_PARM4(context));
 }
 
+/* SSL_do_handshake(session): moves no plaintext, but belongs to a socket. */
+SEC("?uprobe")
+int tls_handshake(struct pt_regs *context)
+{
+    __u64 task = bpf_get_current_pid_tgid();
+    struct tls_thread *thread = tls_thread_of(task, false);
+    if (!thread)
+        return 0;
+    tls_bind_received(thread, PT_REGS_PARM1(context), task);
+    return 0;
+}
+
+/* The session of a call that has returned, bound to the socket that it used. */
 static __always_inline struct tls_session *tls_session_of(const struct tls_call *call, __u64 task)
 {
     struct tls_session_key key = { .session = call->session, .process = task >> 32 };
@@ -143,26 +264,55 @@ static __always_inline struct tls_session *tls_session_of(const struct tls_call 
     return bpf_map_lookup_elem(&tls_sessions, &key);
 }
 
+/* Where the plaintext of a loose session stands among the socket's bytes. */
+static __always_inline void tls_place_loose(struct tls_session *session, struct transfer *transfer)
+{
+    __u64 connection = session->connection;
+    struct tls_inbound *inbound = bpf_map_lookup_elem(&tls_inbound, &connection);
+    if (inbound) {
+        inbound->bound = 1;
+        session->srtt_eighth_micros = inbound->srtt_eighth_micros;
+        session->retransmits = inbound->retransmits;
+    }
+    if (transfer->sent) {
+        /* It will be sent after what has been sent. */
+        struct tcp_sock *tcp = (struct tcp_sock *)session->socket;
+        if (session->socket)
+            transfer->seq = BPF_CORE_READ(tcp, write_seq);
+        else
+            transfer->kind = SPANWISE_PLAINTEXT_UNPLACED;
+        return;
+    }
+    __u32 seq = 0;
+    if (inbound && tls_record_of(inbound, transfer->length, &seq))
+        transfer->seq = seq;
+    else
+        transfer->kind = SPANWISE_PLAINTEXT_UNPLACED;
+}
+
 SEC("?uretprobe")
 int tls_exit(struct pt_regs *context)
 {
     __u64 task = bpf_get_current_pid_tgid();
-    struct tls_call *open = bpf_map_lookup_elem(&tls_calls, &task);
-    if (!open)
+    struct tls_thread *thread = tls_thread_of(task, false);
+    if (!thread || !thread->call.session)
         return 0;
-    struct tls_call call = *open;
-    bpf_map_delete_elem(&tls_calls, &task);
-    int returned = (int)PT_REGS_RC(context);
+    const struct tls_call call = thread->call;
+    thread->call = thread->outer;
+    thread->outer.session = 0;
     struct tls_session *session = tls_session_of(&call, task);
     if (!session)
         return 0;
+    const bool sent = call.sent;
     if (call.connection) {
+        session->socket = 0;
         session->srtt_eighth_micros = call.srtt_eighth_micros;
         session->retransmits = call.retransmits;
-        if (!call.sent && (call.header || !session->begun))
+        if (!sent && (call.header || !session->begun))
             session->record_seq = call.seq;
         session->begun |= call.header;
     }
+    int returned = (int)PT_REGS_RC(context);
     if (returned <= 0)
         return 0;
     __u64 length = returned;
@@ -179,27 +329,30 @@ int tls_exit(struct pt_regs *context)
         .kind = SPANWISE_PLAINTEXT,
         .task = task,
         .connection = session->connection,
-        .sent = call.sent,
+        .sent = sent,
         .length = length,
-        .srtt_eighth_micros = session->srtt_eighth_micros,
-        .retransmits = session->retransmits,
+        .time_nano = sent && call.time_nano ? call.time_nano : bpf_ktime_get_ns(),
     };
-    if (call.sent) {
+    if (session->socket) {
+        tls_place_loose(session, &transfer);
+    } else if (sent) {
         transfer.seq = call.seq;
-        transfer.time_nano = call.time_nano;
-        transfer.offset = session->sent;
-        session->sent += length;
     } else {
         transfer.seq = session->record_seq;
         session->record_seq += length;
         session->begun = 0;
+    }
+    transfer.srtt_eighth_micros = session->srtt_eighth_micros;
+    transfer.retransmits = session->retransmits;
+    if (sent) {
+        transfer.offset = session->sent;
+        session->sent += length;
+    } else {
         transfer.offset = session->received;
         session->received += length;
     }
-    if (!transfer.time_nano)
-        transfer.time_nano = bpf_ktime_get_ns();
-    if (session->direction != call.sent) {
-        session->direction = call.sent;
+    if (session->direction != sent) {
+        session->direction = sent;
         session->turn_bytes = 0;
     }
     __u64 wanted = session->turn_bytes > TURN_BYTES ? TAIL_PAYLOAD : max_payload;

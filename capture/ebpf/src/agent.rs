@@ -342,6 +342,7 @@ fn run(
             let losses = kernel.losses();
             counters.insert("kernel_events_lost_ring_full".to_owned(), losses.data);
             counters.insert("kernel_lifecycle_lost_ring_full".to_owned(), losses.lifecycle);
+            counters.insert("tls_calls_without_socket".to_owned(), losses.tls_unbound);
             let probed = state.libraries.as_ref().map_or(0, Libraries::count);
             counters.insert("tls_libraries_probed".to_owned(), probed as u64);
             counters.insert("kernel_records_undecodable".to_owned(), state.undecodable);

@@ -128,7 +128,8 @@ impl Connection {
         if matches!(self.state, State::Ignored) {
             return;
         }
-        let at = data.plaintext.unwrap_or(data.seq);
+        let at = data.plaintext.map_or(data.seq, |plaintext| plaintext.offset);
+        let placed = data.plaintext.is_none_or(|plaintext| plaintext.placed);
         let Some(place) = self.streams[index(data.direction)].place(at, data.length) else {
             desk.counters.overlaps += 1;
             return;
@@ -137,7 +138,7 @@ impl Connection {
         desk.counters.gap_bytes += place.gap;
         let mark = Mark {
             offset: place.offset,
-            seq: data.seq.wrapping_add(place.repeated),
+            seq: placed.then(|| data.seq.wrapping_add(place.repeated)),
             time_nano: data.time_nano,
             process: data.process,
             thread: data.thread,
@@ -148,7 +149,7 @@ impl Connection {
         if place.gap > 0 {
             let before = Mark {
                 offset: place.offset - place.gap,
-                seq: mark.seq.wrapping_sub(place.gap as u32),
+                seq: mark.seq.map(|seq| seq.wrapping_sub(place.gap as u32)),
                 ..mark
             };
             let gap = Input { bytes: &[], unseen: place.gap, missed: true, mark: before };

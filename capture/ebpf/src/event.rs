@@ -112,11 +112,19 @@ pub struct Data<'a> {
     pub srtt_micros: u32,
     /// Segments that this socket has sent again since it was opened.
     pub retransmits: u32,
-    /// What a TLS library was given to encrypt, or gave decrypted: how much went
-    /// before in this direction, wrapping at 32 bits. [`Self::seq`] is then that
-    /// of the TLS record, and as many on as the record's plaintext before these
-    /// bytes.
-    pub plaintext: Option<u32>,
+    /// Set where the bytes are what a TLS library was given to encrypt, or gave
+    /// decrypted. [`Self::seq`] is then that of the TLS record, and as many on as
+    /// the record's plaintext before these bytes.
+    pub plaintext: Option<Plaintext>,
+}
+
+/// What further is known of plaintext.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Plaintext {
+    /// How much of it went before in this direction, wrapping at 32 bits.
+    pub offset: u32,
+    /// Whether its TLS record is known; [`Data::seq`] means nothing where not.
+    pub placed: bool,
 }
 
 /// The end of a connection.

@@ -9,7 +9,7 @@ use std::io::{BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Closed, Data, Direction, Event, Opened, ProcessEvent};
+use crate::event::{Closed, Data, Direction, Event, Opened, Plaintext, ProcessEvent};
 
 /// A recording that could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ pub struct RecordedData {
     #[serde(default)]
     pub retransmits: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plaintext: Option<u32>,
+    pub plaintext: Option<Plaintext>,
     #[serde(with = "latin1")]
     pub bytes: Vec<u8>,
 }
@@ -181,7 +181,7 @@ mod tests {
             bytes: &bytes,
             srtt_micros: 5,
             retransmits: 6,
-            plaintext: Some(7),
+            plaintext: Some(Plaintext { offset: 7, placed: true }),
         });
         let mut text = Vec::new();
         write(&mut text, &event).unwrap();

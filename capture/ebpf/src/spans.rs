@@ -50,8 +50,8 @@ pub(crate) fn span(
     span.process_id = Some(process.process);
     span.resource = process.resource.clone();
     span.protocol = Some(exchange.protocol.to_owned());
-    span.request_tcp_seq = Some(start.seq);
-    span.response_tcp_seq = exchange.response_start.map(|mark| mark.seq);
+    span.request_tcp_seq = start.seq;
+    span.response_tcp_seq = exchange.response_start.and_then(|mark| mark.seq);
     span.x_request_id = exchange.request.headers.request_id.or(exchange.answer.request_id);
     span.network = Network {
         connect_nano: connection

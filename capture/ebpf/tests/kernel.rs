@@ -33,6 +33,7 @@ struct Seen {
 fn watch(hook: Hook, port: u16, work: impl FnOnce()) -> Seen {
     let config = KernelConfig { hook: HookChoice::Only(hook), ..KernelConfig::default() };
     let kernel = Kernel::attach(&config).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(kernel.tls_refusal(), None);
     let mut seen = Seen::default();
     let me = std::process::id();
     work();

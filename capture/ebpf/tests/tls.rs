@@ -73,6 +73,8 @@ fn nginx(directory: &Path, port: u16) -> Running {
             server {{
                 listen 127.0.0.1:{port} ssl; root {0};
                 ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {0}/cert.pem; ssl_certificate_key {0}/key.pem;
+                location /one {{ return 200 \"one\\n\"; }}
+                location /two {{ return 200 \"two\\n\"; }}
                 location /gone {{ return 503 \"no\\n\"; }}
             }}
          }}",
@@ -171,4 +173,98 @@ fn both_sides_of_encrypted_requests_name_the_same_bytes() {
             Some("true")
         );
     }
+}
+
+/// Runs a client that asks nginx for `/one`, `/two` and `/gone` on one
+/// connection; both sides must be seen and agree.
+fn asks_nginx(name: &str, client: impl Fn(&Path, u16) -> Command) {
+    let directory = Directory::new(&format!("tls-{name}"));
+    directory.certificate();
+    let port = free_port();
+    let _nginx = nginx(&directory.0, port);
+    let (agent, batches) = agent();
+    wait_until_probed(&agent, 1);
+    let mut command = client(&directory.0, port);
+    // The first run may be what the agent learns of the library from.
+    for _ in 0..2 {
+        let output = command.stdin(Stdio::null()).output().expect("the client runs");
+        assert!(output.status.success(), "{output:?}");
+        std::thread::sleep(Duration::from_millis(1000));
+    }
+    let found = spans(agent, &batches, port);
+    let asked = ["GET /one", "GET /two", "GET /gone"];
+    let server = sides(&found, Capture::ServerProcess);
+    let names: Vec<&str> = server.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!(names, [asked, asked].concat(), "{name}: {found:#?}");
+    let client = sides(&found, Capture::ClientProcess);
+    let known = client.len();
+    assert!(known == 3 || known == 6, "{name}: {client:#?} {server:#?}");
+    assert_eq!(client, server[6 - known..], "{name}");
+}
+
+fn script(program: &str, directory: &Path, name: &str, text: &str, port: u16) -> Command {
+    let path = directory.join(name);
+    std::fs::write(&path, text).expect("a script");
+    let mut command = Command::new(program);
+    command.arg(path).arg(port.to_string());
+    command
+}
+
+#[test]
+fn pythons_sockets_are_read() {
+    let text = "
+import http.client, ssl, sys
+connection = http.client.HTTPSConnection('127.0.0.1', int(sys.argv[1]),
+                                         context=ssl._create_unverified_context())
+for path in ('/one', '/two', '/gone'):
+    connection.request('GET', path)
+    connection.getresponse().read()
+";
+    asks_nginx("python", |directory, port| script("python3", directory, "client.py", text, port));
+}
+
+#[test]
+fn pythons_event_loop_is_read() {
+    let text = "
+import asyncio, ssl, sys
+async def main():
+    reader, writer = await asyncio.open_connection(
+        '127.0.0.1', int(sys.argv[1]), ssl=ssl._create_unverified_context())
+    for path in ('/one', '/two', '/gone'):
+        writer.write(f'GET {path} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'.encode())
+        head = await reader.readuntil(b'\\r\\n\\r\\n')
+        length = int(head.lower().split(b'content-length: ')[1].split(b'\\r')[0])
+        await reader.readexactly(length)
+    writer.close()
+asyncio.run(main())
+";
+    asks_nginx("asyncio", |directory, port| script("python3", directory, "client.py", text, port));
+}
+
+#[test]
+fn node_is_read() {
+    let text = "
+const https = require('https');
+const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
+const ask = (path) => new Promise((done) => {
+  https.get({ host: '127.0.0.1', port: +process.argv[2], path, agent, rejectUnauthorized: false },
+    (response) => { response.resume(); response.on('end', done); });
+});
+(async () => { for (const path of ['/one', '/two', '/gone']) await ask(path); agent.destroy(); })();
+";
+    asks_nginx("node", |directory, port| script("node", directory, "client.js", text, port));
+}
+
+#[test]
+fn gnutls_is_read() {
+    asks_nginx("wget", |_, port| {
+        let mut command = Command::new("wget");
+        command.args(["-q", "--no-check-certificate", "-O", "/dev/null", "--content-on-error"]);
+        command
+            .args(["/one", "/two", "/gone"].map(|path| format!("https://127.0.0.1:{port}{path}")));
+        let mut shell = Command::new("sh");
+        let line: Vec<_> = command.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
+        shell.arg("-c").arg(format!("wget {} || true", line.join(" ")));
+        shell
+    });
 }

@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::event::{Closed, Command, Data, Direction, Endpoint, Event, Opened, ProcessEvent, Role};
+use crate::event::{
+    Closed, Command, Data, Direction, Endpoint, Event, Opened, Plaintext, ProcessEvent, Role,
+};
 
 /// A record that is not of the form that `bpf/spanwise.h` gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -89,7 +91,7 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 command: Command(fields.array(104)),
             }))
         }
-        2 | 6 => {
+        2 | 6 | 7 => {
             let captured = usize::from(fields.u16(2));
             let Some(bytes) = record.get(EVENT_BYTES..EVENT_BYTES + captured) else {
                 return Err(DecodeError::Short { length: record.len() });
@@ -105,7 +107,8 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 bytes,
                 srtt_micros: fields.u32(36) / 8,
                 retransmits: fields.u32(40),
-                plaintext: (kind == 6).then(|| fields.u32(44)),
+                plaintext: (kind != 2)
+                    .then(|| Plaintext { offset: fields.u32(44), placed: kind == 6 }),
             }))
         }
         3 => Ok(Event::Closed(Closed {

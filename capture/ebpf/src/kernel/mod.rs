@@ -83,6 +83,8 @@ pub struct KernelLosses {
     pub data: u64,
     /// Openings, closings, starts and ends for which it had none.
     pub lifecycle: u64,
+    /// Calls that moved plaintext of TLS sessions whose socket was not known.
+    pub tls_unbound: u64,
 }
 
 impl Kernel {
@@ -195,7 +197,7 @@ impl Kernel {
                 .and_then(|bytes| bytes.try_into().ok())
                 .map_or(0, u64::from_ne_bytes)
         };
-        KernelLosses { data: word(1), lifecycle: word(2) }
+        KernelLosses { data: word(1), lifecycle: word(2), tls_unbound: word(3) }
     }
 }
 

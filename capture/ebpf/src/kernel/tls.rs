@@ -18,13 +18,22 @@ pub(crate) enum TlsProbe {
     WriteEx,
     /// `(session, buffer, count, &read)`, returns 1 where it succeeded.
     ReadEx,
+    /// `(session)`: exchanges handshake messages.
+    Handshake,
     /// `(session)`: there is no such session any more.
     Free,
 }
 
 /// Names of the programs in the BPF object.
-pub(super) const PROGRAMS: &[&str] =
-    &["tls_write", "tls_read", "tls_write_ex", "tls_read_ex", "tls_free", "tls_exit"];
+pub(super) const PROGRAMS: &[&str] = &[
+    "tls_write",
+    "tls_read",
+    "tls_write_ex",
+    "tls_read_ex",
+    "tls_handshake",
+    "tls_free",
+    "tls_exit",
+];
 
 impl TlsProbe {
     const fn entry(self) -> &'static str {
@@ -33,6 +42,7 @@ impl TlsProbe {
             Self::Read => "tls_read",
             Self::WriteEx => "tls_write_ex",
             Self::ReadEx => "tls_read_ex",
+            Self::Handshake => "tls_handshake",
             Self::Free => "tls_free",
         }
     }
@@ -66,7 +76,7 @@ impl Kernel {
         };
         // The end first: a beginning without one would leave calls open.
         let mut links = Vec::with_capacity(2);
-        if function.probe != TlsProbe::Free {
+        if !matches!(function.probe, TlsProbe::Free | TlsProbe::Handshake) {
             links.push(attach("tls_exit", true)?);
         }
         links.push(attach(function.probe.entry(), false)?);

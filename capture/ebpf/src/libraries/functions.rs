@@ -1,10 +1,14 @@
 //! Where functions of TLS libraries stand in a file.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use object::Endianness;
+use object::elf::{FileHeader64, PT_LOAD, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, Sym64};
+use object::pod::slice_from_all_bytes;
 use object::read::ReadCache;
-use object::{Object, ObjectSegment, ObjectSymbol};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
 use crate::kernel::TlsProbe;
 
@@ -15,9 +19,11 @@ const FUNCTIONS: &[(&str, TlsProbe)] = &[
     ("SSL_read", TlsProbe::Read),
     ("SSL_write_ex", TlsProbe::WriteEx),
     ("SSL_read_ex", TlsProbe::ReadEx),
+    ("SSL_do_handshake", TlsProbe::Handshake),
     ("SSL_free", TlsProbe::Free),
     ("gnutls_record_send", TlsProbe::Write),
     ("gnutls_record_recv", TlsProbe::Read),
+    ("gnutls_handshake", TlsProbe::Handshake),
     ("gnutls_deinit", TlsProbe::Free),
 ];
 
@@ -30,43 +36,88 @@ pub(crate) struct Function {
     pub(crate) file_offset: u64,
 }
 
+/// Most bytes of symbols, and of their names, that are read of a file.
+const MAX_TABLE_BYTES: u64 = 128 << 20;
+
 /// The functions of TLS libraries in a file: those that it exports, else those
 /// that its symbol table names. None where it is no program or has none.
 pub(super) fn find(path: &Path) -> Vec<Function> {
-    let Ok(file) = File::open(path) else { return Vec::new() };
-    // Programs may have hundreds of megabytes: only what is needed is read.
-    let cache = ReadCache::new(file);
-    let Ok(object) = object::File::parse(&cache) else { return Vec::new() };
-    let exported = named(object.dynamic_symbols(), &object);
-    if exported.is_empty() { named(object.symbols(), &object) } else { exported }
+    File::open(path).ok().and_then(|file| find_in(&file)).unwrap_or_default()
 }
 
-fn named<'data, 'file, S: ObjectSymbol<'data>>(
-    symbols: impl Iterator<Item = S>,
-    object: &'file impl Object<'data>,
-) -> Vec<Function> {
-    let mut found: Vec<Function> = Vec::new();
-    for symbol in symbols {
-        if !symbol.is_definition() {
-            continue;
-        }
-        let Ok(name) = symbol.name() else { continue };
-        let Some((_, probe)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
-            continue;
+fn find_in(file: &File) -> Option<Vec<Function>> {
+    // Programs may have hundreds of megabytes: only what is needed is read, and
+    // names not one by one.
+    let headers = ReadCache::new(file);
+    let elf = FileHeader64::<Endianness>::parse(&headers).ok()?;
+    let endian = elf.endian().ok()?;
+    let sections = elf.sections(endian, &headers).ok()?;
+    let segments = elf.program_headers(endian, &headers).ok()?;
+    let file_offset = |address: u64| {
+        segments.iter().find_map(|segment| {
+            let (offset, size) = segment.file_range(endian);
+            let into = address.checked_sub(segment.p_vaddr(endian))?;
+            (segment.p_type(endian) == PT_LOAD && into < size).then_some(offset + into)
+        })
+    };
+    let table = |kind: u32| -> Option<Vec<Function>> {
+        let section = sections.iter().find(|section| section.sh_type(endian) == kind)?;
+        let names = sections.section(section.link(endian)).ok()?;
+        let symbols = bytes_of(file, section.file_range(endian)?)?;
+        let names = bytes_of(file, names.file_range(endian)?)?;
+        let symbols: &[Sym64<Endianness>] = slice_from_all_bytes(&symbols).ok()?;
+        let mut found: Vec<Function> = Vec::new();
+        let defined = |symbol: &&Sym64<Endianness>| {
+            symbol.st_type() == STT_FUNC && symbol.st_shndx(endian) != SHN_UNDEF
         };
-        let Some(file_offset) = file_offset(object, symbol.address()) else { continue };
-        let function = Function { probe: *probe, file_offset };
-        if !found.contains(&function) {
-            found.push(function);
+        for symbol in symbols.iter().filter(defined) {
+            let name = names.get(symbol.st_name(endian) as usize..).unwrap_or_default();
+            let Some(probe) = probe(name) else { continue };
+            let Some(file_offset) = file_offset(symbol.st_value(endian)) else { continue };
+            let function = Function { probe, file_offset };
+            if !found.contains(&function) {
+                found.push(function);
+            }
+        }
+        (!found.is_empty()).then_some(found)
+    };
+    table(SHT_DYNSYM).or_else(|| table(SHT_SYMTAB))
+}
+
+/// What to set at the function whose name these bytes begin with.
+fn probe(name: &[u8]) -> Option<TlsProbe> {
+    let known = FUNCTIONS.iter().find(|(known, _)| {
+        name.strip_prefix(known.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
+    });
+    known.map(|(_, probe)| *probe)
+}
+
+fn bytes_of(file: &File, (offset, size): (u64, u64)) -> Option<Vec<u8>> {
+    if size > MAX_TABLE_BYTES {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(size).ok()?];
+    file.read_exact_at(&mut bytes, offset).ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_compared_whole() {
+        assert_eq!(probe(b"SSL_read\0"), Some(TlsProbe::Read));
+        assert_eq!(probe(b"SSL_read_ex\0SSL"), Some(TlsProbe::ReadEx));
+        for other in [&b"SSL_readable\0"[..], b"SSL_rea\0", b"SSL_read", b""] {
+            assert_eq!(probe(other), None);
         }
     }
-    found
-}
 
-fn file_offset<'data>(object: &impl Object<'data>, address: u64) -> Option<u64> {
-    object.segments().find_map(|segment| {
-        let (offset, size) = segment.file_range();
-        let into = address.checked_sub(segment.address())?;
-        (into < size).then_some(offset + into)
-    })
+    #[test]
+    fn a_file_without_them_has_none() {
+        assert_eq!(find(Path::new("/proc/self/exe")), []);
+        assert_eq!(find(Path::new("/etc/passwd")), []);
+        assert_eq!(find(Path::new("/nonexistent")), []);
+    }
 }

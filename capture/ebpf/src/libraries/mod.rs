@@ -16,9 +16,9 @@ pub(crate) use self::functions::Function;
 use self::maps::{FileId, Mapped};
 use crate::kernel::Kernel;
 
-/// A program's libraries are loaded after it has started: it is looked at when
-/// this long has passed, each in turn.
-const LOOK_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+/// A program is looked at when its start is heard of, for it may end soon, and
+/// again after this long, for it may load libraries late.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// A process is not looked at more often than this for handshakes seen.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Files whose last known user has ended are kept this long: another one will
@@ -119,9 +119,9 @@ impl Libraries {
     /// A process runs a new program.
     pub(crate) fn started(&mut self, process: u32) {
         self.ended(process);
-        if self.waiting.len() + LOOK_AFTER.len() <= MAX_WAITING {
-            let now = Instant::now();
-            self.waiting.extend(LOOK_AFTER.map(|after| (now + after, process)));
+        if self.waiting.len() < MAX_WAITING {
+            let _ = self.ask.send(process);
+            self.waiting.push((Instant::now() + LOOK_AGAIN, process));
         }
     }
 

@@ -268,7 +268,7 @@ mod tests {
     fn mark(offset: u64) -> Mark {
         Mark {
             offset,
-            seq: offset as u32,
+            seq: Some(offset as u32),
             time_nano: 1,
             process: 1,
             thread: 1,

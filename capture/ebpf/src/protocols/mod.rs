@@ -30,8 +30,8 @@ pub(crate) enum Side {
 pub(crate) struct Mark {
     /// From the first byte seen of the direction.
     pub(crate) offset: u64,
-    /// TCP sequence number.
-    pub(crate) seq: u32,
+    /// TCP sequence number, where it is known.
+    pub(crate) seq: Option<u32>,
     /// When it moved, `CLOCK_MONOTONIC`.
     pub(crate) time_nano: u64,
     /// The process that moved it.
@@ -46,11 +46,11 @@ pub(crate) struct Mark {
 
 impl Mark {
     /// The place `bytes` further on, moved by the same call.
-    pub(crate) const fn after(self, bytes: u64) -> Self {
+    pub(crate) fn after(self, bytes: u64) -> Self {
         Self {
             offset: self.offset + bytes,
             // Sequence numbers wrap at 32 bits: cutting is meant.
-            seq: self.seq.wrapping_add(bytes as u32),
+            seq: self.seq.map(|seq| seq.wrapping_add(bytes as u32)),
             ..self
         }
     }

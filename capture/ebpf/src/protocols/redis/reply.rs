@@ -197,7 +197,7 @@ mod tests {
 
     const MARK: Mark = Mark {
         offset: 0,
-        seq: 0,
+        seq: Some(0),
         time_nano: 0,
         process: 0,
         thread: 0,
