@@ -370,7 +370,7 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
                        took_fin(sk->__sk_common.skc_state, tcp->copied_seq, tcp->rcv_nxt);
         transfer.time_nano = bpf_ktime_get_ns();
     }
-    if (!tls_covers(sk, state, &transfer, &call))
+    if (!tls_covers(state, &transfer, &call))
         emit(state, &transfer, &call);
     return 0;
 }
@@ -487,7 +487,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
         .srtt_eighth_micros = BPF_CORE_READ(tcp, srtt_us),
         .retransmits = BPF_CORE_READ(tcp, total_retrans),
     };
-    if (tls_covers(sk, state, &transfer, &exit->call))
+    if (tls_covers(state, &transfer, &exit->call))
         return 0;
     if (exit->call.shape == BUFFER_MESSAGES)
         on_messages(state, &transfer, exit->call.array, end_seq, result);

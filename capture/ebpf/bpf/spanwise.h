@@ -13,6 +13,7 @@ enum spanwise_kind {
     SPANWISE_EXIT = 5,
     SPANWISE_PLAINTEXT = 6, /* like DATA, of what a TLS library encrypts */
     SPANWISE_PLAINTEXT_UNPLACED = 7, /* the same, its record is not known: no seq */
+    SPANWISE_TLS_RECORDS = 8, /* records that were sent, of plaintext told before */
 };
 
 enum spanwise_role {
@@ -42,6 +43,12 @@ struct spanwise_event {
     unsigned int retransmits;
     unsigned int extra; /* of CLOSED: whether it was reset; of PLAINTEXT: how much
                          * plaintext went before in this direction */
+};
+
+/* TLS_RECORDS: the event, then `captured` bytes of these. */
+struct spanwise_tls_record {
+    unsigned int seq; /* TCP sequence number of its header */
+    unsigned int length; /* of its content; 0: none */
 };
 
 /* OPENED: the event, then this. Addresses are 16 bytes, IPv4 mapped. */

@@ -49,7 +49,6 @@ struct tls_thread {
     struct tls_call outer;
     /* Loose: the last socket that it received a TLS record from. */
     __u64 received_connection; /* 0: none, or handed over already */
-    __u64 received_socket;
 };
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -64,7 +63,6 @@ struct tls_session_key {
 };
 struct tls_session {
     __u64 connection; /* 0: not known */
-    __u64 socket; /* its address, of a loose session */
     __u32 sent; /* plaintext so far, wrapping */
     __u32 received;
     __u32 record_seq; /* where in the record the next plaintext stands */
@@ -73,6 +71,7 @@ struct tls_session {
     __u32 retransmits;
     __u8 direction;
     __u8 begun; /* a record's header was read, and nothing of the record yet */
+    __u8 loose;
 };
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -113,39 +112,62 @@ static __always_inline __u64 one_buffer(const struct call *call, __u64 length)
     return (__u64)first.iov_base;
 }
 
-static __always_inline bool tls_covers_loose(const struct sock *sk, struct socket_state *state,
+/* Tells of the records that a transfer sent. */
+static __always_inline void tls_tell_records(const struct tls_stream *stream, __u32 first,
+                                             const struct transfer *transfer)
+{
+    struct {
+        struct spanwise_event event;
+        struct spanwise_tls_record records[TLS_RECORDS];
+    } *told = bpf_ringbuf_reserve(&events, sizeof *told, 0);
+    if (!told) {
+        __sync_fetch_and_add(&lost_data, 1);
+        return;
+    }
+    struct transfer records = *transfer;
+    records.kind = SPANWISE_TLS_RECORDS;
+    fill_data(&told->event, &records, sizeof told->records);
+    for (__u32 i = 0; i < TLS_RECORDS; i++) {
+        const struct spanwise_tls_record none = {};
+        told->records[i] = first + i < stream->next
+            ? stream->records[(first + i) & (TLS_RECORDS - 1)]
+            : none;
+    }
+    bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline bool tls_covers_loose(struct socket_state *state,
                                              const struct transfer *transfer,
                                              const struct call *call)
 {
-    __u64 connection = state->connection;
-    struct tls_inbound *inbound = bpf_map_lookup_elem(&tls_inbound, &connection);
-    if (!transfer->sent) {
-        __u64 buffer = one_buffer(call, transfer->length);
-        if (state->tls == SOCKET_TLS_UNKNOWN)
-            state->tls = tls_begins_record(buffer) ? SOCKET_TLS_LOOSE : SOCKET_TLS_NOT;
-        if (state->tls == SOCKET_TLS_NOT)
-            return false;
-        if (!inbound) {
-            bpf_map_update_elem(&tls_inbound, &connection, &no_inbound, BPF_ANY);
-            inbound = bpf_map_lookup_elem(&tls_inbound, &connection);
-        }
-        struct tls_thread *thread = tls_thread_of(transfer->task, true);
-        if (!inbound || !thread)
-            return false;
-        tls_follow_records(inbound, buffer, transfer->seq, transfer->length);
-        thread->received_connection = connection;
-        thread->received_socket = (__u64)sk;
-    }
-    if (!inbound)
+    if (transfer->sent && state->tls != SOCKET_TLS_LOOSE)
+        return false;
+    __u64 buffer = one_buffer(call, transfer->length);
+    if (state->tls == SOCKET_TLS_UNKNOWN)
+        state->tls = tls_begins_record(buffer) ? SOCKET_TLS_LOOSE : SOCKET_TLS_NOT;
+    if (state->tls == SOCKET_TLS_NOT)
+        return false;
+    struct tls_stream *inbound = tls_stream_of(state->connection, false, true);
+    struct tls_stream *stream = tls_stream_of(state->connection, transfer->sent, true);
+    if (!inbound || !stream)
         return false;
     inbound->srtt_eighth_micros = transfer->srtt_eighth_micros;
     inbound->retransmits = transfer->retransmits;
+    __u32 first = stream->next;
+    tls_follow_records(stream, buffer, transfer->seq, transfer->length);
+    if (!transfer->sent) {
+        struct tls_thread *thread = tls_thread_of(transfer->task, true);
+        if (thread)
+            thread->received_connection = state->connection;
+    } else if (inbound->bound && stream->next != first) {
+        tls_tell_records(stream, first, transfer);
+    }
     return inbound->bound;
 }
 
 /* Whether a transfer is a TLS library's whose plaintext is reported: then it
  * only says to which socket that belongs. */
-static __always_inline bool tls_covers(const struct sock *sk, struct socket_state *state,
+static __always_inline bool tls_covers(struct socket_state *state,
                                        const struct transfer *transfer, const struct call *call)
 {
     if (!tls_attached || state->tls == SOCKET_TLS_NOT)
@@ -154,7 +176,7 @@ static __always_inline bool tls_covers(const struct sock *sk, struct socket_stat
     if (!thread || !thread->call.session) {
         if (state->tls == SOCKET_TLS_NESTED)
             return true;
-        return tls_covers_loose(sk, state, transfer, call);
+        return tls_covers_loose(state, transfer, call);
     }
     /* Libraries read a record's header by itself: the last one read is that of
      * the record that the call returns, whatever records came before it. */
@@ -180,7 +202,7 @@ static __always_inline void tls_bind_received(struct tls_thread *thread, __u64 s
     struct tls_session_key key = { .session = session, .process = task >> 32 };
     struct tls_session fresh = {
         .connection = thread->received_connection,
-        .socket = thread->received_socket,
+        .loose = 1,
         .direction = 2,
     };
     thread->received_connection = 0;
@@ -264,29 +286,17 @@ static __always_inline struct tls_session *tls_session_of(const struct tls_call 
     return bpf_map_lookup_elem(&tls_sessions, &key);
 }
 
-/* Where the plaintext of a loose session stands among the socket's bytes. */
+/* Where the plaintext of a loose session stands among the socket's bytes: what it
+ * writes will be told when it is sent. */
 static __always_inline void tls_place_loose(struct tls_session *session, struct transfer *transfer)
 {
-    __u64 connection = session->connection;
-    struct tls_inbound *inbound = bpf_map_lookup_elem(&tls_inbound, &connection);
+    struct tls_stream *inbound = tls_stream_of(session->connection, false, false);
     if (inbound) {
         inbound->bound = 1;
         session->srtt_eighth_micros = inbound->srtt_eighth_micros;
         session->retransmits = inbound->retransmits;
     }
-    if (transfer->sent) {
-        /* It will be sent after what has been sent. */
-        struct tcp_sock *tcp = (struct tcp_sock *)session->socket;
-        if (session->socket)
-            transfer->seq = BPF_CORE_READ(tcp, write_seq);
-        else
-            transfer->kind = SPANWISE_PLAINTEXT_UNPLACED;
-        return;
-    }
-    __u32 seq = 0;
-    if (inbound && tls_record_of(inbound, transfer->length, &seq))
-        transfer->seq = seq;
-    else
+    if (transfer->sent || !inbound || !tls_record_of(inbound, transfer->length, &transfer->seq))
         transfer->kind = SPANWISE_PLAINTEXT_UNPLACED;
 }
 
@@ -305,7 +315,7 @@ int tls_exit(struct pt_regs *context)
         return 0;
     const bool sent = call.sent;
     if (call.connection) {
-        session->socket = 0;
+        session->loose = 0;
         session->srtt_eighth_micros = call.srtt_eighth_micros;
         session->retransmits = call.retransmits;
         if (!sent && (call.header || !session->begun))
@@ -333,7 +343,7 @@ int tls_exit(struct pt_regs *context)
         .length = length,
         .time_nano = sent && call.time_nano ? call.time_nano : bpf_ktime_get_ns(),
     };
-    if (session->socket) {
+    if (session->loose) {
         tls_place_loose(session, &transfer);
     } else if (sent) {
         transfer.seq = call.seq;

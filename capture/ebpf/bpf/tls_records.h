@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Follows the TLS records that a socket receives by their headers (RFC 8446,
+/* Follows the TLS records of one direction of a socket by their headers (RFC 8446,
  * section 5.1: type, version in two bytes, length in two), so that plaintext is
  * found its record. */
 #ifndef SPANWISE_TLS_RECORDS_H
@@ -21,13 +21,13 @@
  * plaintext. */
 #define TLS_RECORDS 8
 
-struct tls_record {
-    __u32 seq; /* of its header */
-    __u32 length; /* of its content; 0: none */
+struct tls_stream_key {
+    __u64 connection;
+    __u64 sent;
 };
 
-struct tls_inbound {
-    struct tls_record records[TLS_RECORDS];
+struct tls_stream {
+    struct spanwise_tls_record records[TLS_RECORDS];
     __u32 next; /* the slot that is filled next */
     __u32 next_seq; /* where the next record begins */
     __u32 srtt_eighth_micros;
@@ -40,11 +40,22 @@ struct tls_inbound {
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 16384);
-    __type(key, __u64); /* connection */
-    __type(value, struct tls_inbound);
-} tls_inbound SEC(".maps");
+    __type(key, struct tls_stream_key);
+    __type(value, struct tls_stream);
+} tls_streams SEC(".maps");
 
-static const struct tls_inbound no_inbound = {};
+static const struct tls_stream no_stream = {};
+
+static __always_inline struct tls_stream *tls_stream_of(__u64 connection, const bool sent,
+                                                        const bool create)
+{
+    struct tls_stream_key key = { .connection = connection, .sent = sent };
+    struct tls_stream *stream = bpf_map_lookup_elem(&tls_streams, &key);
+    if (stream || !create)
+        return stream;
+    bpf_map_update_elem(&tls_streams, &key, &no_stream, BPF_ANY);
+    return bpf_map_lookup_elem(&tls_streams, &key);
+}
 
 static __always_inline bool is_record_header(const __u8 *header)
 {
@@ -61,32 +72,32 @@ static __always_inline bool tls_begins_record(__u64 buffer)
 }
 
 /* Takes note of the records whose headers are in these bytes. */
-static __always_inline void tls_follow_records(struct tls_inbound *inbound, __u64 buffer,
+static __always_inline void tls_follow_records(struct tls_stream *stream, __u64 buffer,
                                                __u32 seq, __u32 length)
 {
     if (!buffer) {
-        inbound->known = 0;
+        stream->known = 0;
         return;
     }
-    if (!inbound->known) {
+    if (!stream->known) {
         /* Programs mostly read all that there is, so the next read mostly begins
          * with a record. */
-        inbound->known = length >= TLS_RECORD_HEADER && tls_begins_record(buffer);
-        inbound->next_seq = seq;
-        inbound->partial = 0;
+        stream->known = length >= TLS_RECORD_HEADER && tls_begins_record(buffer);
+        stream->next_seq = seq;
+        stream->partial = 0;
     }
-    for (int i = 0; i < TLS_RECORDS && inbound->known; i++) {
-        __u32 at = inbound->next_seq - seq;
+    for (int i = 0; i < TLS_RECORDS && stream->known; i++) {
+        __u32 at = stream->next_seq - seq;
         if ((__s32)at < -(TLS_RECORD_HEADER - 1) || (__s32)at > TLS_MAX_RECORD + (1 << 20)) {
-            inbound->known = 0; /* bytes in between went unseen */
+            stream->known = 0; /* bytes in between went unseen */
             return;
         }
-        __u32 had = inbound->partial;
+        __u32 had = stream->partial;
         __u32 from = at + had; /* of the first byte of the header that is new */
         if (from >= length)
             return;
         if (had == 0 && length - from >= TLS_RECORD_HEADER) {
-            if (bpf_probe_read_user(inbound->header, TLS_RECORD_HEADER, (void *)(buffer + from)))
+            if (bpf_probe_read_user(stream->header, TLS_RECORD_HEADER, (void *)(buffer + from)))
                 goto lost;
         } else {
             /* The header is cut in two. */
@@ -95,25 +106,25 @@ static __always_inline void tls_follow_records(struct tls_inbound *inbound, __u6
                     continue;
                 if (at + byte >= length)
                     return;
-                if (bpf_probe_read_user(&inbound->header[byte], 1, (void *)(buffer + at + byte)))
+                if (bpf_probe_read_user(&stream->header[byte], 1, (void *)(buffer + at + byte)))
                     goto lost;
-                inbound->partial = byte + 1;
+                stream->partial = byte + 1;
             }
         }
-        inbound->partial = 0;
-        if (!is_record_header(inbound->header))
+        stream->partial = 0;
+        if (!is_record_header(stream->header))
             goto lost;
-        __u32 content = (__u32)inbound->header[3] << 8 | inbound->header[4];
-        if (inbound->header[0] == TLS_APPLICATION_DATA) {
-            struct tls_record *record = &inbound->records[inbound->next++ & (TLS_RECORDS - 1)];
-            record->seq = inbound->next_seq;
+        __u32 content = (__u32)stream->header[3] << 8 | stream->header[4];
+        if (stream->header[0] == TLS_APPLICATION_DATA) {
+            struct spanwise_tls_record *record = &stream->records[stream->next++ & (TLS_RECORDS - 1)];
+            record->seq = stream->next_seq;
             record->length = content;
         }
-        inbound->next_seq += TLS_RECORD_HEADER + content;
+        stream->next_seq += TLS_RECORD_HEADER + content;
     }
     return;
 lost:
-    inbound->known = 0;
+    stream->known = 0;
 }
 
 static __always_inline bool tls_may_hold(__u32 length, __u32 plaintext, const bool blocks)
@@ -124,11 +135,11 @@ static __always_inline bool tls_may_hold(__u32 length, __u32 plaintext, const bo
     return added == TLS_TAG_TYPE || added == TLS_TAG_NONCE || added == TLS_TAG;
 }
 
-static __always_inline bool tls_find_record(struct tls_inbound *inbound, __u32 plaintext,
+static __always_inline bool tls_find_record(struct tls_stream *stream, __u32 plaintext,
                                             __u32 *seq, const bool blocks)
 {
     for (__u32 i = 0; i < TLS_RECORDS; i++) {
-        struct tls_record *record = &inbound->records[(inbound->next + i) & (TLS_RECORDS - 1)];
+        struct spanwise_tls_record *record = &stream->records[(stream->next + i) & (TLS_RECORDS - 1)];
         if (record->length && tls_may_hold(record->length, plaintext, blocks)) {
             *seq = record->seq;
             record->length = 0;
@@ -139,15 +150,15 @@ static __always_inline bool tls_find_record(struct tls_inbound *inbound, __u32 p
 }
 
 /* The sequence number of the oldest record that may hold this much plaintext. */
-static __always_inline bool tls_record_of(struct tls_inbound *inbound, __u32 plaintext, __u32 *seq)
+static __always_inline bool tls_record_of(struct tls_stream *stream, __u32 plaintext, __u32 *seq)
 {
-    if (!tls_find_record(inbound, plaintext, seq, false)
-        && !tls_find_record(inbound, plaintext, seq, true))
+    if (!tls_find_record(stream, plaintext, seq, false)
+        && !tls_find_record(stream, plaintext, seq, true))
         return false;
     /* Older ones held none. */
     for (__u32 i = 0; i < TLS_RECORDS; i++) {
-        if ((__s32)(inbound->records[i].seq - *seq) < 0)
-            inbound->records[i].length = 0;
+        if ((__s32)(stream->records[i].seq - *seq) < 0)
+            stream->records[i].length = 0;
     }
     return true;
 }

@@ -220,6 +220,7 @@ impl Ignored {
             Event::Data(data) => {
                 !self.connections.is_empty() && self.connections.contains(&data.connection)
             }
+            Event::Records(records) => self.connections.contains(&records.connection),
             Event::Closed(closed) => self.connections.remove(&closed.connection),
             Event::Exec(process) | Event::Exit(process) => {
                 self.processes.remove(&process.process);

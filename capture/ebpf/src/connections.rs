@@ -1,10 +1,11 @@
 //! Connections: puts each direction's bytes in order, tells the protocol and
 //! hands the bytes to its parser.
 
-use crate::event::{Closed, Data, Direction, Opened, Role};
+use crate::event::{Closed, Data, Direction, Opened, Records, Role};
 use crate::protocols::{Input, Known, Mark, Outcome, Protocol, Side, infer};
 use crate::sessions::{Desk, Exchanges};
 use crate::stream::Stream;
+use crate::unsent::{Piece, Unsent};
 
 /// Events in which no protocol was recognised, before it is given up.
 const MAX_TRIES: u8 = 8;
@@ -24,16 +25,7 @@ const HOLD_NANO: u64 = 200_000_000;
 /// An event kept for later.
 struct Held {
     direction: Direction,
-    bytes: Vec<u8>,
-    unseen: u64,
-    missed: bool,
-    mark: Mark,
-}
-
-impl Held {
-    fn input(&self) -> Input<'_> {
-        Input { bytes: &self.bytes, unseen: self.unseen, missed: self.missed, mark: self.mark }
-    }
+    piece: Piece,
 }
 
 enum State {
@@ -67,6 +59,8 @@ pub(crate) struct Connection {
     last_mark: Option<Mark>,
     /// A TLS library's plaintext is read; what goes through the socket is not.
     decrypted: bool,
+    /// Plaintext whose records have not gone out yet.
+    unsent: Unsent,
 }
 
 const fn index(direction: Direction) -> usize {
@@ -93,6 +87,7 @@ impl Connection {
             id,
             last_mark: None,
             decrypted: false,
+            unsent: Unsent::default(),
         }
     }
 
@@ -110,6 +105,7 @@ impl Connection {
         parser
             + self.exchanges.held_bytes()
             + self.held_bytes
+            + self.unsent.held_bytes()
             + self.held.capacity() * size_of::<Held>()
     }
 
@@ -158,7 +154,28 @@ impl Connection {
         let bytes = &data.bytes[..data.bytes.len().min(data.length as usize)];
         let bytes = bytes.get(place.repeated as usize..).unwrap_or_default();
         let unseen = u64::from(data.length - place.repeated) - bytes.len() as u64;
-        self.take(data.direction, Input { bytes, unseen, missed: false, mark }, desk);
+        let input = Input { bytes, unseen, missed: false, mark };
+        if data.direction == Direction::Sent && self.unsent.waits(input) {
+            return;
+        }
+        // Nobody answers what has not been sent.
+        self.send_all(desk);
+        self.take(data.direction, input, desk);
+    }
+
+    /// TLS records went out: what waited for them has its places now.
+    pub(crate) fn sent(&mut self, records: &Records, desk: &mut Desk<'_>) {
+        for record in records.records {
+            if let Some(sent) = self.unsent.record(record, records.time_nano) {
+                self.take(Direction::Sent, sent.input(), desk);
+            }
+        }
+    }
+
+    fn send_all(&mut self, desk: &mut Desk<'_>) {
+        while let Some(sent) = self.unsent.next() {
+            self.take(Direction::Sent, sent.input(), desk);
+        }
     }
 
     /// From here on, what a TLS library encrypts is read in the clear, and the
@@ -210,21 +227,21 @@ impl Connection {
             return false;
         }
         self.held_bytes += input.bytes.len();
-        let Input { bytes, unseen, missed, mark } = input;
-        self.held.push(Held { direction, bytes: bytes.to_vec(), unseen, missed, mark });
+        self.held.push(Held { direction, piece: Piece::new(input) });
         true
     }
 
     /// Feeds what is held: all of it, or only what moved before a request that
     /// moved at `before_nano`.
     fn release(&mut self, before_nano: Option<u64>, desk: &mut Desk<'_>) {
-        let due = |held: &Held| before_nano.is_none_or(|before| held.mark.time_nano <= before);
+        let due =
+            |held: &Held| before_nano.is_none_or(|before| held.piece.mark.time_nano <= before);
         if self.held.first().is_none_or(|held| !due(held)) {
             return;
         }
         self.held_bytes = 0;
         for held in std::mem::take(&mut self.held) {
-            self.feed(held.direction, held.input(), desk);
+            self.feed(held.direction, held.piece.input(), desk);
         }
     }
 
@@ -274,7 +291,7 @@ impl Connection {
         let mut prefix = Vec::new();
         let mut whole = true;
         let before = self.held.iter().filter(|held| held.direction == direction);
-        for piece in before.map(Held::input).chain([input]) {
+        for piece in before.map(|held| held.piece.input()).chain([input]) {
             let room = MAX_INFERENCE_BYTES - prefix.len();
             prefix.extend_from_slice(&piece.bytes[..piece.bytes.len().min(room)]);
             if piece.unseen > 0 || prefix.len() >= MAX_INFERENCE_BYTES {
@@ -324,14 +341,15 @@ impl Connection {
         // Requests that were held are in order already.
         for held in std::mem::take(&mut self.held) {
             match self.state {
-                State::Speaking { .. } => self.feed(held.direction, held.input(), desk),
-                _ => self.take(held.direction, held.input(), desk),
+                State::Speaking { .. } => self.feed(held.direction, held.piece.input(), desk),
+                _ => self.take(held.direction, held.piece.input(), desk),
             }
         }
     }
 
     /// The socket was closed.
     pub(crate) fn closed(&mut self, closed: &Closed, desk: &mut Desk<'_>) {
+        self.send_all(desk);
         self.release(None, desk);
         if let State::Speaking { parser, .. } = &mut self.state {
             parser.closed(&mut self.exchanges, desk);
@@ -355,6 +373,9 @@ impl Connection {
     /// `time_out_nano`.
     pub(crate) fn tick(&mut self, now_nano: u64, time_out_nano: u64, desk: &mut Desk<'_>) {
         let silent_nano = now_nano.saturating_sub(self.last_nano);
+        if silent_nano >= HOLD_NANO {
+            self.send_all(desk);
+        }
         if silent_nano >= HOLD_NANO && matches!(self.state, State::Speaking { .. }) {
             self.release(None, desk);
         }
@@ -371,8 +392,9 @@ impl Connection {
 
     /// Whether something on it may end by time alone.
     pub(crate) fn awaits_time(&self) -> bool {
-        matches!(self.state, State::Speaking { .. })
-            && !(self.exchanges.is_empty() && self.held.is_empty())
+        !self.unsent.is_empty()
+            || matches!(self.state, State::Speaking { .. })
+                && !(self.exchanges.is_empty() && self.held.is_empty())
     }
 
     /// The number that names it.

@@ -10,6 +10,8 @@ pub enum Event<'a> {
     Opened(Opened),
     /// Bytes went through a socket.
     Data(Data<'a>),
+    /// TLS records went out, of plaintext that was reported before.
+    Records(Records),
     /// A connection was closed.
     Closed(Closed),
     /// A process replaced its program (or was seen for the first time).
@@ -125,6 +127,26 @@ pub struct Plaintext {
     pub offset: u32,
     /// Whether its TLS record is known; [`Data::seq`] means nothing where not.
     pub placed: bool,
+}
+
+/// TLS records that one system call sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Records {
+    /// When they were handed to the network.
+    pub time_nano: u64,
+    /// See [`Opened::connection`].
+    pub connection: u64,
+    /// In order; those without length are none.
+    pub records: [Record; 8],
+}
+
+/// A TLS record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Record {
+    /// TCP sequence number of its header.
+    pub seq: u32,
+    /// Bytes of its content.
+    pub length: u32,
 }
 
 /// The end of a connection.

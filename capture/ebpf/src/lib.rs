@@ -18,3 +18,4 @@ mod sessions;
 mod spans;
 mod stream;
 pub mod tracer;
+mod unsent;

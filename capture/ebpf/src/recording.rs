@@ -9,7 +9,7 @@ use std::io::{BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Closed, Data, Direction, Event, Opened, Plaintext, ProcessEvent};
+use crate::event::{Closed, Data, Direction, Event, Opened, Plaintext, ProcessEvent, Records};
 
 /// A recording that could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +35,8 @@ pub enum RecordedEvent {
     Opened(Opened),
     /// See [`Event::Data`].
     Data(RecordedData),
+    /// See [`Event::Records`].
+    Records(Records),
     /// See [`Event::Closed`].
     Closed(Closed),
     /// See [`Event::Exec`].
@@ -101,6 +103,7 @@ impl RecordedEvent {
                 retransmits: data.retransmits,
                 plaintext: data.plaintext,
             }),
+            Self::Records(records) => Event::Records(*records),
             Self::Closed(closed) => Event::Closed(*closed),
             Self::Exec(process) => Event::Exec(*process),
             Self::Exit(process) => Event::Exit(*process),
@@ -125,6 +128,7 @@ impl From<&Event<'_>> for RecordedEvent {
                 plaintext: data.plaintext,
                 bytes: data.bytes.to_vec(),
             }),
+            Event::Records(records) => Self::Records(*records),
             Event::Closed(closed) => Self::Closed(*closed),
             Event::Exec(process) => Self::Exec(*process),
             Event::Exit(process) => Self::Exit(*process),

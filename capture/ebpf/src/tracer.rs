@@ -99,6 +99,9 @@ impl Tracer {
                 self.opened(opened);
             }
             Event::Data(data) => self.data(data),
+            Event::Records(records) => {
+                self.with(records.connection, |connection, desk| connection.sent(records, desk));
+            }
             Event::Closed(closed) => self.closed(closed),
             Event::Exec(process) | Event::Exit(process) => {
                 self.context.forget(process.process);

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::event::{
-    Closed, Command, Data, Direction, Endpoint, Event, Opened, Plaintext, ProcessEvent, Role,
+    Closed, Command, Data, Direction, Endpoint, Event, Opened, Plaintext, ProcessEvent, Record,
+    Records, Role,
 };
 
 /// A record that is not of the form that `bpf/spanwise.h` gives.
@@ -25,6 +26,7 @@ pub enum DecodeError {
 
 const EVENT_BYTES: usize = 48;
 const OPENED_BYTES: usize = EVENT_BYTES + 72;
+const RECORDS_BYTES: usize = EVENT_BYTES + 64;
 
 struct Fields<'a>(&'a [u8]);
 
@@ -110,6 +112,16 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 plaintext: (kind != 2)
                     .then(|| Plaintext { offset: fields.u32(44), placed: kind == 6 }),
             }))
+        }
+        8 => {
+            if record.len() < RECORDS_BYTES {
+                return Err(DecodeError::Short { length: record.len() });
+            }
+            let records = std::array::from_fn(|index| {
+                let at = EVENT_BYTES + index * 8;
+                Record { seq: fields.u32(at), length: fields.u32(at + 4) }
+            });
+            Ok(Event::Records(Records { time_nano, connection, records }))
         }
         3 => Ok(Event::Closed(Closed {
             time_nano,
