@@ -99,6 +99,8 @@ static __always_inline bool announce(const struct sock *sk, struct socket_state 
         return false; /* tried again with the next bytes */
     }
     state->connection = __sync_fetch_and_add(&last_connection, 1) + 1;
+    __u64 address = (__u64)sk;
+    bpf_map_update_elem(&connections_by_socket, &address, &state->connection, BPF_ANY);
     __u64 now = bpf_ktime_get_ns();
     fill(&opened->event, SPANWISE_OPENED, state, task,
          state->established_nano ? state->established_nano : now);
@@ -310,7 +312,23 @@ static __always_inline void emit(struct socket_state *state, const struct transf
     }
 }
 
+static __always_inline struct sock *socket_of(__u32 fd)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+    if (fd >= BPF_CORE_READ(table, max_fds))
+        return 0;
+    struct file **files = BPF_CORE_READ(table, fd);
+    struct file *file = 0;
+    bpf_probe_read_kernel(&file, sizeof file, files + fd);
+    if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+        return 0;
+    struct socket *socket = BPF_CORE_READ(file, private_data);
+    return BPF_CORE_READ(socket, sk);
+}
+
 #include "tls.h"
+#include "tls_go.h"
 
 /* ---- sock_length ------------------------------------------------------- */
 
@@ -388,21 +406,6 @@ int BPF_PROG(sock_length_receive, struct sock *sk, int result, int flags)
 }
 
 /* ---- sys_exit, both forms ---------------------------------------------- */
-
-static __always_inline struct sock *socket_of(__u32 fd)
-{
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-    struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-    if (fd >= BPF_CORE_READ(table, max_fds))
-        return 0;
-    struct file **files = BPF_CORE_READ(table, fd);
-    struct file *file = 0;
-    bpf_probe_read_kernel(&file, sizeof file, files + fd);
-    if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
-        return 0;
-    struct socket *socket = BPF_CORE_READ(file, private_data);
-    return BPF_CORE_READ(socket, sk);
-}
 
 /* A function of its own to the verifier, which would else follow a copy of it
  * for every message. */

@@ -42,7 +42,7 @@ enum { BPF_RB_NO_WAKEUP = 1 };
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-    unsigned long r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, sp;
+    unsigned long r14, bx, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, sp;
 };
 #elif defined(__TARGET_ARCH_arm64)
 struct user_pt_regs {

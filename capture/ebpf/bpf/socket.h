@@ -53,6 +53,15 @@ struct {
     __type(value, struct socket_state);
 } sockets_by_address SEC(".maps");
 
+/* The connections by the address of their socket, for programs that have no
+ * trusted pointer to it. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 65536);
+    __type(key, __u64);
+    __type(value, __u64);
+} connections_by_socket SEC(".maps");
+
 /* Bodies of functions that exist in a trusted and an untrusted form are
  * written once: `trusted` is a constant, and what it excludes is not compiled. */
 #define READ(trusted, source, field) \

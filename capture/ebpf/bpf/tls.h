@@ -300,6 +300,33 @@ static __always_inline void tls_place_loose(struct tls_session *session, struct 
         transfer->kind = SPANWISE_PLAINTEXT_UNPLACED;
 }
 
+/* Reports plaintext, and counts it. */
+static __always_inline void tls_emit(struct tls_session *session, struct transfer *transfer,
+                                     __u64 buffer)
+{
+    const bool sent = transfer->sent;
+    const __u32 length = transfer->length;
+    transfer->srtt_eighth_micros = session->srtt_eighth_micros;
+    transfer->retransmits = session->retransmits;
+    if (sent) {
+        transfer->offset = session->sent;
+        session->sent += length;
+    } else {
+        transfer->offset = session->received;
+        session->received += length;
+    }
+    if (session->direction != sent) {
+        session->direction = sent;
+        session->turn_bytes = 0;
+    }
+    __u64 wanted = session->turn_bytes > TURN_BYTES ? TAIL_PAYLOAD : max_payload;
+    if (wanted > length)
+        wanted = length;
+    if (session->turn_bytes <= TURN_BYTES)
+        session->turn_bytes += length > TURN_BYTES ? TURN_BYTES + 1 : length;
+    emit_plain(transfer, buffer, wanted);
+}
+
 SEC("?uretprobe")
 int tls_exit(struct pt_regs *context)
 {
@@ -352,25 +379,7 @@ int tls_exit(struct pt_regs *context)
         session->record_seq += length;
         session->begun = 0;
     }
-    transfer.srtt_eighth_micros = session->srtt_eighth_micros;
-    transfer.retransmits = session->retransmits;
-    if (sent) {
-        transfer.offset = session->sent;
-        session->sent += length;
-    } else {
-        transfer.offset = session->received;
-        session->received += length;
-    }
-    if (session->direction != sent) {
-        session->direction = sent;
-        session->turn_bytes = 0;
-    }
-    __u64 wanted = session->turn_bytes > TURN_BYTES ? TAIL_PAYLOAD : max_payload;
-    if (wanted > length)
-        wanted = length;
-    if (session->turn_bytes <= TURN_BYTES)
-        session->turn_bytes += length > TURN_BYTES ? TURN_BYTES + 1 : length;
-    emit_plain(&transfer, call.buffer, wanted);
+    tls_emit(session, &transfer, call.buffer);
     return 0;
 }
 

@@ -127,33 +127,42 @@ lost:
     stream->known = 0;
 }
 
-static __always_inline bool tls_may_hold(__u32 length, __u32 plaintext, const bool blocks)
+/* How a record and what is read of it go together, the likeliest first. */
+enum tls_fit { TLS_FITS, TLS_FITS_BLOCKS, TLS_FITS_PART };
+
+static __always_inline bool tls_may_hold(__u32 length, __u32 plaintext, const enum tls_fit fit)
 {
+    if (fit == TLS_FITS_PART)
+        return length > plaintext + TLS_TAG;
     __u32 added = length - plaintext;
-    if (blocks)
+    if (fit == TLS_FITS_BLOCKS)
         return added >= TLS_BLOCKS_LEAST && added <= TLS_BLOCKS_MOST;
     return added == TLS_TAG_TYPE || added == TLS_TAG_NONCE || added == TLS_TAG;
 }
 
 static __always_inline bool tls_find_record(struct tls_stream *stream, __u32 plaintext,
-                                            __u32 *seq, const bool blocks)
+                                            __u32 *seq, const enum tls_fit fit)
 {
     for (__u32 i = 0; i < TLS_RECORDS; i++) {
         struct spanwise_tls_record *record = &stream->records[(stream->next + i) & (TLS_RECORDS - 1)];
-        if (record->length && tls_may_hold(record->length, plaintext, blocks)) {
-            *seq = record->seq;
-            record->length = 0;
-            return true;
-        }
+        if (!record->length || !tls_may_hold(record->length, plaintext, fit))
+            continue;
+        *seq = record->seq;
+        /* What is left of it stands as much further on. */
+        record->seq += plaintext;
+        record->length = fit == TLS_FITS_PART ? record->length - plaintext : 0;
+        return true;
     }
     return false;
 }
 
-/* The sequence number of the oldest record that may hold this much plaintext. */
+/* The sequence number of the oldest record that may hold just this much plaintext,
+ * or else more than it. */
 static __always_inline bool tls_record_of(struct tls_stream *stream, __u32 plaintext, __u32 *seq)
 {
-    if (!tls_find_record(stream, plaintext, seq, false)
-        && !tls_find_record(stream, plaintext, seq, true))
+    if (!tls_find_record(stream, plaintext, seq, TLS_FITS)
+        && !tls_find_record(stream, plaintext, seq, TLS_FITS_BLOCKS)
+        && !tls_find_record(stream, plaintext, seq, TLS_FITS_PART))
         return false;
     /* Older ones held none. */
     for (__u32 i = 0; i < TLS_RECORDS; i++) {

@@ -13,6 +13,8 @@ const MAX_PIECES: usize = 64;
 const MAX_BYTES: usize = 64 * 1024;
 /// Most plaintext in a record (RFC 8446, section 5.1).
 const MAX_RECORD_BYTES: u64 = 16_384;
+/// Least length of a record that holds a part of a longer piece.
+const LEAST_PART_BYTES: u64 = 1000;
 /// Bytes that encryption adds to a record: see `bpf/tls_records.h`.
 const ADDED_BYTES: [u64; 3] = [16, 17, 24];
 const ADDED_WITH_BLOCKS_BYTES: std::ops::RangeInclusive<u64> = 37..=80;
@@ -59,6 +61,9 @@ impl Unsent {
         {
             return false;
         }
+        if self.pieces.is_empty() {
+            self.rest = 0;
+        }
         self.held_bytes += input.bytes.len();
         self.pieces.push_back(Piece::new(input));
         true
@@ -67,15 +72,18 @@ impl Unsent {
     /// A record went out: the piece that it is the first of, with its place.
     pub(crate) fn record(&mut self, record: Record, time_nano: u64) -> Option<Piece> {
         let length = u64::from(record.length);
-        if self.rest > 0 && holds(length, self.rest.min(MAX_RECORD_BYTES)) {
-            self.rest -= self.rest.min(MAX_RECORD_BYTES);
+        if self.rest > 0 {
+            self.rest = self.rest.saturating_sub(length);
             return None;
         }
         let next = self.pieces.front()?.length();
-        if !holds(length, next.min(MAX_RECORD_BYTES)) {
-            return None;
-        }
-        self.rest = next - next.min(MAX_RECORD_BYTES);
+        // Go begins with records as small as a segment.
+        let held = match next.min(MAX_RECORD_BYTES) {
+            whole if holds(length, whole) => whole,
+            more if more > length && length >= LEAST_PART_BYTES => length - ADDED_BYTES[0],
+            _ => return None,
+        };
+        self.rest = next - held;
         let mut piece = self.next()?;
         piece.mark.seq = Some(record.seq);
         piece.mark.time_nano = time_nano;

@@ -268,3 +268,57 @@ fn gnutls_is_read() {
         shell
     });
 }
+
+/// A program of Go's that asks for what [`asks_nginx`] wants.
+const GO_CLIENT: &str = r#"package main
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+func main() {
+	time.Sleep(300 * time.Millisecond) // It would be over before it is heard of.
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}
+	for _, path := range []string{"/one", "/two", "/gone"} {
+		response, err := client.Get("https://127.0.0.1:" + os.Args[1] + path)
+		if err != nil {
+			panic(err)
+		}
+		io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+	}
+}
+"#;
+
+fn go_client(directory: &Path, port: u16, flags: &[&str]) -> Command {
+    let program = directory.join("client");
+    if !program.exists() {
+        std::fs::write(directory.join("client.go"), GO_CLIENT).expect("a program");
+        let built = Command::new("go")
+            .args(["build", "-o", "client"])
+            .args(flags)
+            .arg("client.go")
+            .current_dir(directory)
+            .status();
+        assert!(built.expect("go runs").success());
+    }
+    let mut command = Command::new(program);
+    command.arg(port.to_string());
+    command
+}
+
+#[test]
+fn go_is_read() {
+    asks_nginx("go", |directory, port| go_client(directory, port, &[]));
+}
+
+#[test]
+fn go_without_symbols_is_read() {
+    asks_nginx("go-stripped", |directory, port| go_client(directory, port, &["-ldflags=-s -w"]));
+}

@@ -22,6 +22,12 @@ pub(crate) enum TlsProbe {
     Handshake,
     /// `(session)`: there is no such session any more.
     Free,
+    /// Go's `(*tls.Conn).Write`, behind the part that may be run twice.
+    GoWrite,
+    /// Go's `(*tls.Conn).Read`, likewise.
+    GoRead,
+    /// An instruction that returns from it.
+    GoReadEnd,
 }
 
 /// Names of the programs in the BPF object.
@@ -33,9 +39,18 @@ pub(super) const PROGRAMS: &[&str] = &[
     "tls_handshake",
     "tls_free",
     "tls_exit",
+    "go_tls_write",
+    "go_tls_read",
+    "go_tls_read_end",
 ];
 
 impl TlsProbe {
+    /// Whether its end is of interest, and can be met by changing the return
+    /// address.
+    const fn returns(self) -> bool {
+        matches!(self, Self::Write | Self::Read | Self::WriteEx | Self::ReadEx)
+    }
+
     const fn entry(self) -> &'static str {
         match self {
             Self::Write => "tls_write",
@@ -44,6 +59,9 @@ impl TlsProbe {
             Self::ReadEx => "tls_read_ex",
             Self::Handshake => "tls_handshake",
             Self::Free => "tls_free",
+            Self::GoWrite => "go_tls_write",
+            Self::GoRead => "go_tls_read",
+            Self::GoReadEnd => "go_tls_read_end",
         }
     }
 }
@@ -76,7 +94,7 @@ impl Kernel {
         };
         // The end first: a beginning without one would leave calls open.
         let mut links = Vec::with_capacity(2);
-        if !matches!(function.probe, TlsProbe::Free | TlsProbe::Handshake) {
+        if function.probe.returns() {
             links.push(attach("tls_exit", true)?);
         }
         links.push(attach(function.probe.entry(), false)?);

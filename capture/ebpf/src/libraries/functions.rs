@@ -2,14 +2,17 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use object::Endianness;
-use object::elf::{FileHeader64, PT_LOAD, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, Sym64};
+use object::elf::{
+    FileHeader64, PT_LOAD, SHF_WRITE, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, SectionHeader64,
+    Sym64,
+};
 use object::pod::slice_from_all_bytes;
 use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
+use super::go;
 use crate::kernel::TlsProbe;
 
 /// Functions that are looked for. GnuTLS's and others' that take the same
@@ -41,8 +44,8 @@ const MAX_TABLE_BYTES: u64 = 128 << 20;
 
 /// The functions of TLS libraries in a file: those that it exports, else those
 /// that its symbol table names. None where it is no program or has none.
-pub(super) fn find(path: &Path) -> Vec<Function> {
-    File::open(path).ok().and_then(|file| find_in(&file)).unwrap_or_default()
+pub(super) fn find(file: &File) -> Vec<Function> {
+    find_in(file).unwrap_or_default()
 }
 
 fn find_in(file: &File) -> Option<Vec<Function>> {
@@ -81,7 +84,25 @@ fn find_in(file: &File) -> Option<Vec<Function>> {
         }
         (!found.is_empty()).then_some(found)
     };
-    table(SHT_DYNSYM).or_else(|| table(SHT_SYMTAB))
+    let mut found = table(SHT_DYNSYM).or_else(|| table(SHT_SYMTAB)).unwrap_or_default();
+    if let Some((_, table)) = sections.section_by_name(endian, b".gopclntab") {
+        let writable = |section: &&SectionHeader64<Endianness>| {
+            section.sh_flags(endian) & u64::from(SHF_WRITE) != 0
+        };
+        let data: Vec<Vec<u8>> = sections
+            .iter()
+            .filter(writable)
+            .filter_map(|section| bytes_of(file, section.file_range(endian)?))
+            .collect();
+        found.extend(go::find(&go::Program {
+            file,
+            table: &bytes_of(file, table.file_range(endian)?)?,
+            table_address: table.sh_addr(endian),
+            data: &data,
+            file_offset: &file_offset,
+        }));
+    }
+    Some(found)
 }
 
 /// What to set at the function whose name these bytes begin with.
@@ -116,8 +137,8 @@ mod tests {
 
     #[test]
     fn a_file_without_them_has_none() {
-        assert_eq!(find(Path::new("/proc/self/exe")), []);
-        assert_eq!(find(Path::new("/etc/passwd")), []);
-        assert_eq!(find(Path::new("/nonexistent")), []);
+        for path in ["/proc/self/exe", "/etc/passwd"] {
+            assert_eq!(find(&File::open(path).expect("a file")), [], "{path}");
+        }
     }
 }

@@ -3,9 +3,12 @@
 //! a thread of its own, for programs can be large.
 
 mod functions;
+mod go;
 mod maps;
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -34,6 +37,9 @@ const MAX_KNOWN: usize = 4096;
 struct Found {
     process: u32,
     file: FileId,
+    /// Held open, so that it can be reached when the process has ended.
+    handle: File,
+    /// As the process names it.
     path: PathBuf,
     functions: Vec<Function>,
 }
@@ -56,15 +62,19 @@ fn look(asked: &Receiver<u32>, found: &Sender<Found>) {
             }
             // As the process sees it, which may be in a container.
             let inside = path.strip_prefix("/").unwrap_or(&path);
-            let path = PathBuf::from(format!("/proc/{process}/root")).join(inside);
+            let inside = PathBuf::from(format!("/proc/{process}/root")).join(inside);
             if known.len() >= MAX_KNOWN {
                 known.clear();
             }
-            let functions = known.entry(file).or_insert_with(|| functions::find(&path)).clone();
+            if known.get(&file).is_some_and(Vec::is_empty) {
+                continue;
+            }
+            let Ok(handle) = File::open(inside) else { continue };
+            let functions = known.entry(file).or_insert_with(|| functions::find(&handle)).clone();
             if functions.is_empty() {
                 continue;
             }
-            if found.send(Found { process, file, path, functions }).is_err() {
+            if found.send(Found { process, file, handle, path, functions }).is_err() {
                 return;
             }
         }
@@ -190,15 +200,13 @@ impl Libraries {
             return;
         }
         let mut links = Vec::new();
+        let path = PathBuf::from(format!("/proc/self/fd/{}", found.handle.as_raw_fd()));
         for function in &found.functions {
-            match kernel.probe_tls(*function, &found.path) {
+            match kernel.probe_tls(*function, &path) {
                 Ok(more) => links.extend(more),
                 Err(reason) => {
                     tracing::warn!("what {} encrypts stays unseen: {reason}", found.path.display());
-                    // A process that is gone says nothing about the file.
-                    if is_alive(found.process) {
-                        self.refused.insert(found.file);
-                    }
+                    self.refused.insert(found.file);
                     return;
                 }
             }

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Go's crypto/tls. Goroutines change threads, so calls are told apart by
+ * goroutine; stacks move, so returns are met at the instructions that return, not
+ * by changing the return address. The connection is found through the structures
+ * that lead from the tls.Conn to its file descriptor, which have been the same
+ * since Go 1.17. */
+#ifndef SPANWISE_TLS_GO_H
+#define SPANWISE_TLS_GO_H
+
+#if defined(__TARGET_ARCH_x86)
+/* The register ABI (go.dev/s/regabi). */
+#define GO_ARG1(context) ((context)->ax)
+#define GO_ARG2(context) ((context)->bx)
+#define GO_ARG3(context) ((context)->cx)
+#define GO_RESULT1(context) ((context)->ax)
+#define GO_GOROUTINE(context) ((context)->r14)
+#else
+#define GO_ARG1(context) ((context)->user_regs.regs[0])
+#define GO_ARG2(context) ((context)->user_regs.regs[1])
+#define GO_ARG3(context) ((context)->user_regs.regs[2])
+#define GO_RESULT1(context) ((context)->user_regs.regs[0])
+#define GO_GOROUTINE(context) ((context)->user_regs.regs[28])
+#endif
+
+/* tls.Conn begins with a net.Conn, an interface: type, then value. */
+#define GO_INTERFACE_VALUE 8
+/* poll.FD, with which net.netFD begins: a mutex of two words, then the number. */
+#define GO_POLL_FD_NUMBER 16
+#define GO_MOST_DESCRIPTORS (1 << 20)
+
+struct go_call_key {
+    __u64 goroutine;
+    __u64 process;
+};
+struct go_call {
+    __u64 session;
+    __u64 buffer;
+};
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 65536);
+    __type(key, struct go_call_key);
+    __type(value, struct go_call);
+} go_reads SEC(".maps");
+
+/* The connection under a tls.Conn; 0 where it is over no TCP socket of its own. */
+static __always_inline __u64 go_connection(__u64 session)
+{
+    __u64 connection, descriptor, number;
+    if (bpf_probe_read_user(&connection, 8, (void *)(session + GO_INTERFACE_VALUE))
+        || bpf_probe_read_user(&descriptor, 8, (void *)connection)
+        || bpf_probe_read_user(&number, 8, (void *)(descriptor + GO_POLL_FD_NUMBER))
+        || number >= GO_MOST_DESCRIPTORS)
+        return 0;
+    __u64 socket = (__u64)socket_of(number);
+    __u64 *known = socket ? bpf_map_lookup_elem(&connections_by_socket, &socket) : 0;
+    return known ? *known : 0;
+}
+
+static __always_inline int go_moved(__u64 task, __u64 session_address, __u64 buffer, __u64 length,
+                                    const bool sent)
+{
+    struct tls_session_key key = { .session = session_address, .process = task >> 32 };
+    __u64 connection = go_connection(session_address);
+    if (!connection) {
+        __sync_fetch_and_add(&tls_unbound, 1);
+        return 0;
+    }
+    struct tls_session *session = bpf_map_lookup_elem(&tls_sessions, &key);
+    if (!session || session->connection != connection) {
+        /* Memory of a tls.Conn that is gone may be another one's by now. */
+        struct tls_session fresh = { .connection = connection, .loose = 1, .direction = 2 };
+        bpf_map_update_elem(&tls_sessions, &key, &fresh, BPF_ANY);
+        session = bpf_map_lookup_elem(&tls_sessions, &key);
+        if (!session)
+            return 0;
+    }
+    struct transfer transfer = {
+        .kind = SPANWISE_PLAINTEXT,
+        .task = task,
+        .connection = connection,
+        .sent = sent,
+        .length = length,
+        .time_nano = bpf_ktime_get_ns(),
+    };
+    tls_place_loose(session, &transfer);
+    tls_emit(session, &transfer, buffer);
+    return 0;
+}
+
+static __always_inline bool go_ignored(__u64 task)
+{
+    __u32 process = task >> 32;
+    return bpf_map_lookup_elem(&tls_ignored_processes, &process)
+        || bpf_map_lookup_elem(&ignored_processes, &process);
+}
+
+/* (*Conn).Write(c, b): told when it begins, for inside it goes out. */
+SEC("?uprobe")
+int go_tls_write(struct pt_regs *context)
+{
+    __u64 task = bpf_get_current_pid_tgid();
+    __u64 length = GO_ARG3(context) & 0x7fffffff;
+    if (!length || go_ignored(task))
+        return 0;
+    return go_moved(task, GO_ARG1(context), GO_ARG2(context), length, true);
+}
+
+/* (*Conn).Read(c, b) */
+SEC("?uprobe")
+int go_tls_read(struct pt_regs *context)
+{
+    __u64 task = bpf_get_current_pid_tgid();
+    if (go_ignored(task))
+        return 0;
+    struct go_call_key key = { .goroutine = GO_GOROUTINE(context), .process = task >> 32 };
+    struct go_call call = { .session = GO_ARG1(context), .buffer = GO_ARG2(context) };
+    bpf_map_update_elem(&go_reads, &key, &call, BPF_ANY);
+    return 0;
+}
+
+SEC("?uprobe")
+int go_tls_read_end(struct pt_regs *context)
+{
+    __u64 task = bpf_get_current_pid_tgid();
+    struct go_call_key key = { .goroutine = GO_GOROUTINE(context), .process = task >> 32 };
+    struct go_call *open = bpf_map_lookup_elem(&go_reads, &key);
+    if (!open)
+        return 0;
+    struct go_call call = *open;
+    bpf_map_delete_elem(&go_reads, &key);
+    __s64 length = GO_RESULT1(context);
+    if (length <= 0)
+        return 0;
+    return go_moved(task, call.session, call.buffer, length & 0x7fffffff, false);
+}
+
+#endif
