@@ -36,6 +36,7 @@ if [ "$for" = all ]; then
         /usr/lib/postgresql:postgresql
         psql:postgresql-client
         openssl:openssl
+        wget:wget
     )
 fi
 if [ "$for" = cluster ]; then
