@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{ByteSize, ListenAddress, OptionalListen, TimeSpan};
+use crate::config::{ByteSize, ListenAddress, OptionalListen, Switch, TimeSpan};
 
 /// Traces microservices without touching them.
 #[derive(Debug, Parser)]
@@ -169,6 +169,9 @@ pub(crate) struct AgentSettings {
     /// Bytes of each message that are looked at, at most 1024 [setting: agent.payload_bytes]
     #[arg(long, value_name = "SIZE", value_parser = checked::<ByteSize>, help_heading = "Settings")]
     payload_bytes: Option<String>,
+    /// Whether to read in the clear what TLS libraries encrypt: on or off [setting: agent.tls]
+    #[arg(long, value_name = "ON|OFF", value_parser = checked::<Switch>, help_heading = "Settings")]
+    tls: Option<String>,
     /// Also write every kernel event to this file, for replay in tests [setting: agent.record]
     #[arg(long, value_name = "FILE", help_heading = "Settings")]
     record: Option<String>,
@@ -179,6 +182,7 @@ impl AgentSettings {
         put(into, "agent.hook", &self.hook);
         put(into, "agent.host", &self.host);
         put(into, "agent.payload_bytes", &self.payload_bytes);
+        put(into, "agent.tls", &self.tls);
         put(into, "agent.record", &self.record);
     }
 }
@@ -463,6 +467,8 @@ mod tests {
             "h",
             "--payload-bytes",
             "512",
+            "--tls",
+            "off",
             "--record",
             "f",
         ];

@@ -50,6 +50,12 @@ int BPF_PROG(empty_fentry, struct sock *sk)
     return 0;
 }
 
+SEC("?uprobe")
+int empty_uprobe(void *context)
+{
+    return 0;
+}
+
 SEC("?kprobe/tcp_sendmsg")
 int empty_kprobe(void *context)
 {

@@ -63,7 +63,7 @@ fn wait_for(port: u16) {
     }
 }
 
-fn nginx(directory: &Path, port: u16) -> Running {
+fn nginx(directory: &Path, port: u16, environment: &[(&str, &str)]) -> Running {
     std::fs::write(directory.join("index.html"), "geheim ".repeat(3000)).expect("a page");
     let config = format!(
         "daemon off; master_process off; pid {0}/pid; error_log {0}/error.log; user root;
@@ -84,6 +84,7 @@ fn nginx(directory: &Path, port: u16) -> Running {
     let started = Command::new("nginx")
         .args(["-p".as_ref(), directory.as_os_str()])
         .args(["-c".as_ref(), directory.join("nginx.conf").as_os_str()])
+        .envs(environment.iter().copied())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
@@ -144,7 +145,7 @@ fn both_sides_of_encrypted_requests_name_the_same_bytes() {
     let directory = Directory::new("tls-nginx");
     directory.certificate();
     let port = free_port();
-    let _nginx = nginx(&directory.0, port);
+    let _nginx = nginx(&directory.0, port, &[]);
     let (agent, batches) = agent();
     // nginx has libssl mapped already, and curl uses the same.
     wait_until_probed(&agent, 1);
@@ -181,7 +182,7 @@ fn asks_nginx(name: &str, client: impl Fn(&Path, u16) -> Command) {
     let directory = Directory::new(&format!("tls-{name}"));
     directory.certificate();
     let port = free_port();
-    let _nginx = nginx(&directory.0, port);
+    let _nginx = nginx(&directory.0, port, &[]);
     let (agent, batches) = agent();
     wait_until_probed(&agent, 1);
     let mut command = client(&directory.0, port);
@@ -416,4 +417,25 @@ func main() {
         command.arg(port.to_string());
         command
     });
+}
+
+#[test]
+fn a_process_that_opts_out_is_left_alone() {
+    let directory = Directory::new("tls-out");
+    directory.certificate();
+    let port = free_port();
+    let _nginx = nginx(&directory.0, port, &[("SPANWISE_TLS", "off")]);
+    let (agent, batches) = agent();
+    std::thread::sleep(Duration::from_secs(1));
+    for _ in 0..2 {
+        let asked = Command::new("curl")
+            .args(["-sSk", "--http1.1", &format!("https://127.0.0.1:{port}/one")])
+            .stdout(Stdio::null())
+            .status();
+        assert!(asked.expect("curl runs").success());
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let found = spans(agent, &batches, port);
+    assert!(!sides(&found, Capture::ClientProcess).is_empty(), "curl does not opt out");
+    assert_eq!(sides(&found, Capture::ServerProcess), []);
 }

@@ -24,7 +24,7 @@ pub(crate) use layers::InForce;
 #[cfg(test)]
 pub(crate) use settings::is_setting;
 pub(crate) use show::show;
-pub(crate) use units::{ByteSize, Limit, ListenAddress, OptionalListen, TimeSpan};
+pub(crate) use units::{ByteSize, Limit, ListenAddress, OptionalListen, Switch, TimeSpan};
 
 /// Everything that the program can be told.
 #[derive(Debug, Clone)]
@@ -112,6 +112,8 @@ pub(crate) struct AgentConfig {
     /// The host's name; `None` for the system's own.
     pub(crate) host: Option<String>,
     pub(crate) payload_bytes: u32,
+    /// Whether to read what TLS libraries encrypt.
+    pub(crate) tls: bool,
     pub(crate) ring_bytes: u32,
     /// Bound of what waits for the server.
     pub(crate) queue_bytes: u64,
@@ -200,6 +202,7 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
             hook: layers.get("agent.hook")?,
             host: optional("agent.host")?,
             payload_bytes: layers.bounded_size("agent.payload_bytes", 64, 1024)?,
+            tls: layers.get::<Switch>("agent.tls")?.0,
             ring_bytes: layers.bounded_size("agent.ring_bytes", 64 << 10, 1 << 30)?,
             queue_bytes: layers.get::<ByteSize>("agent.queue_bytes")?.0,
             record: optional("agent.record")?.map(PathBuf::from),

@@ -90,6 +90,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("agent.hook", "auto", "auto, sock-length, sys-exit-btf or sys-exit-raw"),
     setting("agent.host", "", "this machine's name on spans; empty for its host name"),
     setting("agent.payload_bytes", "1024", "bytes of each message that are looked at, 64 to 1024"),
+    setting(
+        "agent.tls",
+        "on",
+        "on or off: whether to read in the clear what TLS libraries encrypt",
+    ),
     setting("agent.ring_bytes", "8MiB", "memory between the kernel and the agent"),
     setting("agent.queue_bytes", "16MiB", "memory for spans while the server is away"),
     setting("agent.record", "", "file to which kernel events are written too, for tests"),

@@ -16,6 +16,22 @@ pub(crate) struct TimeSpan(pub(crate) Duration);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit<T>(pub(crate) Option<T>);
 
+/// `on` or `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Switch(pub(crate) bool);
+
+impl FromStr for Switch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "on" => Ok(Self(true)),
+            "off" => Ok(Self(false)),
+            _ => Err(format!("`{text}` is neither `on` nor `off`")),
+        }
+    }
+}
+
 /// A port, or an address and a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListenAddress {

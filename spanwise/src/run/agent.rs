@@ -83,6 +83,7 @@ impl LocalAgent {
             host: settings.host.clone(),
             ignored_processes,
             ignored_endpoints: destination.endpoints,
+            tls: settings.tls,
             record: settings.record.clone(),
         };
         let deliver = {

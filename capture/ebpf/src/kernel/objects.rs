@@ -2,7 +2,7 @@
 
 use std::sync::Once;
 
-use libbpf_rs::{Link, Object, ObjectBuilder, OpenMapMut, PrintLevel};
+use libbpf_rs::{Link, Object, ObjectBuilder, OpenMapMut, PrintLevel, UprobeOpts};
 use parking_lot::Mutex;
 
 use super::Hook;
@@ -93,6 +93,16 @@ pub(super) fn attach(object: &Object, programs: &[&str]) -> Result<Vec<Link>, St
         }
     }
     Ok(links)
+}
+
+/// Attaches a program to a function that this process is not going to call.
+pub(super) fn attach_to_libc(object: &Object, program: &str) -> Result<Link, String> {
+    let Some(program) = object.progs_mut().find(|found| found.name() == program) else {
+        return Err(format!("there is no program {program}"));
+    };
+    let opts = UprobeOpts { func_name: Some("ftok".to_owned()), ..UprobeOpts::default() };
+    // Process 0: this one.
+    program.attach_uprobe_with_opts(0, "libc.so.6", 0, opts).map_err(explain)
 }
 
 /// The error in one line, with the last lines that libbpf and the verifier said.

@@ -78,6 +78,12 @@ const PROBES: &[(&str, &str, &str, &str)] = &[
         "a table by address is used, with sys_exit hooks",
     ),
     (
+        "uprobe",
+        "empty_uprobe",
+        "reads in the clear what TLS libraries of processes encrypt",
+        "of encrypted connections only the handshake's facts, bytes and times are seen",
+    ),
+    (
         "fentry",
         "empty_fentry",
         "not used yet: cheaper hooks where a kernel offers them",
@@ -96,8 +102,14 @@ pub fn probe_all() -> Vec<Probe> {
     PROBES
         .iter()
         .map(|&(feature, program, purpose, without)| {
-            let tried = objects::load(objects::EMPTY, &[program], |_, _| Ok(()))
-                .and_then(|object| objects::attach(&object, &[program]).map(drop));
+            let tried =
+                objects::load(objects::EMPTY, &[program], |_, _| Ok(())).and_then(|object| {
+                    if program == "empty_uprobe" {
+                        objects::attach_to_libc(&object, program).map(drop)
+                    } else {
+                        objects::attach(&object, &[program]).map(drop)
+                    }
+                });
             let outcome = tried.map_or_else(ProbeOutcome::Missing, |()| ProbeOutcome::Works);
             Probe { feature, purpose, without, outcome }
         })

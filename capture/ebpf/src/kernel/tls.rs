@@ -101,6 +101,20 @@ impl Kernel {
         Ok(links)
     }
 
+    /// Leaves a process alone, in spite of probes in a library that others use as
+    /// well; or does so no longer.
+    pub(crate) fn ignore_tls(&self, process: u32, ignored: bool) {
+        let map = self.object.maps().find(|map| map.name() == "tls_ignored_processes");
+        let Some(map) = map else { return };
+        let key = process.to_ne_bytes();
+        let done = if ignored { map.update(&key, &[1], MapFlags::ANY) } else { map.delete(&key) };
+        if let Err(error) = done
+            && ignored
+        {
+            tracing::error!("process {process} cannot be left alone: {error}");
+        }
+    }
+
     /// Tells the socket hooks whether any library has probes.
     pub(crate) fn use_tls(&self, used: bool) {
         let flag =

@@ -32,7 +32,24 @@ const MAX_WAITING: usize = 16_384;
 /// Files known to have no TLS functions: most executables of a machine.
 const MAX_KNOWN: usize = 4096;
 
-/// A file with functions to probe.
+/// What came of looking at a process.
+#[derive(Debug)]
+enum Seen {
+    /// A file with functions to probe.
+    Found(Found),
+    /// It is not to be looked into.
+    OptedOut(u32),
+}
+
+/// A process that has this in its environment is left alone.
+const OPT_OUT: &[u8] = b"SPANWISE_TLS=off";
+
+fn opts_out(process: u32) -> bool {
+    std::fs::read(format!("/proc/{process}/environ"))
+        .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|v| v == OPT_OUT))
+}
+
+/// A file with functions to probe, and a process that uses it.
 #[derive(Debug)]
 struct Found {
     process: u32,
@@ -52,7 +69,7 @@ fn may_be_library(path: &std::path::Path) -> bool {
 }
 
 /// Looks at processes until nobody asks any more.
-fn look(asked: &Receiver<u32>, found: &Sender<Found>) {
+fn look(asked: &Receiver<u32>, seen: &Sender<Seen>) {
     let mut known: HashMap<FileId, Vec<Function>> = HashMap::new();
     while let Ok(process) = asked.recv() {
         let executable = std::fs::read_link(format!("/proc/{process}/exe")).ok();
@@ -74,7 +91,12 @@ fn look(asked: &Receiver<u32>, found: &Sender<Found>) {
             if functions.is_empty() {
                 continue;
             }
-            if found.send(Found { process, file, handle, path, functions }).is_err() {
+            let found = if opts_out(process) {
+                Seen::OptedOut(process)
+            } else {
+                Seen::Found(Found { process, file, handle, path, functions })
+            };
+            if seen.send(found).is_err() {
                 return;
             }
         }
@@ -92,10 +114,13 @@ struct Probed {
 /// Sets probes in the TLS libraries of processes, and takes them away.
 pub(crate) struct Libraries {
     ask: Sender<u32>,
-    found: Receiver<Found>,
+    seen: Receiver<Seen>,
     waiting: Vec<(Instant, u32)>,
     looked: HashMap<u32, Instant>,
     probed: HashMap<FileId, Probed>,
+    /// Processes that are left alone, and those of them that have ended since.
+    opted_out: HashSet<u32>,
+    gone: Vec<u32>,
     /// Files that the kernel refused, so that they are not tried again.
     refused: HashSet<FileId>,
 }
@@ -107,7 +132,7 @@ impl Libraries {
     /// Where the system refuses a thread.
     pub(crate) fn start() -> std::io::Result<Self> {
         let (ask, asked) = channel();
-        let (tell, found) = channel();
+        let (tell, seen) = channel();
         std::thread::Builder::new()
             .name("libraries".to_owned())
             .spawn(move || look(&asked, &tell))?;
@@ -118,10 +143,12 @@ impl Libraries {
         }
         Ok(Self {
             ask,
-            found,
+            seen,
             waiting: Vec::new(),
             looked: HashMap::new(),
             probed: HashMap::new(),
+            opted_out: HashSet::new(),
+            gone: Vec::new(),
             refused: HashSet::new(),
         })
     }
@@ -154,6 +181,9 @@ impl Libraries {
     /// A process has ended, or runs another program.
     pub(crate) fn ended(&mut self, process: u32) {
         self.looked.remove(&process);
+        if self.opted_out.remove(&process) {
+            self.gone.push(process);
+        }
         for probed in self.probed.values_mut() {
             if probed.processes.remove(&process) && probed.processes.is_empty() {
                 probed.unused_since = Some(Instant::now());
@@ -171,8 +201,18 @@ impl Libraries {
             }
             !due
         });
-        while let Ok(found) = self.found.try_recv() {
-            self.probe(kernel, found);
+        while let Ok(seen) = self.seen.try_recv() {
+            match seen {
+                Seen::Found(found) => self.probe(kernel, found),
+                Seen::OptedOut(process) => {
+                    if self.opted_out.insert(process) {
+                        kernel.ignore_tls(process, true);
+                    }
+                }
+            }
+        }
+        for process in self.gone.drain(..) {
+            kernel.ignore_tls(process, false);
         }
         let before = self.probed.len();
         self.probed.retain(|_, probed| {
