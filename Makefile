@@ -10,7 +10,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test dev lint bench setup web build unit e2e browser clients fuzz test-kill test-cluster \
-        bench-capture bench-assemble bench-decode bench-store bench-store-grow bench-soak clean
+        bench-capture bench-assemble bench-decode bench-store bench-store-grow bench-nginx bench-soak clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 18
@@ -107,6 +107,10 @@ bench-decode: setup ## OTLP to Arrow columns, beside prost alone
 bench-store-grow: build ## The same, then with 50 million spans (half an hour, 5 GB of disk)
 	$(CARGO) build --release --locked -p spanwise-bench-store
 	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) --grow $(BENCH_STORE) | tee $(STORE_RESULTS)-grow.txt
+
+bench-nginx: build ## What tracing takes from nginx in the worst case
+	$(CARGO) build --release --locked -p spanwise-bench-capture
+	python3 bench/nginx/nginx.py --spanwise $(BINARY) --kernel-only target/release/spanwise-bench-capture
 
 bench-soak: build ## Agent memory and loss over ten minutes at 5,000 requests/s
 	python3 bench/soak/soak.py --spanwise $(BINARY)

@@ -5,6 +5,9 @@
 //! under the agent's own programs, in turns; what is printed are differences
 //! within a round, as the median over the rounds, so that a machine that is
 //! slow for a while is slow for all of them. Usage: `bench-capture [ROUNDS]`.
+//!
+//! `bench-capture --drain` attaches the agent's programs and throws away what they
+//! report until it is ended, for benchmarks of the kernel side alone.
 
 mod calls;
 
@@ -30,6 +33,11 @@ enum Setting {
 type Figures = Vec<f64>;
 
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("--drain") {
+        let kernel = Kernel::attach(&KernelConfig::default()).unwrap_or_else(|error| fail(&error));
+        drain(&kernel, &AtomicBool::new(false));
+        return;
+    }
     let rounds = std::env::args().nth(1).map_or(Ok(9), |text| text.parse::<usize>());
     let Ok(rounds) = rounds else {
         eprintln!("usage: bench-capture [ROUNDS], a whole number (default 9)");
