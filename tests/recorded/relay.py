@@ -104,7 +104,10 @@ class Relay:
             transfer(sender, "sent", seqs[sender], data, now)
             transfer(receiver, "received", seqs[sender], data, now + 30_000)
             seqs[sender] += len(data)
-            (far if source is near else near).sendall(data)
+            try:
+                (far if source is near else near).sendall(data)
+            except ConnectionError:
+                break
         for process in (CLIENT, SERVER):
             self.log(
                 event="closed", time_nano=self.now(), connection=ids[process], reset=reset,

@@ -335,6 +335,9 @@ fn run(
                 libraries.tick(kernel);
             }
         }
+        if last {
+            state.tracer.report_open();
+        }
         batches.gather(&mut state.tracer, &mut deliver, last);
         if last || told.is_none_or(|told| told.elapsed() >= FACTS_EVERY) {
             told = Some(Instant::now());

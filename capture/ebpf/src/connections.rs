@@ -1,7 +1,11 @@
 //! Connections: puts each direction's bytes in order, tells the protocol and
 //! hands the bytes to its parser.
 
+use spanwise_model::protocol;
+
 use crate::event::{Closed, Data, Direction, Opened, Records, Role};
+use crate::opaque::{Before, End, Opaque};
+use crate::protocols::tls::{self, TlsFacts};
 use crate::protocols::{Input, Known, Mark, Outcome, Protocol, Side, infer};
 use crate::sessions::{Desk, Exchanges};
 use crate::stream::Stream;
@@ -37,8 +41,8 @@ enum State {
         /// Which way requests go.
         requests: Direction,
     },
-    /// Given up.
-    Ignored,
+    /// Only seen from outside from here on.
+    Opaque,
 }
 
 /// One socket's life.
@@ -49,6 +53,10 @@ pub(crate) struct Connection {
     pub(crate) last_nano: u64,
     exchanges: Exchanges,
     state: State,
+    /// What is seen from outside of what no parser reads.
+    outside: Option<Box<Opaque>>,
+    /// What was spoken before, where that was left.
+    before: Option<Before>,
     streams: [Stream; 2],
     held: Vec<Held>,
     held_bytes: usize,
@@ -78,6 +86,8 @@ impl Connection {
             last_nano: now_nano,
             exchanges: Exchanges::new(id),
             state: State::Inferring,
+            outside: None,
+            before: None,
             streams: [Stream::default(), Stream::default()],
             held: Vec::new(),
             held_bytes: 0,
@@ -103,10 +113,17 @@ impl Connection {
             _ => 0,
         };
         parser
+            + self.outside.as_ref().map_or(0, |outside| outside.held_bytes())
             + self.exchanges.held_bytes()
             + self.held_bytes
             + self.unsent.held_bytes()
             + self.held.capacity() * size_of::<Held>()
+    }
+
+    /// What its TLS handshake said, if there was one.
+    #[allow(dead_code, reason = "for spans of what is inside, where that is seen elsewhere")]
+    pub(crate) fn tls(&self) -> Option<&TlsFacts> {
+        self.outside.as_ref().and_then(|outside| outside.facts())
     }
 
     fn role(&self) -> Role {
@@ -120,9 +137,6 @@ impl Connection {
             Some(_) if !self.decrypted => self.decrypt(desk),
             None if self.decrypted => return,
             _ => {}
-        }
-        if matches!(self.state, State::Ignored) {
-            return;
         }
         let at = data.plaintext.map_or(data.seq, |plaintext| plaintext.offset);
         let placed = data.plaintext.is_none_or(|plaintext| plaintext.placed);
@@ -142,6 +156,9 @@ impl Connection {
             srtt_micros: data.srtt_micros,
         };
         self.last_mark = Some(mark);
+        if !matches!(self.state, State::Speaking { .. }) {
+            self.passed(data.direction, mark, u64::from(data.length - place.repeated), desk);
+        }
         if place.gap > 0 {
             let before = Mark {
                 offset: place.offset - place.gap,
@@ -195,7 +212,11 @@ impl Connection {
 
     fn take(&mut self, direction: Direction, input: Input<'_>, desk: &mut Desk<'_>) {
         match &self.state {
-            State::Ignored => {}
+            State::Opaque => {
+                if let Some(outside) = &mut self.outside {
+                    outside.read(direction, input);
+                }
+            }
             State::Inferring => self.infer(direction, input, desk),
             State::Speaking { requests, .. } => {
                 let side = if direction == *requests { Side::Request } else { Side::Response };
@@ -255,18 +276,34 @@ impl Connection {
             Outcome::Read => {}
             Outcome::Switched => {
                 desk.counters.connections_switched += 1;
-                self.ignore(desk);
+                let before = Before { asks: *requests, protocol: parser.name(), encrypted: false };
+                let left = self.exchanges.take_left();
+                let rest = left.map(|left| input.after(left.offset - input.mark.offset));
+                self.before = Some(before);
+                self.give_up(desk);
+                self.go_on(direction, rest, desk);
             }
             Outcome::Encrypted => {
                 desk.counters.connections_encrypted += 1;
-                self.ignore(desk);
+                let before = Before { asks: *requests, protocol: parser.name(), encrypted: true };
+                self.give_up(desk);
+                if let Some(outside) = &mut self.outside {
+                    outside.encrypted(before.asks, true);
+                    outside.read(direction, input);
+                    return;
+                }
+                // The greeting may have come along with the word to begin.
+                let greeting = tls::beginning(input.bytes);
+                self.before = Some(before);
+                self.go_on(direction, greeting.map(|at| input.after(at as u64)), desk);
             }
             Outcome::Foreign => {
                 self.exchanges.abandon(desk);
                 self.changes += 1;
+                self.passed(direction, input.mark, input.length(), desk);
                 if self.changes > MAX_CHANGES {
                     desk.counters.connections_of_unknown_protocol += 1;
-                    self.ignore(desk);
+                    self.give_up(desk);
                 } else {
                     desk.counters.protocol_changes += 1;
                     self.state = State::Inferring;
@@ -277,11 +314,67 @@ impl Connection {
         }
     }
 
-    fn ignore(&mut self, desk: &mut Desk<'_>) {
+    /// From here on it is only seen from outside.
+    fn give_up(&mut self, desk: &mut Desk<'_>) {
         self.exchanges.abandon(desk);
-        self.state = State::Ignored;
+        self.state = State::Opaque;
         self.held = Vec::new();
         self.held_bytes = 0;
+    }
+
+    /// What no parser reads begins, in the middle of a call where there is a
+    /// `rest` of it.
+    fn go_on(&mut self, direction: Direction, rest: Option<Input<'_>>, desk: &mut Desk<'_>) {
+        if let Some(rest) = rest
+            && !rest.is_empty()
+        {
+            self.passed(direction, rest.mark, rest.length(), desk);
+            self.take(direction, rest, desk);
+        }
+    }
+
+    /// Bytes went through that no parser reads, or none does yet.
+    fn passed(&mut self, direction: Direction, mark: Mark, length: u64, desk: &mut Desk<'_>) {
+        self.report_due(mark.time_nano, mark.retransmits, desk);
+        if self.outside.is_none() {
+            let fresh = matches!(self.state, State::Inferring) && self.changes == 0;
+            let opened = self.opened.as_ref().filter(|_| fresh);
+            let mut outside = Opaque::new(direction, mark, opened, desk);
+            if let Some(before) = self.before.take() {
+                outside.comes_after(before);
+            }
+            self.outside = Some(Box::new(outside));
+        }
+        if let Some(outside) = &mut self.outside {
+            outside.moved(direction, mark, length);
+        }
+    }
+
+    /// Reports the parts that have ended by now.
+    fn report_due(&mut self, now_nano: u64, retransmits: u32, desk: &mut Desk<'_>) {
+        while let Some(outside) = &self.outside
+            && outside.is_due(now_nano)
+        {
+            let time_nano = outside.due_nano();
+            self.report(End { time_nano, retransmits, reset: false, last: false }, desk);
+        }
+    }
+
+    fn report(&mut self, end: End, desk: &mut Desk<'_>) {
+        let Some(outside) = &mut self.outside else { return };
+        if let Some(exchange) = outside.end(end, self.opened.as_ref(), desk) {
+            self.exchanges.recognised(exchange.protocol, exchange.serving);
+            desk.finished.push(exchange);
+        }
+    }
+
+    /// Reports what has passed so far, for the tracer ends, or looks away.
+    pub(crate) fn report_open(&mut self, desk: &mut Desk<'_>) {
+        let Some(last) = self.last_mark else { return };
+        let Mark { retransmits, .. } = last;
+        self.report_due(self.last_nano, retransmits, desk);
+        let end = End { time_nano: self.last_nano, retransmits, reset: false, last: false };
+        self.report(end, desk);
     }
 
     fn infer(&mut self, direction: Direction, input: Input<'_>, desk: &mut Desk<'_>) {
@@ -320,7 +413,7 @@ impl Connection {
                 self.tries += 1;
                 if self.tries >= MAX_TRIES {
                     desk.counters.connections_of_unknown_protocol += 1;
-                    self.ignore(desk);
+                    self.give_up(desk);
                 }
             }
         }
@@ -335,6 +428,9 @@ impl Connection {
         let serving = requests == Direction::Received;
         let parser = (known.parser)(serving);
         self.exchanges.recognised(parser.name(), serving);
+        if parser.name() != protocol::TLS {
+            self.outside = None;
+        }
         self.state = State::Speaking { parser, requests };
         self.last_side = None;
         self.held_bytes = 0;
@@ -361,11 +457,18 @@ impl Connection {
                 ..last
             };
             self.exchanges.closed(end, closed.reset, desk);
+            if matches!(self.state, State::Inferring) && self.outside.is_some() {
+                desk.counters.connections_of_unknown_protocol += 1;
+            }
+            let Mark { time_nano, retransmits, .. } = end;
+            self.report_due(time_nano, retransmits, desk);
+            self.report(End { time_nano, retransmits, reset: closed.reset, last: true }, desk);
         }
     }
 
     /// Nobody will hear of it again, though it may still live.
     pub(crate) fn evict(&mut self, desk: &mut Desk<'_>) {
+        self.report_open(desk);
         self.exchanges.abandon(desk);
     }
 
@@ -384,17 +487,20 @@ impl Connection {
         {
             parser.quiet(&mut self.exchanges, desk);
         }
+        self.report_due(now_nano, self.last_mark.map_or(0, |last| last.retransmits), desk);
         let before_nano = now_nano.saturating_sub(time_out_nano);
         if self.exchanges.oldest_nano().is_some_and(|oldest| oldest < before_nano) {
             self.exchanges.time_out(before_nano, now_nano, desk);
         }
     }
 
-    /// Whether something on it may end by time alone.
-    pub(crate) fn awaits_time(&self) -> bool {
-        !self.unsent.is_empty()
-            || matches!(self.state, State::Speaking { .. })
-                && !(self.exchanges.is_empty() && self.held.is_empty())
+    /// Whether something on it may have ended by time alone.
+    pub(crate) fn awaits_time(&self, now_nano: u64) -> bool {
+        let due = match &self.state {
+            State::Speaking { .. } => !(self.exchanges.is_empty() && self.held.is_empty()),
+            _ => self.outside.as_ref().is_some_and(|outside| outside.is_due(now_nano)),
+        };
+        due || !self.unsent.is_empty()
     }
 
     /// The number that names it.

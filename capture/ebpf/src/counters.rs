@@ -30,14 +30,16 @@ counters! {
     connections_without_opening,
     /// Connections dropped because there were too many, or they held too much.
     connections_evicted,
-    /// Connections whose protocol was not recognised: no spans from them.
+    /// Connections whose protocol was not recognised: each is one span, or one a
+    /// part.
     connections_of_unknown_protocol,
-    /// Connections that went over to TLS: no spans from there on.
+    /// Connections that are, or became, encrypted: what follows is one span, or
+    /// one a part.
     connections_encrypted,
     /// Connections whose plaintext a TLS library gave: spans come from that.
     connections_decrypted,
     /// Connections that left their protocol (HTTP upgrade or CONNECT, Redis
-    /// subscription or replication): no spans from there on.
+    /// subscription or replication): what follows is one span, or one a part.
     connections_switched,
     /// Times that a connection turned out to speak another protocol.
     protocol_changes,

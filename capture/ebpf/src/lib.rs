@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod event;
 pub mod kernel;
 mod libraries;
+mod opaque;
 pub mod process;
 pub mod processes;
 mod protocols;

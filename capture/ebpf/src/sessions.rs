@@ -181,6 +181,8 @@ pub(crate) struct Exchanges {
     open: VecDeque<Exchange>,
     /// The exchange whose request is still passing.
     uploading: Option<u64>,
+    /// Where the connection left what was spoken.
+    left: Option<Mark>,
     /// No request but those of the connection's opening has been seen.
     fresh: bool,
     held_bytes: usize,
@@ -212,6 +214,7 @@ impl Exchanges {
             protocol: "",
             open: VecDeque::new(),
             uploading: None,
+            left: None,
             fresh: true,
             held_bytes: 0,
         }
@@ -237,6 +240,18 @@ impl Exchanges {
     pub(crate) const fn recognised(&mut self, protocol: &'static str, serving: bool) {
         self.protocol = protocol;
         self.serving = serving;
+    }
+
+    /// The connection speaks something else from `at` on. Said before
+    /// [`crate::protocols::Outcome::Switched`] is returned; where it is not, the
+    /// next system call is the first of it.
+    pub(crate) const fn leave(&mut self, at: Mark) {
+        self.left = Some(at);
+    }
+
+    /// What [`Self::leave`] was told last.
+    pub(crate) const fn take_left(&mut self) -> Option<Mark> {
+        self.left.take()
     }
 
     /// Bytes that the open exchanges hold.
@@ -501,6 +516,40 @@ fn leave_context(exchange: &Exchange, complete: bool, desk: &mut Desk<'_>) {
 }
 
 impl Exchange {
+    /// What passed on a connection that is only seen from outside: its two
+    /// ways, each with its first byte and past its last.
+    #[expect(clippy::too_many_arguments, reason = "one caller, and all of it is needed")]
+    pub(crate) fn outside(
+        id: u64,
+        request: Request,
+        answer: Answer,
+        [request_start, request_end]: [Mark; 2],
+        (response_start, response_end): (Option<Mark>, Mark),
+        serving: bool,
+        fragment: Fragment,
+        process: Arc<Process>,
+        first: bool,
+        protocol: &'static str,
+    ) -> Self {
+        Self {
+            id,
+            request_start,
+            head_end: request_start,
+            request_end,
+            response_start,
+            response_end: Some(response_end),
+            request,
+            answer,
+            serving,
+            fragment,
+            process,
+            first,
+            protocol,
+            weight: 0,
+            spent: false,
+        }
+    }
+
     /// What keeps the place of an exchange whose span is made.
     fn placeholder(&self) -> Self {
         Self {

@@ -127,7 +127,7 @@ impl Tracer {
         let due: Vec<u64> = self
             .connections
             .values()
-            .filter(|connection| connection.awaits_time())
+            .filter(|connection| connection.awaits_time(now_monotonic_nano))
             .map(Connection::id)
             .collect();
         let time_out_nano = self.config.request_time_out_nano;
@@ -135,6 +135,15 @@ impl Tracer {
             self.with(id, |connection, desk| {
                 connection.tick(now_monotonic_nano, time_out_nano, desk);
             });
+        }
+    }
+
+    /// Reports of the connections that are only seen from outside what has
+    /// passed on them so far: the tracer is about to end.
+    pub fn report_open(&mut self) {
+        let all: Vec<u64> = self.connections.keys().copied().collect();
+        for id in all {
+            self.with(id, Connection::report_open);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Tells a connection's protocol from first bytes of a message.
 
-use super::{Protocol, Side, http1, postgresql, redis};
+use super::{Protocol, Side, http1, postgresql, redis, tls};
 
 /// A protocol that connections may be recognised as.
 pub(crate) struct Known {
@@ -15,7 +15,7 @@ pub(crate) struct Known {
 
 /// In the order in which they are asked: the first that says yes has it. Those
 /// whose first bytes can be nothing else come before those that look at less.
-const PROTOCOLS: &[Known] = &[http1::KNOWN, postgresql::KNOWN, redis::KNOWN];
+const PROTOCOLS: &[Known] = &[tls::KNOWN, http1::KNOWN, postgresql::KNOWN, redis::KNOWN];
 
 /// How bytes look to a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn known_beginnings_are_told_apart() {
-        let cases: [(&[u8], &str, Side); 9] = [
+        let cases: [(&[u8], &str, Side); 12] = [
             (b"GET / HTTP/1.1\r\n", "http1", Side::Request),
             (b"HTTP/1.1 200 OK\r\n", "http1", Side::Response),
             (b"\0\0\0\x08\x04\xd2\x16\x2f", "postgresql", Side::Request),
@@ -75,6 +75,9 @@ mod tests {
             (b"*1\r\n$4\r\nPING\r\n", "redis", Side::Request),
             (b"PING\r\n", "redis", Side::Request),
             (b"GET key\r\n", "redis", Side::Request),
+            (b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", "tls", Side::Request),
+            (b"\x16\x03\x03\0\x7a\x02\0\0\x76\x03\x03", "tls", Side::Response),
+            (b"\x17\x03\x03\0\x13\xa5", "tls", Side::Request),
         ];
         for (bytes, protocol, side) in cases {
             assert_eq!(guess(bytes), Ok(Some((protocol, side))), "{}", bytes.escape_ascii());
@@ -94,7 +97,7 @@ mod tests {
     #[test]
     fn others_are_not_recognised() {
         let foreign: [&[u8]; 5] = [
-            b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03",
+            b"\x16\x03\x01\x02\0\x03\0\x01\xfc\x03\x03",
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
             b"SSH-2.0-OpenSSH_9.2\r\n",
             b"\0\0\0\0\0\0\0\0\0\0",

@@ -7,7 +7,10 @@ mod infer;
 mod postgresql;
 mod redis;
 mod sql;
+pub(crate) mod tls;
 pub(crate) mod trace_headers;
+
+use spanwise_model::AttributeValue;
 
 use crate::sessions::{Desk, Exchanges};
 
@@ -99,6 +102,17 @@ impl<'a> Input<'a> {
         self.skip(u64::MAX);
     }
 
+    /// What comes after the first `count` bytes.
+    pub(crate) fn after(mut self, count: u64) -> Self {
+        self.skip(count);
+        self
+    }
+
+    /// How many bytes there are, captured or not.
+    pub(crate) const fn length(&self) -> u64 {
+        self.bytes.len() as u64 + self.unseen
+    }
+
     /// Whether nothing is left.
     pub(crate) const fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.unseen == 0
@@ -155,6 +169,11 @@ pub(crate) trait Protocol: Send {
 
     /// Bytes that it holds.
     fn held_bytes(&self) -> usize;
+}
+
+/// Texts as an attribute's array.
+pub(crate) fn json_list(texts: &[String]) -> AttributeValue {
+    AttributeValue::Json(serde_json::Value::from(texts).to_string())
 }
 
 /// Text of bytes, at most `limit` of them, cut where a character ends.

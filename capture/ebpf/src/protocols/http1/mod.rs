@@ -285,7 +285,11 @@ impl Http1 {
                 exchanges.weaken(desk);
             }
         }
-        if self.switching { Outcome::Switched } else { Outcome::Read }
+        if self.switching {
+            exchanges.leave(end);
+            return Outcome::Switched;
+        }
+        Outcome::Read
     }
 
     /// Reads a line into the buffer; `true` when it is complete.

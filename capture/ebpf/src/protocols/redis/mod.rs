@@ -206,6 +206,7 @@ impl Redis {
         let known = self.complete >= 2 || self.complete == self.command.words;
         if known && !self.opened {
             if self.command.ends_pairing() {
+                exchanges.leave(at);
                 return Outcome::Switched;
             }
             self.open(at, exchanges, desk);
