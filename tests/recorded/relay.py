@@ -127,6 +127,64 @@ class Relay:
         print(f"{path.relative_to(HERE)}: {len(self.events)} events")
 
 
+class DatagramRelay(Relay):
+    """The same for UDP as well, at the same port."""
+
+    def __init__(self, port, address="127.0.0.1", own_port=None):
+        super().__init__(port)
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind((address, own_port or self.port))
+        self.peers = {}
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        while True:
+            try:
+                data, peer = self.udp.recvfrom(65536)
+            except OSError:
+                return
+            if peer not in self.peers:
+                far = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                far.connect(("127.0.0.1", self.target))
+                self.peers[peer] = far, 50_000 + len(self.peers)
+                threading.Thread(
+                    target=self.answer, args=(peer, *self.peers[peer]), daemon=True
+                ).start()
+            far, number = self.peers[peer]
+            now = self.now()
+            self.datagram(CLIENT, "sent", number, data, now)
+            # The hook on receiving does not see who sent.
+            self.datagram(SERVER, "received", number, data, now + 30_000, knows_peer=False)
+            far.send(data)
+
+    def answer(self, peer, far, number):
+        while True:
+            try:
+                data = far.recv(65536)
+            except OSError:
+                continue
+            now = self.now()
+            self.datagram(SERVER, "sent", number, data, now)
+            self.datagram(CLIENT, "received", number, data, now + 30_000)
+            self.udp.sendto(data, peer)
+
+    def datagram(self, process, direction, number, data, time_nano, knows_peer=True):
+        ends = {
+            CLIENT: {"address": "10.0.0.1", "port": number},
+            SERVER: {"address": "10.0.0.2", "port": 53},
+        }
+        self.log(
+            event="datagram", time_nano=time_nano, process=process, thread=process,
+            direction=direction, local=ends[process],
+            remote=ends[CLIENT + SERVER - process] if knows_peer else None,
+            network_namespace=1, length=len(data), bytes=data[:MAX_PAYLOAD].decode("latin-1"),
+        )
+
+    def write(self, protocol, name):
+        self.udp.close()
+        super().write(protocol, name)
+
+
 def run(*command, **options):
     return subprocess.run(
         [str(word) for word in command], check=False, timeout=30, stdout=subprocess.DEVNULL,

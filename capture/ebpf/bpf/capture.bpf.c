@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-/* Reports what TCP sockets carry. Three sets of hooks do the same; user space
+/* Reports what TCP sockets carry, and some UDP ports. Three sets of hooks do the same; user space
  * attaches the first that the kernel takes:
  *
  *   sock_length   tp_btf/sock_{send,recv}_length: fires for socket calls only
@@ -329,6 +329,7 @@ static __always_inline struct sock *socket_of(__u32 fd)
 
 #include "tls.h"
 #include "tls_go.h"
+#include "datagram.h"
 
 /* ---- sock_length ------------------------------------------------------- */
 
@@ -341,6 +342,46 @@ static __always_inline __u32 took_fin(unsigned char state, __u32 copied_seq, __u
            (state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK || state == TCP_CLOSING);
 }
 
+static __always_inline int on_datagram(struct sock *sk, int result, const bool sent)
+{
+    if (!is_datagram(sk, true))
+        return 0;
+    struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+    long nr = REGS_NR(regs);
+    struct datagram_call call = {
+        .sk = (__u64)sk,
+        .array = REGS_ARG2(regs),
+        .count = REGS_ARG3(regs),
+        .name = nr == NR_SENDTO ? REGS_ARG5(regs) : 0,
+        .length = result,
+        .shape = shape_of(nr),
+        .sent = sent,
+        .named = sent,
+    };
+    const bool messages = call.shape == BUFFER_MESSAGES;
+    struct socket_state *state = bpf_sk_storage_get(
+        &datagram_sockets, sk, 0, messages ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+    if (messages) {
+        if (!state)
+            return 0;
+        if (state->direction != sent) {
+            state->direction = sent;
+            state->message_index = 0;
+        }
+        struct call array = { .array = call.array, .count = call.count };
+        call.array = message_header_of(state, &array);
+        call.shape = BUFFER_MESSAGE;
+    }
+    call.watched = !sent && state && state->role == SPANWISE_CLIENT;
+    if (!emit_datagram(&call) || !sent || sk->__sk_common.skc_dport)
+        return 0;
+    /* From whom it receives is not known here: that it asks must be enough. */
+    state = bpf_sk_storage_get(&datagram_sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+    if (state)
+        state->role = SPANWISE_CLIENT;
+    return 0;
+}
+
 static __always_inline int on_length(struct sock *sk, int result, int flags, const bool sent)
 {
     if (result <= 0)
@@ -348,7 +389,7 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
     struct socket_state *state = bpf_sk_storage_get(&sockets, sk, 0, 0);
     if (!state) {
         if (!is_tcp(sk, true))
-            return 0;
+            return on_datagram(sk, result, sent);
         state = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
         if (!state)
             return 0;
@@ -420,9 +461,38 @@ __noinline int emit_one(struct socket_state *state, struct transfer *transfer, s
 struct exit_call {
     struct call call;
     __u64 fd;
-    __u64 flags;
+    __u64 name; /* argument 5 */
     long nr;
 };
+
+static __always_inline int on_exit_datagram(struct sock *sk, const struct exit_call *exit,
+                                            long result, const bool sent)
+{
+    if (!is_datagram(sk, false))
+        return 0;
+    struct datagram_call call = {
+        .sk = (__u64)sk,
+        .array = exit->call.array,
+        .count = exit->call.count,
+        .name = exit->nr == NR_SENDTO || exit->nr == NR_RECVFROM ? exit->name : 0,
+        .length = result,
+        .shape = exit->call.shape,
+        .sent = sent,
+        .named = true,
+    };
+    if (call.shape != BUFFER_MESSAGES)
+        return emit_datagram(&call);
+    call.shape = BUFFER_MESSAGE;
+    for (int i = 0; i < MAX_MESSAGES; i++) {
+        if (i >= result)
+            break;
+        call.array = exit->call.array + i * sizeof(struct message_entry);
+        __u64 length = call.array + __builtin_offsetof(struct message_entry, length);
+        if (!bpf_probe_read_user(&call.length, 4, (void *)length))
+            emit_datagram(&call);
+    }
+    return 0;
+}
 
 /* The bytes of each message of a sendmmsg or recvmmsg, which the kernel has by
  * now written beside it. */
@@ -461,7 +531,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
     struct socket_state *state = table_state(sk, false);
     if (!state) {
         if (!is_tcp(sk, false))
-            return 0;
+            return on_exit_datagram(sk, exit, result, sent);
         state = table_state(sk, true);
         if (!state)
             return 0;
@@ -523,6 +593,7 @@ int BPF_PROG(sys_exit_btf, struct pt_regs *regs, long result)
     struct exit_call exit = {
         .nr = nr,
         .fd = REGS_ARG1(regs),
+        .name = REGS_ARG5(regs),
         .call = { .array = REGS_ARG2(regs), .count = REGS_ARG3(regs), .shape = shape_of(nr) },
     };
     return on_exit(&exit, result);
@@ -541,6 +612,7 @@ int sys_exit_raw(struct bpf_raw_tracepoint_args *context)
         return 0;
     __u64 fd = BPF_CORE_READ(regs, di), argument2 = BPF_CORE_READ(regs, si);
     __u64 argument3 = BPF_CORE_READ(regs, dx), argument4 = BPF_CORE_READ(regs, r10);
+    __u64 argument5 = BPF_CORE_READ(regs, r8);
 #else
     long nr = BPF_CORE_READ(regs, syscallno);
     if (!wanted_call(nr))
@@ -548,12 +620,14 @@ int sys_exit_raw(struct bpf_raw_tracepoint_args *context)
     __u64 fd = BPF_CORE_READ(regs, orig_x0), argument2 = BPF_CORE_READ(regs, user_regs.regs[1]);
     __u64 argument3 = BPF_CORE_READ(regs, user_regs.regs[2]);
     __u64 argument4 = BPF_CORE_READ(regs, user_regs.regs[3]);
+    __u64 argument5 = BPF_CORE_READ(regs, user_regs.regs[4]);
 #endif
     if (peeked(nr, argument3, argument4))
         return 0;
     struct exit_call exit = {
         .nr = nr,
         .fd = fd,
+        .name = argument5,
         .call = { .array = argument2, .count = argument3, .shape = shape_of(nr) },
     };
     return on_exit(&exit, result);

@@ -14,6 +14,7 @@ enum spanwise_kind {
     SPANWISE_PLAINTEXT = 6, /* like DATA, of what a TLS library encrypts */
     SPANWISE_PLAINTEXT_UNPLACED = 7, /* the same, its record is not known: no seq */
     SPANWISE_TLS_RECORDS = 8, /* records that were sent, of plaintext told before */
+    SPANWISE_DATAGRAM = 9,
 };
 
 enum spanwise_role {
@@ -30,8 +31,8 @@ enum spanwise_direction {
 /* Every event begins with this. */
 struct spanwise_event {
     unsigned char kind;
-    unsigned char direction; /* of DATA */
-    unsigned short captured; /* bytes of payload that follow DATA and PLAINTEXT */
+    unsigned char direction; /* of what has payload */
+    unsigned short captured; /* bytes of payload that follow */
     unsigned int process;
     unsigned int thread;
     unsigned int seq; /* TCP sequence number of the first byte of DATA, of the first
@@ -62,6 +63,18 @@ struct spanwise_opened {
     unsigned long long connect_nano; /* 0 where not seen */
     unsigned int role;
     unsigned int reserved;
+    char command[16]; /* of the thread, as the kernel names it */
+};
+
+/* DATAGRAM: the event, then this, then payload. Addresses as above; the remote
+ * port is 0 where the peer is not known. */
+struct spanwise_datagram {
+    struct spanwise_event event;
+    unsigned char local_address[16];
+    unsigned char remote_address[16];
+    unsigned short local_port;
+    unsigned short remote_port;
+    unsigned int network_namespace;
     char command[16]; /* of the thread, as the kernel names it */
 };
 

@@ -23,6 +23,7 @@
 #define REGS_ARG2(regs) ((regs)->si)
 #define REGS_ARG3(regs) ((regs)->dx)
 #define REGS_ARG4(regs) ((regs)->r10)
+#define REGS_ARG5(regs) ((regs)->r8)
 #elif defined(__TARGET_ARCH_arm64)
 #define NR_READ 63
 #define NR_WRITE 64
@@ -42,6 +43,7 @@
 #define REGS_ARG2(regs) ((regs)->user_regs.regs[1])
 #define REGS_ARG3(regs) ((regs)->user_regs.regs[2])
 #define REGS_ARG4(regs) ((regs)->user_regs.regs[3])
+#define REGS_ARG5(regs) ((regs)->user_regs.regs[4])
 #else
 #error "spanwise knows the system calls of x86-64 and arm64"
 #endif

@@ -221,6 +221,7 @@ impl Ignored {
                 !self.connections.is_empty() && self.connections.contains(&data.connection)
             }
             Event::Records(records) => self.connections.contains(&records.connection),
+            Event::Datagram(datagram) => self.processes.contains(&datagram.process),
             Event::Closed(closed) => self.connections.remove(&closed.connection),
             Event::Exec(process) | Event::Exit(process) => {
                 self.processes.remove(&process.process);

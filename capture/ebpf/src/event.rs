@@ -12,6 +12,8 @@ pub enum Event<'a> {
     Data(Data<'a>),
     /// TLS records went out, of plaintext that was reported before.
     Records(Records),
+    /// A datagram went through a socket.
+    Datagram(Datagram<'a>),
     /// A connection was closed.
     Closed(Closed),
     /// A process replaced its program (or was seen for the first time).
@@ -147,6 +149,32 @@ pub struct Record {
     pub seq: u32,
     /// Bytes of its content.
     pub length: u32,
+}
+
+/// A datagram of UDP: a whole message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// When it was handed to the network, or to the process.
+    pub time_nano: u64,
+    /// Process that made the call.
+    pub process: u32,
+    /// Its thread.
+    pub thread: u32,
+    /// Which way.
+    pub direction: Direction,
+    /// The socket's own end; its address may be the unspecified one.
+    pub local: Endpoint,
+    /// The other end. Where a socket has no fixed peer, some hooks do not see
+    /// from whom it receives.
+    pub remote: Option<Endpoint>,
+    /// Inode number of the socket's network namespace.
+    pub network_namespace: u32,
+    /// What the kernel calls the thread.
+    pub command: Command,
+    /// Its length.
+    pub length: u32,
+    /// The first of its bytes, as many as were captured.
+    pub bytes: &'a [u8],
 }
 
 /// The end of a connection.

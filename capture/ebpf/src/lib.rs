@@ -5,6 +5,7 @@ pub mod agent;
 mod connections;
 mod context;
 pub mod counters;
+mod datagrams;
 pub mod doctor;
 pub mod event;
 pub mod kernel;

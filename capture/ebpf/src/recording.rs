@@ -9,7 +9,10 @@ use std::io::{BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Closed, Data, Direction, Event, Opened, Plaintext, ProcessEvent, Records};
+use crate::event::{
+    Closed, Command, Data, Datagram, Direction, Endpoint, Event, Opened, Plaintext, ProcessEvent,
+    Records,
+};
 
 /// A recording that could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +40,8 @@ pub enum RecordedEvent {
     Data(RecordedData),
     /// See [`Event::Records`].
     Records(Records),
+    /// See [`Event::Datagram`].
+    Datagram(RecordedDatagram),
     /// See [`Event::Closed`].
     Closed(Closed),
     /// See [`Event::Exec`].
@@ -62,6 +67,24 @@ pub struct RecordedData {
     pub retransmits: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plaintext: Option<Plaintext>,
+    #[serde(with = "latin1")]
+    pub bytes: Vec<u8>,
+}
+
+/// A [`Datagram`] that owns its payload. Field by field the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "documented field by field in Datagram")]
+pub struct RecordedDatagram {
+    pub time_nano: u64,
+    pub process: u32,
+    pub thread: u32,
+    pub direction: Direction,
+    pub local: Endpoint,
+    pub remote: Option<Endpoint>,
+    pub network_namespace: u32,
+    #[serde(default)]
+    pub command: Command,
+    pub length: u32,
     #[serde(with = "latin1")]
     pub bytes: Vec<u8>,
 }
@@ -104,6 +127,18 @@ impl RecordedEvent {
                 plaintext: data.plaintext,
             }),
             Self::Records(records) => Event::Records(*records),
+            Self::Datagram(datagram) => Event::Datagram(Datagram {
+                time_nano: datagram.time_nano,
+                process: datagram.process,
+                thread: datagram.thread,
+                direction: datagram.direction,
+                local: datagram.local,
+                remote: datagram.remote,
+                network_namespace: datagram.network_namespace,
+                command: datagram.command,
+                length: datagram.length,
+                bytes: &datagram.bytes,
+            }),
             Self::Closed(closed) => Event::Closed(*closed),
             Self::Exec(process) => Event::Exec(*process),
             Self::Exit(process) => Event::Exit(*process),
@@ -129,6 +164,18 @@ impl From<&Event<'_>> for RecordedEvent {
                 bytes: data.bytes.to_vec(),
             }),
             Event::Records(records) => Self::Records(*records),
+            Event::Datagram(datagram) => Self::Datagram(RecordedDatagram {
+                time_nano: datagram.time_nano,
+                process: datagram.process,
+                thread: datagram.thread,
+                direction: datagram.direction,
+                local: datagram.local,
+                remote: datagram.remote,
+                network_namespace: datagram.network_namespace,
+                command: datagram.command,
+                length: datagram.length,
+                bytes: datagram.bytes.to_vec(),
+            }),
             Event::Closed(closed) => Self::Closed(*closed),
             Event::Exec(process) => Self::Exec(*process),
             Event::Exit(process) => Self::Exit(*process),

@@ -8,6 +8,7 @@ use spanwise_model::{AttributeValue, Attributes, Kind};
 
 use crate::context::{Context, Fragment, Handled};
 use crate::counters::Counters;
+use crate::event::Endpoint;
 use crate::process::{Process, ProcessDirectory};
 use crate::protocols::Mark;
 use crate::protocols::trace_headers::TraceHeaders;
@@ -165,6 +166,8 @@ pub(crate) struct Exchange {
     pub(crate) encrypted: bool,
     /// The protocol that both spoke.
     pub(crate) protocol: &'static str,
+    /// The other end, where the socket has no fixed one.
+    pub(crate) other: Option<Endpoint>,
     /// Bytes that it holds.
     weight: usize,
     /// Its span was made; it only keeps its place in the order.
@@ -317,6 +320,7 @@ impl Exchanges {
             first,
             encrypted: self.encrypted,
             protocol: self.protocol,
+            other: None,
             weight: 0,
             spent: false,
         };
@@ -545,6 +549,7 @@ impl Exchange {
             process,
             first,
             protocol,
+            other: None,
             weight: 0,
             spent: false,
         }

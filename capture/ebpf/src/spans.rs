@@ -4,19 +4,27 @@ use rand::RngExt;
 use rand::rngs::SmallRng;
 use spanwise_model::{Capture, Evidence, Flow, Network, Span, SpanId, Status};
 
-use crate::connections::Connection;
 use crate::context::Fragment;
-use crate::event::{Endpoint, Role};
+use crate::event::{Endpoint, Opened, Role};
 use crate::process::Process;
 use crate::sessions::Exchange;
 
 /// How many fragments an ambiguous client request may belong to.
 const CANDIDATES: &str = "spanwise.candidate_fragments";
 
-/// Makes the span of an exchange on `connection` in `process`.
+/// The two ends that an exchange passed between.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    /// As the connection's opening told them, if it was seen.
+    pub(crate) opened: Option<Opened>,
+    /// Whether the traced process answers requests.
+    pub(crate) serving: bool,
+}
+
+/// Makes the span of an exchange between `ends` in `process`.
 pub(crate) fn span(
     exchange: Exchange,
-    connection: &Connection,
+    ends: Ends,
     process: &Process,
     unix_minus_monotonic_nano: i64,
     random: &mut SmallRng,
@@ -24,8 +32,8 @@ pub(crate) fn span(
     let serving = exchange.serving;
     let kind = exchange.request.manner.kind(serving);
     let capture = if serving { Capture::ServerProcess } else { Capture::ClientProcess };
-    let flow = flow(connection);
-    let service = process.service(flow.server_port.filter(|_| connection.serving()));
+    let flow = flow(ends, exchange.other);
+    let service = process.service(flow.server_port.filter(|_| ends.serving));
     let start = exchange.request_start;
     let end = exchange.response_end.unwrap_or(exchange.request_end);
     let duration_nano = end.time_nano.saturating_sub(start.time_nano).cast_signed();
@@ -54,7 +62,7 @@ pub(crate) fn span(
     span.response_tcp_seq = exchange.response_start.and_then(|mark| mark.seq);
     span.x_request_id = exchange.request.headers.request_id.or(exchange.answer.request_id);
     span.network = Network {
-        connect_nano: connection
+        connect_nano: ends
             .opened
             .filter(|opened| exchange.first && opened.role == Role::Client)
             .and_then(|opened| opened.connect_nano)
@@ -106,21 +114,24 @@ pub(crate) fn span(
 }
 
 /// The connection's two ends: by who opened it where that is known, else by who
-/// asks.
-fn flow(connection: &Connection) -> Flow {
-    let Some(opened) = connection.opened else { return Flow::default() };
+/// asks. Of a socket that has no fixed peer, the `other` end is this.
+fn flow(ends: Ends, other: Option<Endpoint>) -> Flow {
+    let Some(opened) = ends.opened else { return Flow::default() };
     let local_is_server = match opened.role {
         Role::Client => false,
         Role::Server => true,
-        Role::Unknown => connection.serving(),
+        Role::Unknown => ends.serving,
     };
-    let (client, server): (Endpoint, Endpoint) =
-        if local_is_server { (opened.remote, opened.local) } else { (opened.local, opened.remote) };
+    let remote = other.unwrap_or(opened.remote);
+    let (client, server) =
+        if local_is_server { (remote, opened.local) } else { (opened.local, remote) };
+    let address = |end: Endpoint| (!end.address.is_unspecified()).then(|| end.address.to_string());
+    let port = |end: Endpoint| (end.port > 0).then_some(end.port);
     Flow {
-        client_address: Some(client.address.to_string()),
-        client_port: Some(client.port),
-        server_address: Some(server.address.to_string()),
-        server_port: Some(server.port),
+        client_address: address(client),
+        client_port: port(client),
+        server_address: address(server),
+        server_port: port(server),
         network_namespace: (opened.network_namespace > 0).then_some(opened.network_namespace),
     }
 }

@@ -8,10 +8,11 @@ use spanwise_model::Span;
 use crate::connections::Connection;
 use crate::context::Context;
 use crate::counters::Counters;
-use crate::event::{Closed, Data, Event, Opened};
+use crate::datagrams::Datagrams;
+use crate::event::{Closed, Data, Datagram, Event, Opened};
 use crate::process::ProcessDirectory;
 use crate::sessions::{Desk, Exchange};
-use crate::spans;
+use crate::spans::{self, Ends};
 
 /// Timers are looked at no more often than this.
 const TICK_NANO: u64 = 20_000_000;
@@ -47,6 +48,7 @@ pub struct Tracer {
     config: TracerConfig,
     processes: Box<dyn ProcessDirectory>,
     connections: AHashMap<u64, Connection>,
+    datagrams: Datagrams,
     context: Context,
     counters: Counters,
     random: SmallRng,
@@ -69,6 +71,7 @@ impl Tracer {
             config,
             processes,
             connections: AHashMap::new(),
+            datagrams: Datagrams::default(),
             context: Context::new(random.random()),
             counters: Counters::default(),
             random,
@@ -102,8 +105,14 @@ impl Tracer {
             Event::Records(records) => {
                 self.with(records.connection, |connection, desk| connection.sent(records, desk));
             }
+            Event::Datagram(datagram) => self.datagram(datagram),
             Event::Closed(closed) => self.closed(closed),
             Event::Exec(process) | Event::Exit(process) => {
+                for key in self.datagrams.of_process(process.process) {
+                    self.with_datagrams(|datagrams, desk| {
+                        datagrams.closed(key, process.time_nano, desk)
+                    });
+                }
                 self.context.forget(process.process);
                 self.processes.forget(process.process);
             }
@@ -136,6 +145,11 @@ impl Tracer {
                 connection.tick(now_monotonic_nano, time_out_nano, desk);
             });
         }
+        for key in self.datagrams.due(now_monotonic_nano) {
+            self.with_datagrams(|datagrams, desk| {
+                datagrams.time_out(key, now_monotonic_nano, desk)
+            });
+        }
     }
 
     /// Reports of the connections that are only seen from outside what has
@@ -164,7 +178,7 @@ impl Tracer {
 
     /// Bytes held now of unfinished messages and requests.
     pub const fn held_bytes(&self) -> usize {
-        self.held_bytes
+        self.held_bytes + self.datagrams.held_bytes()
     }
 
     fn opened(&mut self, opened: &Opened) {
@@ -202,6 +216,13 @@ impl Tracer {
         }
     }
 
+    fn datagram(&mut self, datagram: &Datagram<'_>) {
+        self.counters.bytes_seen += u64::from(datagram.length);
+        // Looked at now: many who ask for an address live no longer than that.
+        self.processes.seen_as(datagram.process, &datagram.command.name());
+        self.with_datagrams(|datagrams, desk| datagrams.take(datagram, desk));
+    }
+
     /// Works on a connection, and makes the spans of what it finished.
     fn with(&mut self, id: u64, work: impl FnOnce(&mut Connection, &mut Desk<'_>)) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -215,6 +236,26 @@ impl Tracer {
         };
         work(connection, &mut desk);
         self.held_bytes = self.held_bytes + connection.held_bytes() - held_before;
+        let ends = Ends { opened: connection.opened, serving: connection.serving() };
+        self.finish(ends);
+    }
+
+    /// Works on datagrams, and makes the spans of what finished between the ends
+    /// that `work` gives.
+    fn with_datagrams(&mut self, work: impl FnOnce(&mut Datagrams, &mut Desk<'_>) -> Option<Ends>) {
+        let mut desk = Desk {
+            context: &mut self.context,
+            processes: self.processes.as_mut(),
+            counters: &mut self.counters,
+            finished: &mut self.finished,
+            exchanges: &mut self.exchanges,
+        };
+        if let Some(ends) = work(&mut self.datagrams, &mut desk) {
+            self.finish(ends);
+        }
+    }
+
+    fn finish(&mut self, ends: Ends) {
         self.counters.processes_without_thread_discipline += self.context.take_demoted();
         for exchange in self.finished.drain(..) {
             // A process that lives may be better known by now; of one that has
@@ -228,7 +269,7 @@ impl Tracer {
             self.counters.spans += 1;
             self.spans.push(spans::span(
                 exchange,
-                connection,
+                ends,
                 &process,
                 self.unix_minus_monotonic_nano,
                 &mut self.random,

@@ -5,7 +5,9 @@ mod support;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use spanwise_capture_ebpf::event::{Closed, Direction, Endpoint, Event, Opened, Role};
+use spanwise_capture_ebpf::event::{
+    Closed, Direction, Endpoint, Event, Opened, ProcessEvent, Role,
+};
 use spanwise_capture_ebpf::recording::{RecordedData, RecordedEvent};
 use spanwise_capture_ebpf::tracer::{Tracer, TracerConfig};
 use spanwise_model::Status;
@@ -411,6 +413,10 @@ fn everything_is_let_go_when_connections_close() {
             let closed =
                 Closed { time_nano: u64::MAX / 2, connection, reset: false, retransmits: 0 };
             tracer.event(&Event::Closed(closed));
+        }
+        // Datagrams have no connection that could be closed.
+        for process in [100, 200] {
+            tracer.event(&Event::Exit(ProcessEvent { time_nano: u64::MAX / 2, process }));
         }
         assert_eq!((tracer.connections(), tracer.held_bytes()), (0, 0), "{protocol}/{name}");
     }

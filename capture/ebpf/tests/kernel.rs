@@ -5,11 +5,15 @@
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use spanwise_capture_ebpf::event::{Direction, Event, Opened, Role};
 use spanwise_capture_ebpf::kernel::{Hook, HookChoice, Kernel, KernelConfig, decode};
+use spanwise_capture_ebpf::recording::{RecordedDatagram, RecordedEvent};
+
+/// Held by tests that take a port that others of them want.
+static PORT: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 #[derive(Debug, Clone)]
 struct Transfer {
@@ -281,5 +285,124 @@ fn the_read_that_takes_the_last_bytes_before_a_fin_counts_bytes_only() {
         };
         assert!(of(Direction::Sent).is_some(), "{hook}");
         assert_eq!(of(Direction::Sent), of(Direction::Received), "{hook}");
+    }
+}
+
+/// Datagrams of this process that `work` moved.
+fn watch_datagrams(hook: Hook, work: impl FnOnce()) -> Vec<RecordedDatagram> {
+    let config = KernelConfig { hook: HookChoice::Only(hook), ..KernelConfig::default() };
+    let kernel = Kernel::attach(&config).unwrap_or_else(|error| panic!("{error}"));
+    work();
+    let mut seen = Vec::new();
+    {
+        let events = kernel.events();
+        let reader = kernel
+            .reader(&events, |record| {
+                let event = decode(record).expect("our own records decode");
+                if let RecordedEvent::Datagram(datagram) = RecordedEvent::from(&event)
+                    && datagram.process == std::process::id()
+                {
+                    seen.push(datagram);
+                }
+            })
+            .expect("the ring can be mapped");
+        reader.consume();
+    }
+    seen
+}
+
+/// A socket at one of the ports that are watched; others may have the real one.
+fn watched_port(address: &str) -> UdpSocket {
+    for port in [5353, 53] {
+        if let Ok(socket) = UdpSocket::bind((address, port)) {
+            return socket;
+        }
+    }
+    panic!("both port 53 and port 5353 of {address} are taken");
+}
+
+#[test]
+fn datagrams_to_watched_ports_are_seen_whoever_sends_them_how() {
+    let _one_at_a_time = PORT.lock();
+    for (hook, address) in Hook::ALL.iter().flat_map(|hook| [(hook, "127.0.0.7"), (hook, "::1")]) {
+        let server = watched_port(address);
+        let port = server.local_addr().expect("bound").port();
+        let other = UdpSocket::bind((address, 0)).expect("a loopback port");
+        let client = UdpSocket::bind((address, 0)).expect("a loopback port");
+        let mine = client.local_addr().expect("bound").port();
+        let mut buffer = [0; 2048];
+        let seen = watch_datagrams(*hook, || {
+            // Neither is connected.
+            client.send_to(b"query", (address, port)).expect("sends");
+            let (_, from) = server.recv_from(&mut buffer).expect("receives");
+            server.send_to(b"answer", from).expect("sends");
+            client.recv_from(&mut buffer).expect("receives");
+            // The client is connected, and messages are longer than captured.
+            client.connect((address, port)).expect("connects");
+            client.send(&[b'q'; 1500]).expect("sends");
+            server.recv_from(&mut buffer).expect("receives");
+            // Ports that are not watched.
+            client.connect(other.local_addr().expect("bound")).expect("connects");
+            client.send(b"unwatched").expect("sends");
+            other.recv_from(&mut buffer).expect("receives");
+        });
+        let told: Vec<_> = seen.iter().map(|d| (d.direction, d.length, d.bytes.len())).collect();
+        let (sent, received) = (Direction::Sent, Direction::Received);
+        let expected = [
+            (sent, 5, 5),
+            (received, 5, 5),
+            (sent, 6, 6),
+            (received, 6, 6),
+            (sent, 1500, 1024),
+            (received, 1500, 1024),
+        ];
+        assert_eq!(told, expected, "{hook} {address}");
+        let remote = |at: usize| seen[at].remote.map(|end| (end.address.to_string(), end.port));
+        assert_eq!(remote(0), Some((address.to_owned(), port)), "{hook}");
+        assert_eq!(remote(2), Some((address.to_owned(), mine)), "{hook}");
+        assert_eq!(remote(4), Some((address.to_owned(), port)), "{hook}");
+        let knows_sender = *hook != Hook::SockLength;
+        assert_eq!(remote(1), knows_sender.then(|| (address.to_owned(), mine)), "{hook}");
+        assert_eq!((seen[0].local.port, seen[1].local.port), (mine, port));
+        assert_eq!(seen[0].bytes, b"query");
+        assert!(seen.iter().all(|d| d.network_namespace > 0 && d.time_nano > 0));
+    }
+}
+
+#[test]
+fn several_datagrams_of_one_call_are_seen_each() {
+    let _one_at_a_time = PORT.lock();
+    for hook in Hook::ALL {
+        let server = watched_port("127.0.0.7");
+        let client = UdpSocket::bind("127.0.0.7:0").expect("a loopback port");
+        client.connect(server.local_addr().expect("bound")).expect("connects");
+        let mut parts: [Vec<u8>; 2] = [b"first".to_vec(), b"the second".to_vec()];
+        let mut into = [[0u8; 64]; 2];
+        let seen = watch_datagrams(*hook, || {
+            // SAFETY: the vectors refer to buffers that outlive the calls; headers
+            // live on this stack.
+            unsafe {
+                let mut vectors = parts.each_mut().map(|part| libc::iovec {
+                    iov_base: part.as_mut_ptr().cast(),
+                    iov_len: part.len(),
+                });
+                let mut out: [libc::mmsghdr; 2] = std::mem::zeroed();
+                let mut inward = out;
+                let mut rooms = into
+                    .each_mut()
+                    .map(|room| libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: 64 });
+                for index in 0..2 {
+                    out[index].msg_hdr.msg_iov = &raw mut vectors[index];
+                    out[index].msg_hdr.msg_iovlen = 1;
+                    inward[index].msg_hdr.msg_iov = &raw mut rooms[index];
+                    inward[index].msg_hdr.msg_iovlen = 1;
+                }
+                assert_eq!(libc::sendmmsg(client.as_raw_fd(), out.as_mut_ptr(), 2, 0), 2);
+                let null = std::ptr::null_mut();
+                assert_eq!(libc::recvmmsg(server.as_raw_fd(), inward.as_mut_ptr(), 2, 0, null), 2);
+            }
+        });
+        let bytes: Vec<_> = seen.iter().map(|datagram| datagram.bytes.as_slice()).collect();
+        assert_eq!(bytes, [parts[0].as_slice(), &parts[1], &parts[0], &parts[1]], "{hook}");
     }
 }

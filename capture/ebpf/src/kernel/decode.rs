@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::event::{
-    Closed, Command, Data, Direction, Endpoint, Event, Opened, Plaintext, ProcessEvent, Record,
-    Records, Role,
+    Closed, Command, Data, Datagram, Direction, Endpoint, Event, Opened, Plaintext, ProcessEvent,
+    Record, Records, Role,
 };
 
 /// A record that is not of the form that `bpf/spanwise.h` gives.
@@ -27,6 +27,7 @@ pub enum DecodeError {
 const EVENT_BYTES: usize = 48;
 const OPENED_BYTES: usize = EVENT_BYTES + 72;
 const RECORDS_BYTES: usize = EVENT_BYTES + 64;
+const DATAGRAM_BYTES: usize = EVENT_BYTES + 56;
 
 struct Fields<'a>(&'a [u8]);
 
@@ -131,6 +132,28 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
         })),
         4 => Ok(Event::Exec(ProcessEvent { time_nano, process })),
         5 => Ok(Event::Exit(ProcessEvent { time_nano, process })),
+        9 => {
+            if record.len() < DATAGRAM_BYTES {
+                return Err(DecodeError::Short { length: record.len() });
+            }
+            let captured = usize::from(fields.u16(2));
+            let Some(bytes) = record.get(DATAGRAM_BYTES..DATAGRAM_BYTES + captured) else {
+                return Err(DecodeError::Short { length: record.len() });
+            };
+            let remote = Endpoint { address: fields.address(64), port: fields.u16(82) };
+            Ok(Event::Datagram(Datagram {
+                time_nano,
+                process,
+                thread,
+                direction: if record[1] == 1 { Direction::Sent } else { Direction::Received },
+                local: Endpoint { address: fields.address(48), port: fields.u16(80) },
+                remote: (remote.port > 0).then_some(remote),
+                network_namespace: fields.u32(84),
+                command: Command(fields.array(88)),
+                length: fields.u32(32),
+                bytes,
+            }))
+        }
         _ => Err(DecodeError::Kind { kind }),
     }
 }
@@ -145,6 +168,12 @@ mod tests {
         record[0] = 2;
         record[2] = 8;
         assert!(matches!(decode(&record), Ok(Event::Data(data)) if data.bytes.len() == 8));
+        for length in 0..record.len() {
+            assert_eq!(decode(&record[..length]), Err(DecodeError::Short { length }));
+        }
+        record.resize(DATAGRAM_BYTES + 8, 0);
+        record[0] = 9;
+        assert!(matches!(decode(&record), Ok(Event::Datagram(data)) if data.bytes.len() == 8));
         for length in 0..record.len() {
             assert_eq!(decode(&record[..length]), Err(DecodeError::Short { length }));
         }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A set of hooks that together see every transfer on a TCP socket.
+/// A set of hooks that together see every transfer on a TCP socket, and
+/// datagrams of UDP from and to the ports of DNS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hook {
@@ -32,7 +33,10 @@ impl Hook {
     /// What using it costs or misses, for people.
     pub const fn consequence(self) -> &'static str {
         match self {
-            Self::SockLength => "socket calls only are touched; other system calls cost nothing",
+            Self::SockLength => {
+                "socket calls only are touched; other system calls cost nothing; who sent a \
+                 datagram to a socket without a fixed peer is known by the answer only"
+            }
             Self::SysExitBtf => {
                 "every system call of the machine passes the filter (about 80 to 200 ns each); \
                  bytes moved by splice and io_uring are not seen"

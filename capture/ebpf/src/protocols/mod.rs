@@ -1,6 +1,7 @@
 //! Protocols: what each parser offers, and how a connection's protocol is told
 //! from its first bytes. One file or folder a protocol; `infer` lists them.
 
+pub(crate) mod dns;
 mod frames;
 mod http1;
 mod infer;
@@ -48,6 +49,17 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
+    /// No place and no time.
+    pub(crate) const NOWHERE: Self = Self {
+        offset: 0,
+        seq: 0,
+        time_nano: 0,
+        process: 0,
+        thread: 0,
+        retransmits: 0,
+        srtt_micros: 0,
+    };
+
     /// The place `bytes` further on, moved by the same call.
     pub(crate) fn after(self, bytes: u64) -> Self {
         Self {

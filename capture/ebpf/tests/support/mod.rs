@@ -78,10 +78,15 @@ pub(crate) fn spans(tracer: &mut Tracer, events: &[RecordedEvent]) -> Vec<Span> 
     let mut found = Vec::new();
     let mut last = 0;
     for event in events {
-        if let RecordedEvent::Data(data) = event {
+        let moved = match event {
+            RecordedEvent::Data(data) => Some(data.time_nano),
+            RecordedEvent::Datagram(datagram) => Some(datagram.time_nano),
+            _ => None,
+        };
+        if let Some(time_nano) = moved {
             // As the agent does, which polls some ten times a second.
-            tracer.tick(data.time_nano);
-            last = last.max(data.time_nano);
+            tracer.tick(time_nano);
+            last = last.max(time_nano);
         }
         tracer.event(&event.event());
     }
