@@ -27,14 +27,14 @@ def free_port():
 class Relay:
     """Passes connections on to a server and writes down what goes through."""
 
-    def __init__(self, port):
+    def __init__(self, port, address="127.0.0.1"):
         self.target = port
         self.events = []
         self.lock = threading.Lock()
         self.started = time.monotonic_ns()
         self.count = 0
         self.threads = []
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server((address, 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
 

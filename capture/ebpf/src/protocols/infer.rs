@@ -1,6 +1,6 @@
 //! Tells a connection's protocol from first bytes of a message.
 
-use super::{Protocol, Side, dns, http1, postgresql, redis, tls};
+use super::{Protocol, Side, dns, dubbo, http1, postgresql, redis, tls};
 
 /// A protocol that connections may be recognised as.
 pub(crate) struct Known {
@@ -16,7 +16,7 @@ pub(crate) struct Known {
 /// In the order in which they are asked: the first that says yes has it. Those
 /// whose first bytes can be nothing else come before those that look at less.
 const PROTOCOLS: &[Known] =
-    &[tls::KNOWN, http1::KNOWN, postgresql::KNOWN, redis::KNOWN, dns::KNOWN];
+    &[tls::KNOWN, http1::KNOWN, postgresql::KNOWN, redis::KNOWN, dubbo::KNOWN, dns::KNOWN];
 
 /// How bytes look to a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //! from its first bytes. One file or folder a protocol; `infer` lists them.
 
 pub(crate) mod dns;
+mod dubbo;
 mod frames;
 mod http1;
 mod infer;

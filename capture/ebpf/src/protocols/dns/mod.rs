@@ -233,9 +233,14 @@ impl Protocol for Dns {
                         exchanges.end_response(desk);
                     }
                 }
-                // Answers name their queries: nothing is crossed, and what is not
-                // answered any more will time out.
-                Step::Unseen => desk.counters.framing_lost += 1,
+                Step::Unseen => {
+                    desk.counters.framing_lost += 1;
+                    // Nobody knows whose answers were among it.
+                    if side == Side::Response {
+                        self.answering = false;
+                        exchanges.abandon(desk);
+                    }
+                }
                 Step::Malformed => {
                     desk.counters.malformed_messages += 1;
                     self.strikes += 1;
