@@ -1,15 +1,15 @@
-//! What traced processes say to each other: system calls on two connections,
-//! each of a header of four bytes (connection and direction, captured length in
-//! two, uncaptured length) and the bytes. Every protocol's parser is behind it,
+//! What traced processes say to each other: system calls on two connections, or
+//! datagrams, each of a header of four bytes (connection and direction, captured
+//! length in two, uncaptured length) and the bytes. Every protocol's parser is behind it,
 //! and the guess which one is spoken.
 #![no_main]
 
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use spanwise_capture_ebpf::event::Direction;
+use spanwise_capture_ebpf::event::{Command, Direction, Endpoint};
 use spanwise_capture_ebpf::process::{Naming, Process, ProcessDirectory, Runtime};
-use spanwise_capture_ebpf::recording::{RecordedData, RecordedEvent};
+use spanwise_capture_ebpf::recording::{RecordedData, RecordedDatagram, RecordedEvent};
 use spanwise_capture_ebpf::tracer::{Tracer, TracerConfig};
 use spanwise_model::ResourceJson;
 
@@ -49,6 +49,23 @@ fuzz_target!(|bytes: &[u8]| {
         time_nano += 1_000_000;
         let connection = who >> 1 & 1;
         let direction = if who & 1 == 0 { Direction::Received } else { Direction::Sent };
+        if who >> 4 == 14 {
+            let end = |port| Endpoint { address: [127, 0, 0, 1].into(), port };
+            let event = RecordedEvent::Datagram(RecordedDatagram {
+                time_nano,
+                process: u32::from(connection) + 1,
+                thread: u32::from(connection) + 1,
+                direction,
+                local: end(53),
+                remote: (who & 4 == 0).then(|| end(u16::from(*more))),
+                network_namespace: 1,
+                command: Command::default(),
+                length: length as u32,
+                bytes: captured.to_vec(),
+            });
+            tracer.event(&event.event());
+            continue;
+        }
         let seq = &mut seqs[usize::from(connection)][usize::from(who & 1)];
         let length = length as u32 + u32::from(*more) * 64;
         let event = RecordedEvent::Data(RecordedData {

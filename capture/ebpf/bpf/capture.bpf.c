@@ -346,6 +346,11 @@ static __always_inline int on_datagram(struct sock *sk, int result, const bool s
 {
     if (!is_datagram(sk, true))
         return 0;
+    struct socket_state *state = bpf_sk_storage_get(&datagram_sockets, sk, 0, 0);
+    const bool asked = state && state->role == SPANWISE_CLIENT;
+    const bool connected = sk->__sk_common.skc_dport != 0;
+    if (!sent && !connected && !asked && !is_datagram_port(sk->__sk_common.skc_num))
+        return 0;
     struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
     long nr = REGS_NR(regs);
     struct datagram_call call = {
@@ -357,11 +362,12 @@ static __always_inline int on_datagram(struct sock *sk, int result, const bool s
         .shape = shape_of(nr),
         .sent = sent,
         .named = sent,
+        .watched = !sent && asked,
     };
-    const bool messages = call.shape == BUFFER_MESSAGES;
-    struct socket_state *state = bpf_sk_storage_get(
-        &datagram_sockets, sk, 0, messages ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
-    if (messages) {
+    if (call.shape == BUFFER_MESSAGES) {
+        if (!state)
+            state = bpf_sk_storage_get(&datagram_sockets, sk, 0,
+                                       BPF_LOCAL_STORAGE_GET_F_CREATE);
         if (!state)
             return 0;
         if (state->direction != sent) {
@@ -372,8 +378,7 @@ static __always_inline int on_datagram(struct sock *sk, int result, const bool s
         call.array = message_header_of(state, &array);
         call.shape = BUFFER_MESSAGE;
     }
-    call.watched = !sent && state && state->role == SPANWISE_CLIENT;
-    if (!emit_datagram(&call) || !sent || sk->__sk_common.skc_dport)
+    if (!emit_datagram(&call) || !sent || connected || asked)
         return 0;
     /* From whom it receives is not known here: that it asks must be enough. */
     state = bpf_sk_storage_get(&datagram_sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);

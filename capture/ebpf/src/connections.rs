@@ -278,7 +278,8 @@ impl Connection {
                 desk.counters.connections_switched += 1;
                 let before = Before { asks: *requests, protocol: parser.name(), encrypted: false };
                 let left = self.exchanges.take_left();
-                let rest = left.map(|left| input.after(left.offset - input.mark.offset));
+                let rest =
+                    left.map(|left| input.after(left.offset.saturating_sub(input.mark.offset)));
                 self.before = Some(before);
                 self.give_up(desk);
                 self.go_on(direction, rest, desk);
@@ -293,9 +294,12 @@ impl Connection {
                     return;
                 }
                 // The greeting may have come along with the word to begin.
-                let greeting = tls::beginning(input.bytes);
+                let rest = match self.exchanges.take_left() {
+                    Some(left) => Some(input.after(left.offset.saturating_sub(input.mark.offset))),
+                    None => tls::beginning(input.bytes).map(|at| input.after(at as u64)),
+                };
                 self.before = Some(before);
-                self.go_on(direction, greeting.map(|at| input.after(at as u64)), desk);
+                self.go_on(direction, rest, desk);
             }
             Outcome::Foreign => {
                 self.exchanges.abandon(desk);

@@ -53,10 +53,12 @@ pub(crate) struct Before {
     pub(crate) encrypted: bool,
 }
 
-/// The first and the last byte of a direction.
+/// What passed one way.
 #[derive(Debug, Clone, Copy)]
 struct Way {
-    first: Mark,
+    /// Of the first byte.
+    first_seq: u32,
+    first_nano: u64,
     /// Where the current part begins, and where the bytes end so far.
     part: u64,
     end: u64,
@@ -136,19 +138,19 @@ impl Opaque {
         }
     }
 
-    /// Bytes that it holds.
+    /// Bytes that it holds beyond its own size.
     pub(crate) fn held_bytes(&self) -> usize {
-        let tls = match &self.tls {
+        match &self.tls {
             Tls::None => 0,
             Tls::Reading { handshake, .. } => handshake.held_bytes(),
             Tls::Known(facts) => facts.held_bytes(),
-        };
-        size_of::<Self>() + tls
+        }
     }
 
     /// `length` bytes went through from `mark` on.
     pub(crate) fn moved(&mut self, direction: Direction, mark: Mark, length: u64) {
-        let fresh = Way { first: mark, part: mark.offset, end: mark.offset };
+        let Mark { seq: first_seq, time_nano: first_nano, offset: part, .. } = mark;
+        let fresh = Way { first_seq, first_nano, part, end: part };
         let way = self.ways[direction as usize].get_or_insert(fresh);
         way.end = mark.offset + length;
         self.last = mark;
@@ -254,7 +256,7 @@ impl Opaque {
         // Each part has a number of its own, the same at both sides, made of the
         // first byte's and the part's. Where only one side speaks, its bytes
         // must do.
-        let number = |way: Way| way.first.seq.wrapping_add(self.part);
+        let number = |way: Way| way.first_seq.wrapping_add(self.part);
         let at = |seq: u32, offset: u64, time_nano: u64, retransmits: u32| Mark {
             seq,
             offset,
@@ -310,8 +312,8 @@ impl Opaque {
             attributes.push((AFTER.to_owned(), before.protocol.into()));
         }
         if self.part == 0 {
-            let asked_nano = request.map(|way| way.first.time_nano);
-            let answered_nano = response.map(|way| way.first.time_nano);
+            let asked_nano = request.map(|way| way.first_nano);
+            let answered_nano = response.map(|way| way.first_nano);
             if let (Some(asked), Some(answered)) = (asked_nano, answered_nano)
                 && answered >= asked
             {

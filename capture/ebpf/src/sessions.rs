@@ -245,9 +245,10 @@ impl Exchanges {
         self.serving = serving;
     }
 
-    /// The connection speaks something else from `at` on. Said before
-    /// [`crate::protocols::Outcome::Switched`] is returned; where it is not, the
-    /// next system call is the first of it.
+    /// The connection speaks something else from `at` on, a place in the input
+    /// being read. Said before [`crate::protocols::Outcome::Switched`] or
+    /// `Encrypted` is returned; where it is not, the next system call is the first
+    /// of it, or a greeting of TLS in this one.
     pub(crate) const fn leave(&mut self, at: Mark) {
         self.left = Some(at);
     }

@@ -181,10 +181,9 @@ impl TlsFacts {
         list
     }
 
-    /// Bytes that it holds.
+    /// Bytes that it holds beyond its own size.
     pub(crate) fn held_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.server_name.as_ref().map_or(0, String::capacity)
+        self.server_name.as_ref().map_or(0, String::capacity)
             + self.offered_protocols.iter().map(|name| 24 + name.capacity()).sum::<usize>()
     }
 }
