@@ -173,11 +173,12 @@ def main():
 def run(options, programs, directory):
     nginx, port = start_nginx(programs, directory)
     grpc = free_port()
-    off = [word for name in ("--otlp-http", "--zipkin", "--jaeger-grpc", "--jaeger-http",
+    off = [word for name in ("--zipkin", "--jaeger-grpc", "--jaeger-http",
                              "--jaeger-udp-compact", "--jaeger-udp-binary") for word in (name, "off")]
     programs.start(
         OTHER_CORE, options.spanwise, "server", "--data", directory / "data",
-        "--otlp-grpc", f"127.0.0.1:{grpc}", "--http", f"127.0.0.1:{free_port()}", *off,
+        "--otlp-grpc", f"127.0.0.1:{grpc}", "--otlp-http", f"127.0.0.1:{free_port()}",
+        "--http", f"127.0.0.1:{free_port()}", *off,
     )
     wait_for(grpc)
     load(port, 1)

@@ -120,12 +120,6 @@ impl Connection {
             + self.held.capacity() * size_of::<Held>()
     }
 
-    /// What its TLS handshake said, if there was one.
-    #[allow(dead_code, reason = "for spans of what is inside, where that is seen elsewhere")]
-    pub(crate) fn tls(&self) -> Option<&TlsFacts> {
-        self.outside.as_ref().and_then(|outside| outside.facts())
-    }
-
     fn role(&self) -> Role {
         self.opened.map_or(Role::Unknown, |opened| opened.role)
     }
@@ -198,11 +192,15 @@ impl Connection {
     /// From here on, what a TLS library encrypts is read in the clear, and the
     /// socket's own bytes are not.
     fn decrypt(&mut self, desk: &mut Desk<'_>) {
-        self.ignore(desk);
         desk.counters.connections_decrypted += 1;
+        self.give_up(desk);
         self.decrypted = true;
+        // What is seen from outside has told what it can.
+        let outside = self.outside.take();
+        let facts = outside.as_ref().and_then(|outside| outside.facts());
         self.exchanges = Exchanges::new(self.id);
-        self.exchanges.decrypted();
+        self.exchanges.decrypted(facts.map(TlsFacts::encryption).unwrap_or_default());
+        self.before = None;
         self.streams = Default::default();
         self.state = State::Inferring;
         self.last_side = None;
@@ -366,7 +364,8 @@ impl Connection {
 
     fn report(&mut self, end: End, desk: &mut Desk<'_>) {
         let Some(outside) = &mut self.outside else { return };
-        if let Some(exchange) = outside.end(end, self.opened.as_ref(), desk) {
+        if let Some(mut exchange) = outside.end(end, self.opened.as_ref(), desk) {
+            exchange.encryption = self.exchanges.encryption();
             self.exchanges.recognised(exchange.protocol, exchange.serving);
             desk.finished.push(exchange);
         }

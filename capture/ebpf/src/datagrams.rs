@@ -197,7 +197,7 @@ impl Socket {
         let Some(exchange) = self.exchanges.answering() else { return };
         if serving && let Some(client) = datagram.remote {
             exchange.other = Some(client);
-            exchange.request_start.seq = number(reading.id(), datagram, serving);
+            exchange.request_start.seq = Some(number(reading.id(), datagram, serving));
         } else if exchange.other.is_none() {
             exchange.other = datagram.remote;
         }
@@ -212,7 +212,7 @@ impl Socket {
 
 fn mark(datagram: &Datagram<'_>, seq: u32) -> Mark {
     Mark {
-        seq,
+        seq: Some(seq),
         time_nano: datagram.time_nano,
         process: datagram.process,
         thread: datagram.thread,

@@ -57,7 +57,7 @@ pub(crate) struct Before {
 #[derive(Debug, Clone, Copy)]
 struct Way {
     /// Of the first byte.
-    first_seq: u32,
+    first_seq: Option<u32>,
     first_nano: u64,
     /// Where the current part begins, and where the bytes end so far.
     part: u64,
@@ -256,15 +256,15 @@ impl Opaque {
         // Each part has a number of its own, the same at both sides, made of the
         // first byte's and the part's. Where only one side speaks, its bytes
         // must do.
-        let number = |way: Way| way.first_seq.wrapping_add(self.part);
-        let at = |seq: u32, offset: u64, time_nano: u64, retransmits: u32| Mark {
+        let number = |way: Way| way.first_seq.map(|seq| seq.wrapping_add(self.part));
+        let at = |seq: Option<u32>, offset: u64, time_nano: u64, retransmits: u32| Mark {
             seq,
             offset,
             time_nano,
             retransmits,
             ..self.last
         };
-        let start_seq = request.or(response).map_or(0, number);
+        let start_seq = request.or(response).and_then(number);
         let start_nano = self.part_start_nano;
         let request_start =
             at(start_seq, request.map_or(0, |way| way.part), start_nano, self.part_retransmits);

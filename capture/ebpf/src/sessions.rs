@@ -11,6 +11,7 @@ use crate::counters::Counters;
 use crate::event::Endpoint;
 use crate::process::{Process, ProcessDirectory};
 use crate::protocols::Mark;
+use crate::protocols::tls::Encryption;
 use crate::protocols::trace_headers::TraceHeaders;
 
 /// Open requests per connection; requests beyond make no spans.
@@ -162,8 +163,8 @@ pub(crate) struct Exchange {
     pub(crate) process: Arc<Process>,
     /// Whether it is the connection's first.
     pub(crate) first: bool,
-    /// Whether it was encrypted on its way.
-    pub(crate) encrypted: bool,
+    /// How it was encrypted on its way, if it was.
+    pub(crate) encryption: Option<Arc<Encryption>>,
     /// The protocol that both spoke.
     pub(crate) protocol: &'static str,
     /// The other end, where the socket has no fixed one.
@@ -179,7 +180,7 @@ pub(crate) struct Exchange {
 pub(crate) struct Exchanges {
     connection: u64,
     serving: bool,
-    encrypted: bool,
+    encryption: Option<Arc<Encryption>>,
     protocol: &'static str,
     open: VecDeque<Exchange>,
     /// The exchange whose request is still passing.
@@ -213,7 +214,7 @@ impl Exchanges {
         Self {
             connection,
             serving: false,
-            encrypted: false,
+            encryption: None,
             protocol: "",
             open: VecDeque::new(),
             uploading: None,
@@ -224,13 +225,13 @@ impl Exchanges {
     }
 
     /// What is read was encrypted on its way.
-    pub(crate) const fn decrypted(&mut self) {
-        self.encrypted = true;
+    pub(crate) fn decrypted(&mut self, encryption: Encryption) {
+        self.encryption = Some(Arc::new(encryption));
     }
 
-    /// Whether what is read was encrypted on its way.
-    pub(crate) const fn is_encrypted(&self) -> bool {
-        self.encrypted
+    /// How what is read was encrypted on its way, if it was.
+    pub(crate) fn encryption(&self) -> Option<Arc<Encryption>> {
+        self.encryption.clone()
     }
 
     /// Whether the traced process answers.
@@ -319,7 +320,7 @@ impl Exchanges {
             fragment,
             process,
             first,
-            encrypted: self.encrypted,
+            encryption: self.encryption.clone(),
             protocol: self.protocol,
             other: None,
             weight: 0,
@@ -549,6 +550,7 @@ impl Exchange {
             fragment,
             process,
             first,
+            encryption: None,
             protocol,
             other: None,
             weight: 0,
@@ -566,6 +568,7 @@ impl Exchange {
             },
             answer: Answer::default(),
             process: Arc::clone(&self.process),
+            encryption: None,
             weight: 0,
             spent: true,
             ..*self

@@ -79,14 +79,8 @@ pub(crate) fn span(
     };
     span.attributes = exchange.request.attributes;
     span.attributes.extend(exchange.answer.attributes);
-    if exchange.encrypted {
-        // Parsers cannot tell.
-        for (key, value) in &mut span.attributes {
-            if key == "url.scheme" {
-                *value = "https".into();
-            }
-        }
-        span.attributes.push(("tls.established".to_owned(), true.into()));
+    if let Some(encryption) = exchange.encryption {
+        encryption.tell(&mut span.attributes);
     }
     span.status_code = exchange.answer.status_code;
     if let Some(failure) = exchange.answer.failure {

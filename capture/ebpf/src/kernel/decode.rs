@@ -192,6 +192,6 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_is_refused() {
-        assert_eq!(decode(&[9; EVENT_BYTES]), Err(DecodeError::Kind { kind: 9 }));
+        assert_eq!(decode(&[99; EVENT_BYTES]), Err(DecodeError::Kind { kind: 99 }));
     }
 }

@@ -53,7 +53,7 @@ impl Mark {
     /// No place and no time.
     pub(crate) const NOWHERE: Self = Self {
         offset: 0,
-        seq: 0,
+        seq: None,
         time_nano: 0,
         process: 0,
         thread: 0,

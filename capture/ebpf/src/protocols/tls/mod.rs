@@ -124,6 +124,37 @@ pub(crate) struct TlsFacts {
     pub(crate) failure: Option<Failure>,
 }
 
+/// How an exchange that is read in the clear was encrypted on its way.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Encryption {
+    /// Negotiated version.
+    pub(crate) version: Option<&'static str>,
+    /// The server's name, as the client asked for it.
+    pub(crate) server_name: Option<String>,
+}
+
+impl Encryption {
+    /// Adds it to what a span says.
+    pub(crate) fn tell(&self, attributes: &mut Attributes) {
+        let mut named = false;
+        for (key, value) in attributes.iter_mut() {
+            named |= key == "server.address";
+            // Parsers cannot tell.
+            if key == "url.scheme" {
+                *value = "https".into();
+            }
+        }
+        let mut add = |name: &str, value| attributes.push((name.to_owned(), value));
+        if let (Some(name), false) = (&self.server_name, named) {
+            add("server.address", name.as_str().into());
+        }
+        if let Some(version) = self.version {
+            add("tls.protocol.version", version.into());
+        }
+        add("tls.established", true.into());
+    }
+}
+
 impl TlsFacts {
     /// Whether a session was established, where that is known.
     pub(crate) const fn established(&self) -> Option<bool> {
@@ -179,6 +210,11 @@ impl TlsFacts {
             add("spanwise.tls.handshake_nano", nano.cast_signed().into());
         }
         list
+    }
+
+    /// What of it is told of each request that is read inside.
+    pub(crate) fn encryption(&self) -> Encryption {
+        Encryption { version: self.version_text(), server_name: self.server_name.clone() }
     }
 
     /// Bytes that it holds beyond its own size.

@@ -5,7 +5,7 @@ use super::*;
 fn mark(offset: u64, time_nano: u64) -> Mark {
     Mark {
         offset,
-        seq: offset as u32,
+        seq: Some(offset as u32),
         time_nano,
         process: 1,
         thread: 1,
