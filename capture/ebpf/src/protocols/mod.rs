@@ -4,6 +4,7 @@
 mod frames;
 mod http1;
 mod infer;
+mod mysql;
 mod postgresql;
 mod redis;
 mod sql;
