@@ -172,3 +172,108 @@ mod mysql {
         }
     }
 }
+
+mod memcached {
+    use spanwise_capture_ebpf::event::Direction::{Received, Sent};
+
+    use super::support::{Talk, spans, tracer};
+
+    fn message(
+        magic: u8,
+        opcode: u8,
+        status: u16,
+        opaque: u32,
+        key: &[u8],
+        value: &[u8],
+    ) -> Vec<u8> {
+        let mut bytes = vec![magic, opcode, 0, key.len() as u8, 0, 0];
+        bytes.extend_from_slice(&status.to_be_bytes());
+        bytes.extend_from_slice(&((key.len() + value.len()) as u32).to_be_bytes());
+        bytes.extend_from_slice(&opaque.to_be_bytes());
+        bytes.extend_from_slice(&[0; 8]);
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(value);
+        bytes
+    }
+
+    #[test]
+    fn a_value_of_which_little_was_captured_ends_where_it_ends() {
+        let talk = Talk::new().ask(b"get a\r\n").cut(Sent, b"VALUE a 0 5000\r\ngeheim", 4994 + 7);
+        let talk = talk.ask(b"get b\r\n").answer(b"END\r\n");
+        let found = spans(&mut tracer(), &talk.events);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].network.response_bytes, Some(16 + 5007));
+        assert_eq!(found[0].duration_nano, 1_000_000);
+        assert!(!talk.counters().contains_key("framing_lost"));
+    }
+
+    #[test]
+    fn replies_are_not_given_to_other_commands_after_a_loss() {
+        let talk = Talk::new().ask(b"get a\r\n").answer(b"END\r\n").ask(b"get lost\r\n");
+        let talk = talk.lost(Sent, 5).lost(Received, 9).answer(b"NOT_FOUND\r\n");
+        let talk = talk.ask(b"get b\r\n").answer(b"END\r\n");
+        assert_eq!(talk.spans(), ["get", "get"]);
+        assert_eq!(talk.counters()["requests_lost"], 1);
+    }
+
+    #[test]
+    fn a_connection_older_than_the_agent_is_read_from_its_middle() {
+        let talk = Talk::new().answer(b"STORED\r\n").ask(b"get a\r\n").answer(b"END\r\n");
+        assert_eq!(talk.spans(), ["get"]);
+        let talk = Talk::new().ask(&message(0x80, 0, 0, 7, b"a", b""));
+        let talk = talk.answer(&message(0x81, 0, 1, 7, b"", b"Not found"));
+        assert_eq!(talk.spans(), ["get"]);
+    }
+
+    #[test]
+    fn errors_of_the_binary_protocol_are_failures() {
+        let talk = Talk::new().ask(&message(0x80, 0x0e, 0, 7, b"a", b"geheim"));
+        let talk = talk.answer(&message(0x81, 0x0e, 3, 7, b"", b"Too large"));
+        assert_eq!(talk.spans(), ["append: Too large"]);
+        let talk = Talk::new().ask(&message(0x80, 0x21, 0, 7, b"PLAIN", b"\0geheim\0hunter2"));
+        let talk = talk.answer(&message(0x81, 0x21, 0x20, 7, b"", b""));
+        assert_eq!(talk.spans(), ["auth: auth_error"]);
+    }
+
+    #[test]
+    fn a_response_with_another_number_is_not_taken() {
+        let talk = Talk::new().ask(&message(0x80, 0, 0, 7, b"a", b""));
+        let talk = talk.answer(&message(0x81, 0, 0, 8, b"", b"geheim"));
+        let talk = talk.ask(&message(0x80, 0, 0, 9, b"b", b""));
+        let talk = talk.answer(&message(0x81, 0, 0, 9, b"", b"geheim"));
+        assert_eq!(talk.spans(), ["get"]);
+        assert_eq!(
+            (talk.counters()["malformed_messages"], talk.counters()["requests_lost"]),
+            (1, 1)
+        );
+    }
+
+    #[test]
+    fn commands_asked_quietly_are_one_request_with_the_one_that_ends_them() {
+        let mut asked = Vec::new();
+        for number in 1..=3 {
+            asked.extend(message(0x80, 0x0d, 0, number, b"key", b""));
+        }
+        asked.extend(message(0x80, 0x0a, 0, 4, b"", b""));
+        let mut answered = message(0x81, 0x0d, 0, 2, b"key", b"geheim");
+        answered.extend(message(0x81, 0x0a, 0, 4, b"", b""));
+        let talk = Talk::new().ask(&asked).answer(&answered);
+        assert_eq!(talk.spans(), ["BATCH get"]);
+        // With no end and no answer in sight they are told by themselves.
+        let talk = Talk::new().ask(&message(0x80, 0x14, 0, 1, b"key", b""));
+        assert_eq!(talk.spans(), ["delete"]);
+        let found = spans(&mut tracer(), &talk.events);
+        assert_eq!((found[0].response_tcp_seq, &found[0].error), (None, &None));
+    }
+
+    #[test]
+    fn a_connection_that_is_no_memcached_after_all_is_left() {
+        let mut talk = Talk::new().ask(b"get a\r\n").answer(b"END\r\n");
+        for _ in 0..3 {
+            talk = talk.ask(b"what is this\r\n").answer(b"?\r\n");
+        }
+        let talk = talk.ask(b"GET /a HTTP/1.1\r\n\r\n").answer(b"HTTP/1.1 204 No\r\n\r\n");
+        assert_eq!(talk.counters()["protocol_changes"], 1);
+        assert_eq!(talk.spans(), ["get", "GET /a"]);
+    }
+}

@@ -1,6 +1,6 @@
 //! Tells a connection's protocol from first bytes of a message.
 
-use super::{Protocol, Side, http1, mysql, postgresql, redis};
+use super::{Protocol, Side, http1, memcached, mysql, postgresql, redis};
 
 /// A protocol that connections may be recognised as.
 pub(crate) struct Known {
@@ -15,7 +15,8 @@ pub(crate) struct Known {
 
 /// In the order in which they are asked: the first that says yes has it. Those
 /// whose first bytes can be nothing else come before those that look at less.
-const PROTOCOLS: &[Known] = &[http1::KNOWN, postgresql::KNOWN, mysql::KNOWN, redis::KNOWN];
+const PROTOCOLS: &[Known] =
+    &[http1::KNOWN, postgresql::KNOWN, mysql::KNOWN, memcached::KNOWN, redis::KNOWN];
 
 /// How bytes look to a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +66,7 @@ mod tests {
 
     #[test]
     fn known_beginnings_are_told_apart() {
-        let cases: [(&[u8], &str, Side); 11] = [
+        let cases: [(&[u8], &str, Side); 14] = [
             (b"GET / HTTP/1.1\r\n", "http1", Side::Request),
             (b"HTTP/1.1 200 OK\r\n", "http1", Side::Response),
             (b"\0\0\0\x08\x04\xd2\x16\x2f", "postgresql", Side::Request),
@@ -74,6 +75,9 @@ mod tests {
             (b"T\0\0\0\x21\0\x01?column?\0", "postgresql", Side::Response),
             (b"\x09\0\0\0\x03SELECT 1", "mysql", Side::Request),
             (b"\x4a\0\0\0\x0a8.0.36\0\x08\0\0\0abcdefgh\0\xff", "mysql", Side::Response),
+            (b"get key\r\n", "memcached", Side::Request),
+            (b"set key 0 0 3\r\nabc\r\n", "memcached", Side::Request),
+            (b"VALUE key 0 3\r\nabc\r\nEND\r\n", "memcached", Side::Response),
             (b"*1\r\n$4\r\nPING\r\n", "redis", Side::Request),
             (b"PING\r\n", "redis", Side::Request),
             (b"GET key\r\n", "redis", Side::Request),

@@ -4,6 +4,7 @@
 mod frames;
 mod http1;
 mod infer;
+mod memcached;
 mod mysql;
 mod postgresql;
 mod redis;
