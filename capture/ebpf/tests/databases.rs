@@ -277,3 +277,174 @@ mod memcached {
         assert_eq!(talk.spans(), ["get", "GET /a"]);
     }
 }
+
+mod mongodb {
+    use spanwise_capture_ebpf::event::Direction::{Received, Sent};
+
+    use super::support::{Talk, spans, tracer};
+
+    const MORE_TO_COME: u32 = 2;
+
+    /// A document: texts and numbers.
+    fn document(elements: &[(&str, Result<&str, f64>)]) -> Vec<u8> {
+        let mut content = Vec::new();
+        for (name, value) in elements {
+            content.push(if value.is_ok() { 2 } else { 1 });
+            content.extend_from_slice(name.as_bytes());
+            content.push(0);
+            match value {
+                Ok(text) => {
+                    content.extend_from_slice(&(text.len() as u32 + 1).to_le_bytes());
+                    content.extend_from_slice(text.as_bytes());
+                    content.push(0);
+                }
+                Err(number) => content.extend_from_slice(&number.to_le_bytes()),
+            }
+        }
+        content.push(0);
+        [&(content.len() as u32 + 4).to_le_bytes()[..], &content].concat()
+    }
+
+    fn framed(id: u32, response_to: u32, opcode: u32, content: &[u8]) -> Vec<u8> {
+        let length = 16 + content.len() as u32;
+        let header = [length, id, response_to, opcode].map(u32::to_le_bytes).concat();
+        [header, content.to_vec()].concat()
+    }
+
+    fn message(id: u32, response_to: u32, flags: u32, body: &[u8]) -> Vec<u8> {
+        framed(id, response_to, 2013, &[&flags.to_le_bytes()[..], &[0], body].concat())
+    }
+
+    fn find(id: u32, collection: &str) -> Vec<u8> {
+        message(id, 0, 0, &document(&[("find", Ok(collection)), ("$db", Ok("shop"))]))
+    }
+
+    fn ok(id: u32, response_to: u32) -> Vec<u8> {
+        message(id, response_to, 0, &document(&[("ok", Err(1.0))]))
+    }
+
+    fn failed(id: u32, response_to: u32) -> Vec<u8> {
+        let error = [
+            ("ok", Err(0.0)),
+            ("errmsg", Ok("ns does not exist: 'geheim'")),
+            ("code", Err(9.0)),
+            ("codeName", Ok("FailedToParse")),
+        ];
+        message(id, response_to, 0, &document(&error))
+    }
+
+    #[test]
+    fn answers_out_of_order_find_their_requests() {
+        let talk = Talk::new().ask(&find(1, "a")).ask(&find(2, "b")).ask(&find(3, "c"));
+        let talk = talk.answer(&ok(10, 3)).answer(&failed(11, 1)).answer(&ok(12, 2));
+        let failure = "find a: 9 (FailedToParse): ns does not exist: '?'";
+        assert_eq!(talk.spans(), ["find c", failure, "find b"]);
+    }
+
+    #[test]
+    fn unacknowledged_writes_are_told_by_themselves() {
+        let body = document(&[("insert", Ok("a")), ("$db", Ok("shop"))]);
+        let talk = Talk::new().ask(&message(1, 0, MORE_TO_COME, &body));
+        let talk = talk.ask(&find(2, "b")).answer(&ok(10, 2));
+        assert_eq!(talk.spans(), ["insert a", "find b"]);
+        // The documents may come first, and more of them than is captured.
+        let mut content = MORE_TO_COME.to_le_bytes().to_vec();
+        content.push(1);
+        content.extend_from_slice(&2000_u32.to_le_bytes());
+        content.extend_from_slice(b"documents\0geheim");
+        content.resize(5 + 2000, b'x');
+        content.push(0);
+        content.extend_from_slice(&body);
+        let bytes = framed(3, 0, 2013, &content);
+        let (seen, unseen) = bytes.split_at(500);
+        let talk = Talk::new().ask(&find(2, "b")).answer(&ok(10, 2));
+        let talk = talk.cut(Received, seen, unseen.len() as u32);
+        assert_eq!(talk.spans(), ["find b", "insert"]);
+    }
+
+    #[test]
+    fn answers_without_end_are_one_where_they_are_a_cursor_and_none_where_they_watch() {
+        let hello = document(&[("hello", Err(1.0)), ("$db", Ok("admin"))]);
+        let state = document(&[("ok", Err(1.0))]);
+        let mut talk = Talk::new().ask(&message(1, 0, 1 << 16, &hello));
+        for id in 10..20 {
+            let before = if id == 10 { 1 } else { id - 1 };
+            talk = talk.answer(&message(id, before, MORE_TO_COME, &state));
+        }
+        assert!(talk.spans().is_empty());
+        assert!(!talk.counters().contains_key("orphan_responses"));
+        let more = document(&[("getMore", Err(7.0)), ("collection", Ok("a")), ("$db", Ok("shop"))]);
+        let talk = Talk::new().ask(&message(1, 0, 1 << 16, &more));
+        let talk = talk.answer(&message(10, 1, MORE_TO_COME, &state));
+        let talk = talk.answer(&message(11, 10, MORE_TO_COME, &state)).answer(&ok(12, 11));
+        let talk = talk.ask(&find(2, "b")).answer(&ok(13, 2));
+        assert_eq!(talk.spans(), ["getMore a", "find b"]);
+        let found = spans(&mut tracer(), &talk.events);
+        assert_eq!(found[0].network.response_bytes, Some(3 * ok(0, 1).len() as u64));
+    }
+
+    #[test]
+    fn heartbeats_are_shown_only_if_they_fail() {
+        let ping = document(&[("ping", Err(1.0)), ("$db", Ok("admin"))]);
+        let talk = Talk::new().ask(&message(1, 0, 0, &ping)).answer(&ok(10, 1));
+        let talk = talk.ask(&message(2, 0, 0, &ping)).answer(&failed(11, 2));
+        assert_eq!(talk.spans(), ["ping: 9 (FailedToParse): ns does not exist: '?'"]);
+    }
+
+    #[test]
+    fn the_messages_of_old_are_read() {
+        let name = b"\0\0\0\0admin.$cmd\0\0\0\0\0\xff\xff\xff\xff".as_slice();
+        let command = [name, &document(&[("listDatabases", Err(1.0))])].concat();
+        let reply = |error: &[u8]| [&[0; 20][..], error].concat();
+        let talk = Talk::new().ask(&framed(1, 0, 2004, &command));
+        let error = document(&[("ok", Err(0.0)), ("errmsg", Ok("no")), ("code", Err(13.0))]);
+        let talk = talk.answer(&framed(10, 1, 1, &reply(&error)));
+        let name = b"\0\0\0\0shop.users\0\0\0\0\0\xff\xff\xff\xff\x05\0\0\0\0";
+        let talk = talk.ask(&framed(2, 0, 2004, name));
+        let talk = talk.answer(&framed(11, 2, 1, &reply(&document(&[("name", Ok("geheim"))]))));
+        let talk = talk.ask(&framed(3, 0, 2006, b"\0\0\0\0shop.users\0\0\0\0\0\x05\0\0\0\0"));
+        assert_eq!(talk.spans(), ["listDatabases: 13: no", "find users", "delete users"]);
+    }
+
+    #[test]
+    fn compressed_messages_are_paired_though_not_read() {
+        let content = b"\xdd\x07\0\0\x64\0\0\0\x01geheim";
+        let talk = Talk::new().ask(&framed(1, 0, 2012, content));
+        let talk = talk.answer(&framed(10, 1, 2012, content));
+        // No answer: it asked for none.
+        let talk = talk.ask(&framed(2, 0, 2012, content)).ask(&framed(3, 0, 2012, content));
+        let talk = talk.answer(&framed(11, 3, 2012, content));
+        assert_eq!(talk.spans(), ["compressed"; 3]);
+        let found = spans(&mut tracer(), &talk.events);
+        assert_eq!(found.iter().filter(|span| span.response_tcp_seq.is_none()).count(), 1);
+    }
+
+    #[test]
+    fn after_a_loss_reading_sets_in_at_the_next_message() {
+        let talk = Talk::new().ask(&find(1, "a")).answer(&ok(10, 1)).ask(&find(2, "lost"));
+        let talk = talk.lost(Sent, 50).lost(Received, 70).ask(&find(4, "b")).answer(&ok(13, 4));
+        let talk = talk.ask(&find(5, "c")).answer(&ok(14, 5));
+        let found = talk.spans();
+        assert!(
+            found.starts_with(&["find a".to_owned()]) && found.ends_with(&["find c".to_owned()])
+        );
+        assert!(!found.contains(&"find lost".to_owned()), "{found:?}");
+        // What follows a message of which the end was not captured.
+        let two = [find(6, "d"), find(7, "e")].concat();
+        let talk = Talk::new().cut(Received, &two[..60], two.len() as u32 - 60);
+        let talk = talk.answer(&ok(15, 6)).answer(&ok(16, 7)).ask(&find(8, "f"));
+        assert_eq!(talk.answer(&ok(17, 8)).spans(), ["find d", "find f"]);
+    }
+
+    #[test]
+    fn a_connection_that_is_no_mongodb_after_all_is_left() {
+        let mut talk = Talk::new().ask(&find(1, "a")).answer(&ok(10, 1));
+        talk = talk.ask(&framed(2, 0, 77, b"what is this")).answer(b"?");
+        for _ in 0..3 {
+            talk = talk.ask(&framed(2, 0, 2013, b"what is this")).answer(&framed(2, 9, 77, b"hm?"));
+        }
+        let talk = talk.ask(&find(3, "b")).answer(&ok(11, 3));
+        assert!(talk.counters()["malformed_messages"] >= 2);
+        assert!(talk.spans().contains(&"find b".to_owned()));
+    }
+}

@@ -1,6 +1,6 @@
 //! Tells a connection's protocol from first bytes of a message.
 
-use super::{Protocol, Side, http1, memcached, mysql, postgresql, redis};
+use super::{Protocol, Side, http1, memcached, mongodb, mysql, postgresql, redis};
 
 /// A protocol that connections may be recognised as.
 pub(crate) struct Known {
@@ -15,8 +15,14 @@ pub(crate) struct Known {
 
 /// In the order in which they are asked: the first that says yes has it. Those
 /// whose first bytes can be nothing else come before those that look at less.
-const PROTOCOLS: &[Known] =
-    &[http1::KNOWN, postgresql::KNOWN, mysql::KNOWN, memcached::KNOWN, redis::KNOWN];
+const PROTOCOLS: &[Known] = &[
+    http1::KNOWN,
+    mongodb::KNOWN,
+    postgresql::KNOWN,
+    mysql::KNOWN,
+    memcached::KNOWN,
+    redis::KNOWN,
+];
 
 /// How bytes look to a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +72,7 @@ mod tests {
 
     #[test]
     fn known_beginnings_are_told_apart() {
-        let cases: [(&[u8], &str, Side); 14] = [
+        let cases: [(&[u8], &str, Side); 15] = [
             (b"GET / HTTP/1.1\r\n", "http1", Side::Request),
             (b"HTTP/1.1 200 OK\r\n", "http1", Side::Response),
             (b"\0\0\0\x08\x04\xd2\x16\x2f", "postgresql", Side::Request),
@@ -75,6 +81,11 @@ mod tests {
             (b"T\0\0\0\x21\0\x01?column?\0", "postgresql", Side::Response),
             (b"\x09\0\0\0\x03SELECT 1", "mysql", Side::Request),
             (b"\x4a\0\0\0\x0a8.0.36\0\x08\0\0\0abcdefgh\0\xff", "mysql", Side::Response),
+            (
+                b"\x26\0\0\0\x07\0\0\0\0\0\0\0\xdd\x07\0\0\0\0\0\0\0\x11\0\0\0\x10ping\0\x01\0\0\0\0",
+                "mongodb",
+                Side::Request,
+            ),
             (b"get key\r\n", "memcached", Side::Request),
             (b"set key 0 0 3\r\nabc\r\n", "memcached", Side::Request),
             (b"VALUE key 0 3\r\nabc\r\nEND\r\n", "memcached", Side::Response),

@@ -5,6 +5,7 @@ mod frames;
 mod http1;
 mod infer;
 mod memcached;
+mod mongodb;
 mod mysql;
 mod postgresql;
 mod redis;
