@@ -1,6 +1,6 @@
 //! Tells a connection's protocol from first bytes of a message.
 
-use super::{Protocol, Side, http1, memcached, mongodb, mysql, postgresql, redis};
+use super::{Protocol, Side, fastcgi, http1, memcached, mongodb, mysql, postgresql, redis};
 
 /// A protocol that connections may be recognised as.
 pub(crate) struct Known {
@@ -17,6 +17,7 @@ pub(crate) struct Known {
 /// whose first bytes can be nothing else come before those that look at less.
 const PROTOCOLS: &[Known] = &[
     http1::KNOWN,
+    fastcgi::KNOWN,
     mongodb::KNOWN,
     postgresql::KNOWN,
     mysql::KNOWN,
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn known_beginnings_are_told_apart() {
-        let cases: [(&[u8], &str, Side); 15] = [
+        let cases: [(&[u8], &str, Side); 17] = [
             (b"GET / HTTP/1.1\r\n", "http1", Side::Request),
             (b"HTTP/1.1 200 OK\r\n", "http1", Side::Response),
             (b"\0\0\0\x08\x04\xd2\x16\x2f", "postgresql", Side::Request),
@@ -86,6 +87,8 @@ mod tests {
                 "mongodb",
                 Side::Request,
             ),
+            (b"\x01\x01\0\x01\0\x08\0\0\0\x01\0\0\0\0\0\0", "fastcgi", Side::Request),
+            (b"\x01\x06\0\x01\0\x20\0\0Status: 404 Not Found", "fastcgi", Side::Response),
             (b"get key\r\n", "memcached", Side::Request),
             (b"set key 0 0 3\r\nabc\r\n", "memcached", Side::Request),
             (b"VALUE key 0 3\r\nabc\r\nEND\r\n", "memcached", Side::Response),

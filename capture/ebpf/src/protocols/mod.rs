@@ -1,6 +1,7 @@
 //! Protocols: what each parser offers, and how a connection's protocol is told
 //! from its first bytes. One file or folder a protocol; `infer` lists them.
 
+mod fastcgi;
 mod frames;
 mod http1;
 mod infer;
