@@ -160,8 +160,9 @@ impl Framing for Messages {
         Measure::Content { bytes: u64::from(fields.body), keep }
     }
 
-    fn begins(&self, bytes: &[u8]) -> bool {
-        self.0 == Side::Request && fields(self.0, bytes).is_some()
+    fn begins(&self, _bytes: &[u8]) -> bool {
+        // After commands that were missed, answers to them may still come.
+        false
     }
 }
 
@@ -204,6 +205,14 @@ impl Binary {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
+        if input.missed && self.requests.is_in_head() {
+            // That more is missing is seen only with a later command: the
+            // response to this one may have come and gone.
+            input.skip_all();
+            desk.counters.framing_lost += 1;
+            self.batch = None;
+            self.requests.lose();
+        }
         loop {
             match self.requests.read(input) {
                 Step::More => {
@@ -218,17 +227,11 @@ impl Binary {
                         exchanges.request_reached(end);
                     }
                 }
-                Step::Unseen => {
+                Step::Unseen | Step::Resumed => {
                     desk.counters.framing_lost += 1;
                     self.batch = None;
                 }
                 Step::Malformed => return self.strike(exchanges, desk),
-                Step::Resumed => {
-                    // Commands were missed: whose the next response is, is not
-                    // known.
-                    exchanges.abandon(desk);
-                    desk.counters.resynchronised += 1;
-                }
             }
         }
     }
@@ -282,6 +285,14 @@ impl Binary {
         if self.responses.is_lost() {
             input.skip_all();
             exchanges.response_reached(input.mark);
+            return Outcome::Read;
+        }
+        if input.missed && self.responses.is_in_head() {
+            // The beginning of this message may be an older response's.
+            input.skip_all();
+            exchanges.abandon(desk);
+            desk.counters.framing_lost += 1;
+            self.responses.lose();
             return Outcome::Read;
         }
         loop {
@@ -363,6 +374,8 @@ impl Binary {
             Side::Request => {
                 self.end_lost(exchanges, desk);
                 if self.requests.is_lost() {
+                    // Commands were missed: whose the next response is, is not
+                    // known.
                     exchanges.abandon(desk);
                     desk.counters.resynchronised += 1;
                     self.requests = Frames::new(Messages(Side::Request));

@@ -4,7 +4,7 @@
 
 use super::MAX_STRIKES;
 use super::command::{Batch, Form};
-use super::line::{Command, Reply, is_command, reply};
+use super::line::{Command, Reply, reply};
 use crate::protocols::{Input, Mark, Outcome, Side};
 use crate::sessions::{Desk, Exchanges, Request, Tag};
 
@@ -111,18 +111,10 @@ impl Text {
     ) -> Outcome {
         match self.request.state {
             State::Lost => {
-                let line = memchr::memchr(b'\n', input.bytes).map(|end| &input.bytes[..end]);
-                if !line.is_some_and(is_command) {
-                    input.skip_all();
-                    if self.lost_in_command {
-                        exchanges.request_reached(input.mark);
-                    }
-                    return Outcome::Read;
+                input.skip_all();
+                if self.lost_in_command {
+                    exchanges.request_reached(input.mark);
                 }
-                // Commands were missed: whose the next reply is, is not known.
-                exchanges.abandon(desk);
-                desk.counters.resynchronised += 1;
-                self.request = Half::new();
                 Outcome::Read
             }
             State::Data { remaining } => {

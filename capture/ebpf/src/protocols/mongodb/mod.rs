@@ -305,7 +305,17 @@ impl Protocol for Mongodb {
         }
     }
 
-    fn turn(&mut self, _to: Side, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
+    fn turn(&mut self, to: Side, _exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        // Drivers read a header by itself, which is too little to be told by.
+        let (frames, side) = match to {
+            Side::Request => (&mut self.requests, Side::Request),
+            Side::Response => (&mut self.responses, Side::Response),
+        };
+        if frames.is_lost() {
+            *frames = Frames::new(Messages(side));
+            desk.counters.resynchronised += 1;
+        }
+    }
 
     fn quiet(&mut self, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
 

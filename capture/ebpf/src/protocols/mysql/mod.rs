@@ -126,6 +126,13 @@ impl Mysql {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
+        if input.missed && self.requests.is_in_head() {
+            // That more is missing is seen only with a later request: the
+            // response to this one may have come and gone.
+            input.skip_all();
+            desk.counters.framing_lost += 1;
+            self.lose_requests();
+        }
         loop {
             match self.requests.read(input) {
                 Step::More => {
@@ -144,15 +151,9 @@ impl Mysql {
                         exchanges.request_reached(end);
                     }
                 }
-                Step::Unseen | Step::Malformed => {
+                Step::Unseen | Step::Malformed | Step::Resumed => {
                     desk.counters.framing_lost += 1;
                     self.lose_requests();
-                }
-                Step::Resumed => {
-                    // Requests were missed: whose the next response is, is not
-                    // known.
-                    exchanges.abandon(desk);
-                    desk.counters.resynchronised += 1;
                 }
             }
         }
@@ -164,6 +165,7 @@ impl Mysql {
         self.request_continued = false;
         self.next_sequence = None;
         self.sending_file = false;
+        self.statements.forget_last();
     }
 
     fn request_head(
@@ -326,6 +328,11 @@ impl Mysql {
             }
             return Outcome::Read;
         }
+        if input.missed && self.responses.is_in_head() {
+            // The beginning of this packet may be an older response's.
+            self.unseen_response(input, exchanges, desk);
+            return Outcome::Read;
+        }
         loop {
             match self.responses.read(input) {
                 Step::More | Step::Resumed => {
@@ -349,19 +356,30 @@ impl Mysql {
                     }
                 }
                 Step::Unseen | Step::Malformed => {
-                    if input.missed {
-                        exchanges.abandon(desk);
-                    } else if self.phase != Phase::Greeting {
-                        exchanges.begin_response(self.responses.start().unwrap_or(input.mark));
-                        exchanges.response_reached(input.mark);
-                    }
-                    desk.counters.framing_lost += 1;
-                    self.lose_responses();
-                    exchanges.weaken(desk);
+                    self.unseen_response(input, exchanges, desk);
                     return Outcome::Read;
                 }
             }
         }
+    }
+
+    /// The borders of responses are lost here.
+    fn unseen_response(
+        &mut self,
+        input: &mut Input<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) {
+        if input.missed {
+            exchanges.abandon(desk);
+        } else if self.phase != Phase::Greeting {
+            exchanges.begin_response(self.responses.start().unwrap_or(input.mark));
+        }
+        input.skip_all();
+        exchanges.response_reached(input.mark);
+        desk.counters.framing_lost += 1;
+        self.lose_responses();
+        exchanges.weaken(desk);
     }
 
     fn lose_responses(&mut self) {
@@ -406,9 +424,19 @@ impl Mysql {
                 };
             }
             Phase::Commands => {
+                if self.reply.place == Place::Before && self.is_late_end(head) {
+                    self.reply.ended_definitions = Some(true);
+                    return Outcome::Read;
+                }
                 if self.reply.place == Place::Before {
                     if exchanges.answering().is_none() {
-                        return self.orphan(head, desk);
+                        // What it answers is a request whose end was missed.
+                        if !self.requests.is_between() && !self.requests.is_lost() {
+                            desk.counters.framing_lost += 1;
+                            self.lose_requests();
+                            self.asking = false;
+                        }
+                        return self.orphan(desk);
                     }
                     self.begin_reply(head, exchanges);
                 }
@@ -440,15 +468,18 @@ impl Mysql {
         Outcome::Read
     }
 
+    /// Whether this is what ends definitions, after what was taken for their end:
+    /// where the opening was not seen, it is not known that there is such a packet.
+    fn is_late_end(&self, head: &Head<'_>) -> bool {
+        self.reply.ended_definitions.is_none()
+            && head.header[3] > 1
+            && head.length == 5
+            && head.content.first() == Some(&packet::EOF)
+    }
+
     /// A packet that answers no request: one was missed, or the server says why
     /// it hangs up.
-    fn orphan(&mut self, head: &Head<'_>, desk: &mut Desk<'_>) -> Outcome {
-        // What ends definitions may come after what was taken for their end, on a
-        // connection whose opening was not seen.
-        if head.length == 5 && head.content.first() == Some(&packet::EOF) {
-            self.reply.ended_definitions = Some(true);
-            return Outcome::Read;
-        }
+    fn orphan(&mut self, desk: &mut Desk<'_>) -> Outcome {
         desk.counters.orphan_responses += 1;
         self.lose_responses();
         Outcome::Read

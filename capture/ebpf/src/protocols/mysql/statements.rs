@@ -26,6 +26,11 @@ impl Statements {
         self.last = Some(Arc::clone(statement));
     }
 
+    /// One that is not known may have been prepared.
+    pub(super) fn forget_last(&mut self) {
+        self.last = None;
+    }
+
     /// A statement has got its number.
     pub(super) fn put(&mut self, number: u32, statement: Arc<Statement>) {
         self.remove(number);
