@@ -45,6 +45,8 @@ pub(crate) enum Tag {
     Connect,
     /// PostgreSQL's request for encryption: the response is one byte.
     Encryption,
+    /// Memcached's commands of which only the last is surely answered.
+    Batch,
 }
 
 /// What passes between the two.
@@ -339,6 +341,17 @@ impl Exchanges {
         if let Some(exchange) = self.open.pop_back() {
             self.finish(exchange, false, desk);
         }
+    }
+
+    /// The request that is still passing needs no answer after all; `false` where
+    /// it has had one, or part of one.
+    pub(crate) fn end_unanswered(&mut self, desk: &mut Desk<'_>) -> bool {
+        let found = self.open.iter().position(|exchange| Some(exchange.id) == self.uploading);
+        let found = found.filter(|at| self.open[*at].response_start.is_none());
+        let Some(exchange) = found.and_then(|at| self.open.remove(at)) else { return false };
+        self.uploading = None;
+        self.finish(exchange, false, desk);
+        true
     }
 
     /// From here on, more of this stream's request passes; `false` where it is

@@ -135,6 +135,15 @@ impl<F: Framing> Frames<F> {
         matches!(self.state, State::Header) && self.header.count == 0
     }
 
+    /// Whether a message has begun of which [`Step::Head`] has not been given.
+    pub(crate) const fn is_in_head(&self) -> bool {
+        match self.state {
+            State::Header => self.header.count > 0,
+            State::Kept { .. } => true,
+            State::Rest { .. } | State::Lost => false,
+        }
+    }
+
     /// Whether the borders are lost.
     pub(crate) const fn is_lost(&self) -> bool {
         matches!(self.state, State::Lost)

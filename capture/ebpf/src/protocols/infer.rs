@@ -1,6 +1,8 @@
 //! Tells a connection's protocol from first bytes of a message.
 
-use super::{Protocol, Side, dns, dubbo, http1, postgresql, redis, tls};
+use super::{
+    Protocol, Side, dns, dubbo, fastcgi, http1, memcached, mongodb, mysql, postgresql, redis, tls,
+};
 
 /// A protocol that connections may be recognised as.
 pub(crate) struct Known {
@@ -15,8 +17,18 @@ pub(crate) struct Known {
 
 /// In the order in which they are asked: the first that says yes has it. Those
 /// whose first bytes can be nothing else come before those that look at less.
-const PROTOCOLS: &[Known] =
-    &[tls::KNOWN, http1::KNOWN, postgresql::KNOWN, redis::KNOWN, dubbo::KNOWN, dns::KNOWN];
+const PROTOCOLS: &[Known] = &[
+    tls::KNOWN,
+    http1::KNOWN,
+    dubbo::KNOWN,
+    fastcgi::KNOWN,
+    mongodb::KNOWN,
+    postgresql::KNOWN,
+    mysql::KNOWN,
+    memcached::KNOWN,
+    redis::KNOWN,
+    dns::KNOWN,
+];
 
 /// How bytes look to a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,13 +78,25 @@ mod tests {
 
     #[test]
     fn known_beginnings_are_told_apart() {
-        let cases: [(&[u8], &str, Side); 12] = [
+        let cases: &[(&[u8], &str, Side)] = &[
             (b"GET / HTTP/1.1\r\n", "http1", Side::Request),
             (b"HTTP/1.1 200 OK\r\n", "http1", Side::Response),
             (b"\0\0\0\x08\x04\xd2\x16\x2f", "postgresql", Side::Request),
             (b"\0\0\0\x22\0\x03\0\0user\0x\0", "postgresql", Side::Request),
             (b"Q\0\0\0\x0dSELECT 1\0", "postgresql", Side::Request),
             (b"T\0\0\0\x21\0\x01?column?\0", "postgresql", Side::Response),
+            (b"\x09\0\0\0\x03SELECT 1", "mysql", Side::Request),
+            (b"\x4a\0\0\0\x0a8.0.36\0\x08\0\0\0abcdefgh\0\xff", "mysql", Side::Response),
+            (
+                b"\x26\0\0\0\x07\0\0\0\0\0\0\0\xdd\x07\0\0\0\0\0\0\0\x11\0\0\0\x10ping\0\x01\0\0\0\0",
+                "mongodb",
+                Side::Request,
+            ),
+            (b"\x01\x01\0\x01\0\x08\0\0\0\x01\0\0\0\0\0\0", "fastcgi", Side::Request),
+            (b"\x01\x06\0\x01\0\x20\0\0Status: 404 Not Found", "fastcgi", Side::Response),
+            (b"get key\r\n", "memcached", Side::Request),
+            (b"set key 0 0 3\r\nabc\r\n", "memcached", Side::Request),
+            (b"VALUE key 0 3\r\nabc\r\nEND\r\n", "memcached", Side::Response),
             (b"*1\r\n$4\r\nPING\r\n", "redis", Side::Request),
             (b"PING\r\n", "redis", Side::Request),
             (b"GET key\r\n", "redis", Side::Request),
@@ -80,7 +104,7 @@ mod tests {
             (b"\x16\x03\x03\0\x7a\x02\0\0\x76\x03\x03", "tls", Side::Response),
             (b"\x17\x03\x03\0\x13\xa5", "tls", Side::Request),
         ];
-        for (bytes, protocol, side) in cases {
+        for (bytes, protocol, side) in cases.iter().copied() {
             assert_eq!(guess(bytes), Ok(Some((protocol, side))), "{}", bytes.escape_ascii());
         }
     }

@@ -3,9 +3,13 @@
 
 pub(crate) mod dns;
 mod dubbo;
+mod fastcgi;
 mod frames;
 mod http1;
 mod infer;
+mod memcached;
+mod mongodb;
+mod mysql;
 mod postgresql;
 mod redis;
 mod sql;

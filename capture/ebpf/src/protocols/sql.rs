@@ -2,10 +2,55 @@
 //! (OpenTelemetry's `db.query.summary`). A scanner, no parser: it must cope
 //! with texts that were cut anywhere.
 
+use std::sync::Arc;
+
+/// Longest SQL text that is shown.
+const MAX_TEXT_BYTES: usize = 2048;
 /// Tables named in a summary.
 const MAX_TARGETS: usize = 3;
 /// Longest name in a summary.
 const MAX_NAME_BYTES: usize = 64;
+
+/// What quotes and comments mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// PostgreSQL's, which is the standard's with a few more forms.
+    Postgresql,
+    /// MySQL's and MariaDB's: names in backticks, strings in double quotes, too.
+    Mysql {
+        /// Whether a backslash in a string takes the next character's meaning.
+        escapes: bool,
+    },
+}
+
+/// An SQL text, as it is shown.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Statement {
+    /// Without its literals.
+    pub(super) text: String,
+    /// What it does.
+    pub(super) summary: Summary,
+}
+
+impl Statement {
+    /// The statement with this text, of which at most `limit` bytes are looked
+    /// at and which may be cut.
+    pub(super) fn new(bytes: &[u8], limit: usize, dialect: Dialect) -> Arc<Self> {
+        let source = super::text(bytes, limit);
+        let mut shown = without_literals(&source, dialect);
+        if shown.len() > MAX_TEXT_BYTES {
+            let end = (0..=MAX_TEXT_BYTES).rev().find(|at| shown.is_char_boundary(*at));
+            shown.truncate(end.unwrap_or(0));
+            shown.push_str("...");
+        }
+        Arc::new(Self { text: shown, summary: summary(&source, dialect) })
+    }
+
+    /// Bytes that it holds.
+    pub(super) const fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.text.len() + self.summary.text.len()
+    }
+}
 
 /// What a piece of SQL text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +59,7 @@ enum Kind {
     Literal,
     /// A keyword or a name without quotes.
     Word,
-    /// A name in double quotes.
+    /// A name in quotes.
     Quoted,
     /// Of either style, or white space.
     Blank,
@@ -56,11 +101,11 @@ fn closing_quote(bytes: &[u8], open: usize, escapes: bool) -> usize {
 }
 
 /// Past the end of a block comment; they nest in PostgreSQL.
-fn closing_comment(bytes: &[u8]) -> usize {
+fn closing_comment(bytes: &[u8], nests: bool) -> usize {
     let (mut depth, mut at) = (0usize, 0);
     while at < bytes.len() {
         match bytes.get(at..at + 2) {
-            Some(b"/*") => (depth, at) = (depth + 1, at + 2),
+            Some(b"/*") if nests || depth == 0 => (depth, at) = (depth + 1, at + 2),
             Some(b"*/") if depth == 1 => return at + 2,
             Some(b"*/") => (depth, at) = (depth - 1, at + 2),
             _ => at += 1,
@@ -99,7 +144,37 @@ fn number(bytes: &[u8]) -> usize {
 }
 
 /// The first piece of a text that is not empty: what it is, and its length.
-fn first_piece(text: &str) -> (Kind, usize) {
+fn first_piece(text: &str, dialect: Dialect) -> (Kind, usize) {
+    match dialect {
+        Dialect::Postgresql => first_piece_of_postgresql(text),
+        Dialect::Mysql { escapes } => first_piece_of_mysql(text, escapes),
+    }
+}
+
+/// MySQL Reference Manual, "String Literals" and "Comments".
+fn first_piece_of_mysql(text: &str, escapes: bool) -> (Kind, usize) {
+    let bytes = text.as_bytes();
+    match (bytes[0], bytes.get(1).copied()) {
+        (b'b' | b'B' | b'x' | b'X' | b'n' | b'N', Some(b'\'')) => {
+            (Kind::Literal, closing_quote(bytes, 1, escapes).min(bytes.len()))
+        }
+        (b'\'' | b'"', _) => (Kind::Literal, closing_quote(bytes, 0, escapes).min(bytes.len())),
+        (b'`', _) => (Kind::Quoted, closing_quote(bytes, 0, false)),
+        (b'#', _) => (Kind::Blank, run(bytes, 0, |byte| byte != b'\n')),
+        // Two dashes are a comment only before white space.
+        (b'-', Some(b'-')) if bytes.get(2).is_none_or(|byte| *byte <= b' ') => {
+            (Kind::Blank, run(bytes, 0, |byte| byte != b'\n'))
+        }
+        // What is in such a comment is executed.
+        (b'/', Some(b'*')) if matches!(bytes.get(2), Some(b'!' | b'M')) => {
+            (Kind::Other, run(bytes, 3, |byte| byte == b'!' || byte.is_ascii_digit()))
+        }
+        (b'/', Some(b'*')) => (Kind::Blank, closing_comment(bytes, false)),
+        _ => first_piece_of_any(bytes),
+    }
+}
+
+fn first_piece_of_postgresql(text: &str) -> (Kind, usize) {
     let bytes = text.as_bytes();
     let second = bytes.get(1).copied();
     // A prefix makes the string that follows what it is: E'', B'', X'', N'', U&''.
@@ -116,11 +191,18 @@ fn first_piece(text: &str) -> (Kind, usize) {
         (b'\'', _) => (Kind::Literal, closing_quote(bytes, 0, false)),
         (b'"', _) => (Kind::Quoted, closing_quote(bytes, 0, false)),
         (b'-', Some(b'-')) => (Kind::Blank, run(bytes, 0, |byte| byte != b'\n')),
-        (b'/', Some(b'*')) => (Kind::Blank, closing_comment(bytes)),
+        (b'/', Some(b'*')) => (Kind::Blank, closing_comment(bytes, true)),
         (b'$', _) => match dollar_quoted(text) {
             Some(end) => (Kind::Literal, end),
             None => (Kind::Other, run(bytes, 1, |byte| byte.is_ascii_digit())),
         },
+        _ => first_piece_of_any(bytes),
+    }
+}
+
+/// What all dialects have.
+fn first_piece_of_any(bytes: &[u8]) -> (Kind, usize) {
+    match (bytes[0], bytes.get(1).copied()) {
         (b'0'..=b'9', _) | (b'.', Some(b'0'..=b'9')) => (Kind::Literal, number(bytes)),
         (byte, _) if byte.is_ascii_whitespace() => {
             (Kind::Blank, run(bytes, 0, |byte| byte.is_ascii_whitespace()))
@@ -130,12 +212,12 @@ fn first_piece(text: &str) -> (Kind, usize) {
     }
 }
 
-fn pieces(mut text: &str) -> impl Iterator<Item = (Kind, &str)> {
+fn pieces(mut text: &str, dialect: Dialect) -> impl Iterator<Item = (Kind, &str)> {
     std::iter::from_fn(move || {
         if text.is_empty() {
             return None;
         }
-        let (kind, mut length) = first_piece(text);
+        let (kind, mut length) = first_piece(text, dialect);
         // An escaped character may be longer than the byte that was skipped.
         while !text.is_char_boundary(length) {
             length += 1;
@@ -147,9 +229,9 @@ fn pieces(mut text: &str) -> impl Iterator<Item = (Kind, &str)> {
 }
 
 /// The text with every literal replaced by `?`; comments stay.
-pub(super) fn without_literals(text: &str) -> String {
+fn without_literals(text: &str, dialect: Dialect) -> String {
     let mut kept = String::with_capacity(text.len());
-    for (kind, piece) in pieces(text) {
+    for (kind, piece) in pieces(text, dialect) {
         kept.push_str(if kind == Kind::Literal { "?" } else { piece });
     }
     kept
@@ -165,12 +247,12 @@ pub(super) struct Summary {
 }
 
 /// The summary of the first statement in a text.
-pub(super) fn summary(text: &str) -> Summary {
+fn summary(text: &str, dialect: Dialect) -> Summary {
     let mut operation: Option<String> = None;
     let mut targets: Vec<String> = Vec::new();
     let (mut depth, mut target_next, mut common_table) = (0usize, false, false);
     let mut name_open = false;
-    for (kind, piece) in pieces(text) {
+    for (kind, piece) in pieces(text, dialect) {
         match kind {
             Kind::Blank => {}
             Kind::Other => {
@@ -247,7 +329,7 @@ fn text_follows_dot(text: &str, piece: &str) -> bool {
 }
 
 fn name(piece: &str) -> String {
-    piece.trim_matches('"').chars().take(MAX_NAME_BYTES).collect()
+    piece.trim_matches(['"', '`']).chars().take(MAX_NAME_BYTES).collect()
 }
 
 /// Words that may stand where a table's name is expected and are none.
@@ -290,7 +372,7 @@ mod tests {
             ("", ""),
         ];
         for (text, expected) in cases {
-            assert_eq!(without_literals(text), expected);
+            assert_eq!(without_literals(text, Dialect::Postgresql), expected);
         }
     }
 
@@ -298,7 +380,11 @@ mod tests {
     fn a_text_cut_anywhere_never_shows_a_literal() {
         let text = "INSERT INTO t VALUES (E'geh\\'eim', 'geheim', $x$geheim$x$, U&'geheim')";
         for end in 0..=text.len() {
-            assert!(!without_literals(&text[..end]).contains("geh"), "{}", &text[..end]);
+            assert!(
+                !without_literals(&text[..end], Dialect::Postgresql).contains("geh"),
+                "{}",
+                &text[..end]
+            );
         }
     }
 
@@ -320,7 +406,36 @@ mod tests {
             ("", ""),
         ];
         for (text, expected) in cases {
-            assert_eq!(summary(text).text, expected, "{text}");
+            assert_eq!(summary(text, Dialect::Postgresql).text, expected, "{text}");
         }
+    }
+
+    #[test]
+    fn mysql_has_other_quotes_and_comments() {
+        let dialect = Dialect::Mysql { escapes: true };
+        let cases = [
+            ("SELECT \"it\\\"s\", 'a\\'b', x'01', `na'me`", "SELECT ?, ?, ?, `na'me`"),
+            ("SELECT 1 # it's\n, 2 -- it's\n, 5--'x'", "SELECT ? # it's\n, ? -- it's\n, ?--?"),
+            ("/*!40101 SET NAMES 'x' */", "/*!40101 SET NAMES ? */"),
+            ("/*M!100100 SET a=1 */", "/*M!100100 SET a=? */"),
+            ("SELECT /* a /* b */ 'x'", "SELECT /* a /* b */ ?"),
+            ("SELECT $$, 'x$$'", "SELECT $$, ?"),
+            ("SELECT 'cut\\", "SELECT ?"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(without_literals(text, dialect), expected);
+        }
+        let plain = Dialect::Mysql { escapes: false };
+        assert_eq!(without_literals("SELECT 'a\\', 'b'", plain), "SELECT ?, ?");
+        let text = "select a from `shop`.`orders` o join items using (id)";
+        assert_eq!(summary(text, dialect).text, "SELECT shop.orders items");
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        let long = "é".repeat(3000);
+        let statement = Statement::new(long.as_bytes(), 4096, Dialect::Postgresql);
+        assert!(statement.text.len() <= MAX_TEXT_BYTES + 3);
+        assert!(statement.text.ends_with("é..."));
     }
 }

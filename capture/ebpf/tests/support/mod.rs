@@ -193,3 +193,73 @@ pub(crate) fn data(connection: u64, direction: Direction, seq: u32, bytes: &[u8]
         bytes: bytes.to_vec(),
     })
 }
+
+/// A conversation put together by hand, as a server's connection sees it, a
+/// millisecond between two transfers.
+pub(crate) struct Talk {
+    pub(crate) events: Vec<RecordedEvent>,
+    seqs: [u32; 2],
+    time_nano: u64,
+}
+
+impl Talk {
+    pub(crate) fn new() -> Self {
+        Self { events: Vec::new(), seqs: [1000, 9000], time_nano: 1_000_000_000 }
+    }
+
+    /// What the client says.
+    pub(crate) fn ask(self, bytes: &[u8]) -> Self {
+        self.cut(Direction::Received, bytes, 0)
+    }
+
+    /// What the server says.
+    pub(crate) fn answer(self, bytes: &[u8]) -> Self {
+        self.cut(Direction::Sent, bytes, 0)
+    }
+
+    /// A transfer whose last `unseen` bytes were only counted.
+    pub(crate) fn cut(mut self, direction: Direction, bytes: &[u8], unseen: u32) -> Self {
+        let RecordedEvent::Data(mut event) = data(1, direction, self.advance(direction), bytes)
+        else {
+            unreachable!("data makes data");
+        };
+        event.length += unseen;
+        self.time_nano += 1_000_000;
+        event.time_nano = self.time_nano;
+        self.seqs[usize::from(direction == Direction::Sent)] += event.length;
+        self.events.push(RecordedEvent::Data(event));
+        self
+    }
+
+    /// Bytes of which nothing is reported.
+    pub(crate) fn lost(mut self, direction: Direction, bytes: u32) -> Self {
+        self.seqs[usize::from(direction == Direction::Sent)] += bytes;
+        self
+    }
+
+    const fn advance(&self, direction: Direction) -> u32 {
+        match direction {
+            Direction::Received => self.seqs[0],
+            Direction::Sent => self.seqs[1],
+        }
+    }
+
+    /// What comes of it, each span as its operation and its error.
+    pub(crate) fn spans(&self) -> Vec<String> {
+        let found = spans(&mut tracer(), &self.events);
+        found
+            .iter()
+            .map(|span| match &span.error {
+                Some(error) => format!("{}: {error}", span.operation),
+                None => span.operation.clone(),
+            })
+            .collect()
+    }
+
+    /// The counters that are not 0 after it.
+    pub(crate) fn counters(&self) -> HashMap<&'static str, u64> {
+        let mut tracer = tracer();
+        spans(&mut tracer, &self.events);
+        tracer.counters().into_iter().filter(|(_, value)| *value > 0).collect()
+    }
+}

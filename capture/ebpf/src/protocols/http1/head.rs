@@ -37,7 +37,7 @@ pub(super) const OTHER_METHODS: [&str; 11] = [
 
 /// How a message's body ends (RFC 9112, section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Body {
+pub(in crate::protocols) enum Body {
     /// After this many bytes.
     Length(u64),
     /// With the chunk of size 0.
@@ -47,20 +47,20 @@ pub(super) enum Body {
 }
 
 /// A request's head.
-pub(super) struct RequestHead {
-    pub(super) request: Request,
+pub(in crate::protocols) struct RequestHead {
+    pub(in crate::protocols) request: Request,
     pub(super) body: Body,
 }
 
 /// A response's head.
-pub(super) struct ResponseHead {
+pub(in crate::protocols) struct ResponseHead {
     pub(super) status: u16,
     pub(super) body: Body,
-    pub(super) answer: Answer,
+    pub(in crate::protocols) answer: Answer,
 }
 
 /// Position past the empty line that ends a head, searched from `from` on.
-pub(super) fn end_of(bytes: &[u8], from: usize) -> Option<usize> {
+pub(in crate::protocols) fn end_of(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     while let Some(found) = memchr::memchr(b'\n', bytes.get(at..)?) {
         let line_end = at + found;
@@ -151,7 +151,7 @@ fn add(attributes: &mut Attributes, key: &str, value: impl Into<AttributeValue>)
 
 /// Reads a request's head. `complete` where all of it is there; of one that
 /// was cut, what is there counts. `None` where it is no request.
-pub(super) fn request(head: &[u8], complete: bool) -> Option<RequestHead> {
+pub(in crate::protocols) fn request(head: &[u8], complete: bool) -> Option<RequestHead> {
     let mut lines = lines(head);
     let line = lines.next()?;
     let mut words = line.splitn(3, |byte| *byte == b' ');
@@ -223,7 +223,7 @@ pub(super) fn request(head: &[u8], complete: bool) -> Option<RequestHead> {
 
 /// Reads a response's head, as [`request`] does. `serving` where the traced
 /// process sent it: then only 5xx is a failure, else 4xx is one too.
-pub(super) fn response(head: &[u8], serving: bool) -> Option<ResponseHead> {
+pub(in crate::protocols) fn response(head: &[u8], serving: bool) -> Option<ResponseHead> {
     let mut lines = lines(head);
     let line = lines.next()?;
     let mut words = line.splitn(3, |byte| *byte == b' ');

@@ -1,7 +1,7 @@
 //! HTTP/1.0 and 1.1 (RFC 9112): heads are read, bodies are passed over.
 
 mod chunks;
-mod head;
+pub(super) mod head;
 mod operation;
 mod recognise;
 

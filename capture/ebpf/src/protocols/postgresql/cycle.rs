@@ -5,7 +5,7 @@ use std::sync::Arc;
 use spanwise_model::AttributeValue;
 
 use super::message::UNTYPED;
-use super::statements::Statement;
+use crate::protocols::sql::Statement;
 use crate::sessions::Request;
 
 /// Different statements of one request that are told apart; of further ones

@@ -12,7 +12,7 @@ use spanwise_model::protocol;
 
 use self::cycle::Cycle;
 use self::message::{Message, Opening, Reader, Step, UNTYPED, opening, text};
-use self::statements::{Statement, Statements};
+use self::statements::{Statements, statement};
 use super::infer::Known;
 use super::{Input, Mark, Outcome, Protocol, Side};
 use crate::sessions::{Desk, Exchanges, Failure, Request, Tag};
@@ -123,13 +123,13 @@ impl Postgresql {
         match message.kind {
             UNTYPED => return self.opening(message, end, exchanges, desk),
             b'Q' => {
-                let cycle = Cycle::query(Statement::new(text(&mut content)));
+                let cycle = Cycle::query(statement(text(&mut content)));
                 self.begin(cycle, message.start, end, exchanges, desk);
                 self.cycle = None;
             }
             b'P' => {
                 let name = text(&mut content);
-                let statement = Statement::new(text(&mut content));
+                let statement = statement(text(&mut content));
                 self.statements.prepare(name, statement.clone());
                 self.continue_with(|cycle| cycle.parse(statement), message, end, exchanges, desk);
             }

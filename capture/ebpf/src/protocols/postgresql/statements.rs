@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::protocols::{sql, text};
+use crate::protocols::sql::{Dialect, Statement};
 
 use super::message::MAX_CONTENT_BYTES;
 
@@ -12,30 +12,10 @@ const MAX_STATEMENTS: usize = 128;
 const MAX_PORTALS: usize = 16;
 /// Longer names are not remembered.
 const MAX_NAME_BYTES: usize = 128;
-/// Longest SQL text that is shown.
-const MAX_TEXT_BYTES: usize = 2048;
 
-/// An SQL text, as it is shown.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Statement {
-    /// Without its literals.
-    pub(super) text: String,
-    /// What it does.
-    pub(super) summary: sql::Summary,
-}
-
-impl Statement {
-    /// The statement with this text, which may be cut.
-    pub(super) fn new(bytes: &[u8]) -> Arc<Self> {
-        let source = text(bytes, MAX_CONTENT_BYTES);
-        let mut shown = sql::without_literals(&source);
-        if shown.len() > MAX_TEXT_BYTES {
-            let end = (0..=MAX_TEXT_BYTES).rev().find(|at| shown.is_char_boundary(*at));
-            shown.truncate(end.unwrap_or(0));
-            shown.push_str("...");
-        }
-        Arc::new(Self { text: shown, summary: sql::summary(&source) })
-    }
+/// The statement with this text, which may be cut.
+pub(super) fn statement(text: &[u8]) -> Arc<Statement> {
+    Statement::new(text, MAX_CONTENT_BYTES, Dialect::Postgresql)
 }
 
 /// A bounded table of names.
@@ -68,12 +48,7 @@ impl Names {
     }
 
     fn held_bytes(&self) -> usize {
-        self.entries
-            .iter()
-            .map(|(name, statement)| {
-                size_of::<Statement>() + name.len() + 64 + statement.text.len()
-            })
-            .sum()
+        self.entries.iter().map(|(name, statement)| name.len() + 64 + statement.held_bytes()).sum()
     }
 }
 
@@ -138,7 +113,7 @@ mod tests {
         let mut statements = Statements::new();
         for number in 0..=MAX_STATEMENTS {
             let text = format!("SELECT * FROM t{number}");
-            statements.prepare(number.to_string().as_bytes(), Statement::new(text.as_bytes()));
+            statements.prepare(number.to_string().as_bytes(), statement(text.as_bytes()));
         }
         assert!(statements.bind(b"", b"0").is_none());
         let last = statements.bind(b"p", MAX_STATEMENTS.to_string().as_bytes()).unwrap();
@@ -146,12 +121,5 @@ mod tests {
         assert!(statements.held_bytes() < 64 * 1024);
         statements.close(b'P', b"p");
         assert_eq!(statements.portal(b"p"), None);
-    }
-
-    #[test]
-    fn long_texts_are_cut_at_a_character() {
-        let statement = Statement::new("é".repeat(3000).as_bytes());
-        assert!(statement.text.len() <= MAX_TEXT_BYTES + 3);
-        assert!(statement.text.ends_with("é..."));
     }
 }

@@ -1,0 +1,241 @@
+"""MariaDB, asked by its own command line, by drivers of Python and Java, and
+packet by packet.
+
+Needs Debian's mariadb-server and mariadb-client, `pip install pymysql
+mysql-connector-python`, and for `jdbc` a JDK and MariaDB's driver, whose jar
+MARIADB_JAR names.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+
+from relay import Relay, Server, run
+
+SETUP = """
+CREATE DATABASE shop; USE shop;
+CREATE USER shop IDENTIFIED BY 'hunter2'; GRANT ALL ON *.* TO shop;
+CREATE TABLE users (id int PRIMARY KEY, name varchar(4000));
+CREATE TABLE orders (id int AUTO_INCREMENT PRIMARY KEY, total decimal(8,2));
+CREATE PROCEDURE totals() BEGIN SELECT id FROM orders; SELECT total FROM orders; END
+"""
+
+
+class Mariadb(Server):
+    def start(self):
+        data = self.directory / "data"
+        user = []
+        if os.geteuid() == 0:
+            shutil.chown(self.directory, "mysql")
+            user = ["--user=mysql"]
+        run("mariadb-install-db", "--no-defaults", f"--datadir={data}", "--skip-test-db",
+            "--auth-root-authentication-method=normal", *user)
+        return self.spawn(
+            "mariadbd", "--no-defaults", f"--datadir={data}", f"--port={self.port}",
+            "--bind-address=127.0.0.1", f"--socket={self.directory}/socket", "--skip-ssl",
+            "--local-infile=1", *user,
+        )
+
+    def __enter__(self):
+        super().__enter__()
+        import pymysql
+
+        root = pymysql.connect(host="127.0.0.1", port=self.port, user="root", autocommit=True)
+        *statements, procedure = SETUP.strip().split("\n")
+        with root.cursor() as cursor:
+            for statement in " ".join(statements).split(";"):
+                if statement.strip():
+                    cursor.execute(statement)
+            cursor.execute(procedure)
+        root.close()
+        return self
+
+
+def cli():
+    with Mariadb() as server:
+        relay = Relay(server.port)
+        address = ("mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", relay.port, "-u", "shop",
+                   "--skip-ssl", "--local-infile=1", "--force", "--quick")
+        statements = [
+            "INSERT INTO users VALUES (1, 'geheim'), (2, \"it's hunter2\")",
+            "SELECT name FROM users WHERE id = 1 /* route='/users' */",
+            "SELECT missing FROM users",
+            "INSERT INTO users VALUES (1, 'again')",
+            "INSERT INTO users (id) VALUES ('geheim')",
+            "SELECT 'geheim' FROM users WHERE ((",
+            "SELECT seq, repeat('x', 200) FROM seq_1_to_2000",
+            "CALL totals()",
+            "USE information_schema",
+            "SELECT COUNT(*) FROM `shop`.`users`",
+        ]
+        run(*address, "-phunter2", "shop", input=";\n".join([*statements, ""]).encode())
+        rows = server.directory / "rows.tsv"
+        rows.write_text("".join(f"{number}\t{'n' * 100}\n" for number in range(100, 1100)))
+        run(*address, "-phunter2", "shop", "-e",
+            f"LOAD DATA LOCAL INFILE '{rows}' INTO TABLE users; SELECT COUNT(*) FROM users")
+        run(*address, "-pgeheim", "shop", "-e", "SELECT 1")
+        run(*address, "-phunter2", "nowhere", "-e", "SELECT 1")
+        relay.write("mysql", "cli")
+
+
+def drivers():
+    import mysql.connector
+    import pymysql
+
+    with Mariadb() as server:
+        relay = Relay(server.port)
+        where = {"host": "127.0.0.1", "port": relay.port, "user": "shop", "password": "hunter2"}
+        connection = pymysql.connect(**where, database="shop")
+        with connection, connection.cursor() as cursor:
+            rows = [(number, "geheim") for number in range(3)]
+            cursor.executemany("INSERT INTO users (id, name) VALUES (%s, %s)", rows)
+            connection.commit()
+            cursor.execute("SELECT id, name FROM users WHERE name = %s", ("geheim",))
+            cursor.fetchall()
+            cursor.execute("INSERT INTO users VALUES (9, %s)", ("geheim" * 600,))
+            connection.ping()
+            try:
+                cursor.execute("INSERT INTO users VALUES (%s, %s)", (1, "geheim"))
+            except pymysql.err.IntegrityError:
+                pass
+            cursor.callproc("totals")
+            while cursor.nextset():
+                pass
+            connection.select_db("mysql")
+            cursor.execute("SELECT 1")
+        try:
+            pymysql.connect(**{**where, "password": "geheim"})
+        except pymysql.err.OperationalError:
+            pass
+        connection = mysql.connector.connect(
+            **where, database="shop", ssl_disabled=True, use_pure=True)
+        cursor = connection.cursor(prepared=True)
+        for total in (5, 7):
+            cursor.execute("INSERT INTO orders (total) VALUES (%s)", (total,))
+        cursor.execute("SELECT id, total FROM orders WHERE total > %s", (6,))
+        cursor.fetchall()
+        try:
+            cursor.execute("SELECT nothing FROM orders WHERE id = %s", (1,))
+        except mysql.connector.Error:
+            pass
+        cursor.close()
+        connection.cmd_change_user(username="shop", password="hunter2", database="mysql")
+        connection.cmd_reset_connection()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT id FROM shop.users")
+            cursor.fetchall()
+        connection.close()
+        relay.write("mysql", "drivers")
+
+
+def packets():
+    """Packets put together by hand: what drivers above do not send."""
+    import pymysql
+
+    with Mariadb() as server:
+        relay = Relay(server.port)
+        connection = pymysql.connect(
+            host="127.0.0.1", port=relay.port, user="shop", password="hunter2", database="shop",
+            client_flag=pymysql.constants.CLIENT.MULTI_STATEMENTS,
+        )
+        sock = connection._sock
+
+        def packet(content, sequence=0):
+            return len(content).to_bytes(3, "little") + bytes([sequence]) + content
+
+        sock.settimeout(0.2)
+
+        def ask(*contents):
+            """Sends commands at once and takes all that comes."""
+            sock.sendall(b"".join(packet(content) for content in contents))
+            try:
+                while sock.recv(65536):
+                    pass
+            except TimeoutError:
+                pass
+
+        ask(b"\x0e")
+        ask(b"\x09")
+        ask(b"\x03INSERT INTO orders (total) VALUES (1), (2), (3)")
+        # Prepared, executed with a cursor, fetched in parts, reset and closed.
+        ask(b"\x16SELECT id FROM orders WHERE id > ?")
+        first, value = (1).to_bytes(4, "little"), b"\0\1\x03\0\0\0\0\0"
+        ask(b"\x17" + first + b"\x01\1\0\0\0" + value)
+        ask(b"\x1c" + first + (2).to_bytes(4, "little"))
+        ask(b"\x1c" + first + (2).to_bytes(4, "little"))
+        ask(b"\x1a" + first)
+        sock.sendall(packet(b"\x18" + first + b"\0\0geheim"))
+        sock.sendall(packet(b"\x19" + first))
+        ask(b"\x17" + first + b"\0\1\0\0\0" + value)
+        # Prepared and executed at once, as the last statement; then three commands
+        # at once.
+        ask(b"\x16SELECT total FROM orders", b"\x17\xff\xff\xff\xff\0\1\0\0\0")
+        ask(b"\x03SELECT 'geheim'", b"\x03SELECT 2 FROM nowhere", b"\x0e")
+        # Several results of one text, the last an error.
+        ask(b"\x03DO 1; SELECT id FROM orders; INSERT INTO orders (total) VALUES (4); "
+            b"SELECT nothing")
+        ask(b"\x1b\1\0")
+        ask(b"\x1f")
+        ask(b"\x04orders\0")
+        ask(b"\x03SELECT 1 FROM orders")
+        ask(b"\x03INSERT INTO users VALUES (1, '" + b"geheim" * 500 + b"')")
+        ask(b"\x03SELECT name FROM users")
+        ask(b"\x01")
+        connection._force_close()
+        relay.write("mysql", "packets")
+
+
+JAVA = """
+import java.sql.*;
+
+class Shop {
+    static void run(String url) throws Exception {
+        try (Connection shop = DriverManager.getConnection(url)) {
+            shop.setAutoCommit(false);
+            try (PreparedStatement add = shop.prepareStatement(
+                    "INSERT INTO users (id, name) VALUES (?, ?)")) {
+                for (int id = 0; id < 3; id++) {
+                    add.setInt(1, id);
+                    add.setString(2, "geheim");
+                    add.addBatch();
+                }
+                add.executeBatch();
+            }
+            shop.commit();
+            for (int round = 0; round < 2; round++)
+                try (PreparedStatement find = shop.prepareStatement(
+                        "SELECT name FROM users WHERE id = ?")) {
+                    find.setInt(1, round);
+                    find.executeQuery().next();
+                }
+            try (Statement all = shop.createStatement()) {
+                all.executeUpdate("DELETE FROM users WHERE name = 'geheim'");
+                shop.commit();
+                all.executeQuery("SELECT * FROM nowhere");
+            } catch (SQLException expected) {
+                shop.rollback();
+            }
+        }
+    }
+
+    public static void main(String[] url) throws Exception {
+        run(url[0]);
+        run(url[0] + "&useServerPrepStmts=true&useBulkStmts=true");
+    }
+}
+"""
+
+
+def jdbc():
+    with Mariadb() as server:
+        relay = Relay(server.port)
+        source = server.directory / "Shop.java"
+        source.write_text(JAVA)
+        url = f"jdbc:mariadb://127.0.0.1:{relay.port}/shop?user=shop&password=hunter2"
+        subprocess.run(
+            ["java", "-cp", os.environ["MARIADB_JAR"], source, url], check=True, timeout=60)
+        relay.write("mysql", "jdbc")
+
+
+SCENARIOS = (cli, drivers, packets, jdbc)
