@@ -2,6 +2,7 @@
 //! from its first bytes. One file or folder a protocol; `infer` lists them.
 
 mod frames;
+mod http;
 mod http1;
 mod infer;
 mod postgresql;

@@ -2,7 +2,6 @@
 
 mod chunks;
 mod head;
-mod operation;
 mod recognise;
 
 use spanwise_model::protocol;
