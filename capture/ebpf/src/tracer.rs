@@ -121,12 +121,14 @@ impl Tracer {
         self.last_tick_nano = now_monotonic_nano;
         // Few have something to do; they are found first, for making spans
         // needs the whole tracer.
-        let due: Vec<u64> = self
+        let mut due: Vec<u64> = self
             .connections
             .values()
             .filter(|connection| connection.awaits_time())
             .map(Connection::id)
             .collect();
+        // The same events give the same spans in the same order.
+        due.sort_unstable();
         let time_out_nano = self.config.request_time_out_nano;
         for id in due {
             self.with(id, |connection, desk| {

@@ -1,6 +1,6 @@
 //! Tells a connection's protocol from first bytes of a message.
 
-use super::{Protocol, Side, http1, postgresql, redis};
+use super::{Protocol, Side, http1, http2, postgresql, redis};
 
 /// A protocol that connections may be recognised as.
 pub(crate) struct Known {
@@ -15,7 +15,7 @@ pub(crate) struct Known {
 
 /// In the order in which they are asked: the first that says yes has it. Those
 /// whose first bytes can be nothing else come before those that look at less.
-const PROTOCOLS: &[Known] = &[http1::KNOWN, postgresql::KNOWN, redis::KNOWN];
+const PROTOCOLS: &[Known] = &[http1::KNOWN, http2::KNOWN, postgresql::KNOWN, redis::KNOWN];
 
 /// How bytes look to a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,9 +65,10 @@ mod tests {
 
     #[test]
     fn known_beginnings_are_told_apart() {
-        let cases: [(&[u8], &str, Side); 9] = [
+        let cases: [(&[u8], &str, Side); 10] = [
             (b"GET / HTTP/1.1\r\n", "http1", Side::Request),
             (b"HTTP/1.1 200 OK\r\n", "http1", Side::Response),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "http2", Side::Request),
             (b"\0\0\0\x08\x04\xd2\x16\x2f", "postgresql", Side::Request),
             (b"\0\0\0\x22\0\x03\0\0user\0x\0", "postgresql", Side::Request),
             (b"Q\0\0\0\x0dSELECT 1\0", "postgresql", Side::Request),
@@ -95,7 +96,7 @@ mod tests {
     fn others_are_not_recognised() {
         let foreign: [&[u8]; 5] = [
             b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03",
-            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            b"PRI * HTTP/2.1\r\n\r\nSM\r\n\r\n",
             b"SSH-2.0-OpenSSH_9.2\r\n",
             b"\0\0\0\0\0\0\0\0\0\0",
             b"\xff\xfe\xfd\xfc\xfb",

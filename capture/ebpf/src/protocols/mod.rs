@@ -4,6 +4,7 @@
 mod frames;
 mod http;
 mod http1;
+mod http2;
 mod infer;
 mod postgresql;
 mod redis;
@@ -152,6 +153,12 @@ pub(crate) trait Protocol: Send {
     /// says to nobody's request waits a moment for that to be reported.
     fn speaks_unasked(&self) -> bool {
         false
+    }
+
+    /// Whether these bytes, the answering side's next ones, answer a request that
+    /// was not reported yet.
+    fn answers_early(&self, _input: &Input<'_>, exchanges: &Exchanges) -> bool {
+        !self.speaks_unasked() && exchanges.is_empty() && self.between_responses()
     }
 
     /// Bytes that it holds.
