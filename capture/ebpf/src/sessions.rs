@@ -168,6 +168,8 @@ pub(crate) struct Exchange {
     pub(crate) counted: Option<[u64; 2]>,
     /// Its response may have passed unseen.
     doubtful: bool,
+    /// It ends with the connection, if nothing ends it before.
+    lasts: bool,
     /// Bytes that it holds.
     weight: usize,
     /// Its span was made; it only keeps its place in the order.
@@ -294,6 +296,7 @@ impl Exchanges {
             protocol: self.protocol,
             counted: None,
             doubtful: false,
+            lasts: false,
             weight: 0,
             spent: false,
         };
@@ -389,7 +392,8 @@ impl Exchanges {
             && exchange.response_start.is_some()
         {
             exchange.response_end = Some(end);
-            exchange.counted.get_or_insert_default()[1] += bytes;
+            let asked = exchange.request_end.offset - exchange.request_start.offset;
+            exchange.counted.get_or_insert([asked, 0])[1] += bytes;
         }
     }
 
@@ -404,7 +408,8 @@ impl Exchanges {
     /// The newest exchange lasts as long as the connection may: nothing that the
     /// process does meanwhile is taken to be done for it.
     pub(crate) fn detach(&mut self, desk: &mut Desk<'_>) {
-        if let Some(exchange) = self.open.back() {
+        if let Some(exchange) = self.open.back_mut() {
+            exchange.lasts = true;
             leave_context(exchange, false, desk);
         }
     }
@@ -492,8 +497,11 @@ impl Exchanges {
             // A server that says why it hangs up has answered. A process that goes
             // away in the middle of opening a connection has done nothing worth
             // a span.
-            if exchange.answer.failure.is_none() && !exchange.request.silent {
-                exchange.answer.failure = Some(Failure::plain(kind));
+            let lasted = exchange.lasts;
+            if lasted || (exchange.answer.failure.is_none() && !exchange.request.silent) {
+                if !lasted {
+                    exchange.answer.failure = Some(Failure::plain(kind));
+                }
                 let after = exchange.response_end.unwrap_or(exchange.request_end);
                 let retransmits = end.retransmits;
                 exchange.response_end =

@@ -139,9 +139,11 @@ def grpc_python():
 def curl_nginx():
     with Nginx() as server:
         relay = Relay(server.port)
-        curl(relay, "--http2-prior-knowledge", "/?q=1&token=hunter2", "/missing/42", "/gone", "/empty",
-             "-H", "Authorization: Bearer hunter2", "-H", "Cookie: session=geheim",
-             "-H", f"traceparent: {TRACE}", "-H", "X-Request-ID: abc-1")
+        # One at a time: curl 7.88 gives up when it uses such a connection again.
+        for path in ("/?q=1&token=hunter2", "/missing/42", "/gone", "/empty"):
+            curl(relay, "--http2-prior-knowledge", path, "-H", "Authorization: Bearer hunter2",
+                 "-H", "Cookie: session=geheim", "-H", f"traceparent: {TRACE}",
+                 "-H", "X-Request-ID: abc-1")
         curl(relay, "--http2-prior-knowledge", "-I", "/index.html")
         curl(relay, "--http2-prior-knowledge", "-d", "geheim" * 500, "/index.html")
         relay.write("http2", "curl_nginx")
@@ -154,15 +156,16 @@ def nghttp_nginx():
         # Several streams at once, with priorities and padding.
         run("nghttp", "-n", "--padding=40", *(f"{url}/{path}" for path in ("large.bin", "index.html", "gone")))
         run("nghttp", "-n", "-m3", "--no-dep", f"{url}/index.html")
-        # A header block longer than a frame.
-        run("nghttp", "-n", "-H", f"x-long: {'a' * 20_000}", f"{url}/index.html", f"{url}/gone")
+        # A header block that is not captured to its end.
+        run("nghttp", "-n", "-H", f"x-long: {'a' * 6_000}", f"{url}/index.html", f"{url}/gone")
         relay.write("http2", "nghttp_nginx")
 
 
 def upgrade():
     with Go("h2c") as server:
         relay = Relay(server.port)
-        curl(relay, "--http2", "/orders/42?password=hunter2", "/large", "/events")
+        for path in ("/orders/42?password=hunter2", "/large", "/events"):
+            curl(relay, "--http2", path)
         curl(relay, "--http2", "-d", "geheim", "/orders/7")
         curl(relay, "--http2", "-I", "/orders/8")
         relay.write("http2", "upgrade")

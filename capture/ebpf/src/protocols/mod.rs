@@ -10,6 +10,7 @@ mod postgresql;
 mod redis;
 mod sql;
 pub(crate) mod trace_headers;
+mod websocket;
 
 use crate::sessions::{Desk, Exchanges};
 

@@ -46,9 +46,19 @@ pub(super) struct RequestHead {
     pub(super) body: Body,
 }
 
+/// What a connection goes on with (RFC 9110, section 7.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Upgrade {
+    /// RFC 6455.
+    WebSocket,
+    /// RFC 7540, section 3.2.
+    Http2,
+}
+
 /// A response's head.
 pub(super) struct ResponseHead {
     pub(super) status: u16,
+    pub(super) upgrade: Option<Upgrade>,
     pub(super) body: Body,
     pub(super) answer: Answer,
 }
@@ -171,15 +181,22 @@ pub(super) fn response(head: &[u8], serving: bool) -> Option<ResponseHead> {
     }
     let mut body = Body::Unsaid;
     let mut found = TraceHeaders::default();
+    let mut upgrade = None;
     for (name, value) in headers(lines) {
         body_header(name, value, &mut body);
         if name.eq_ignore_ascii_case(b"x-request-id") {
             found.header(name, value);
+        } else if name.eq_ignore_ascii_case(b"upgrade") && status == 101 {
+            upgrade = match value.to_ascii_lowercase().as_slice() {
+                b"websocket" => Some(Upgrade::WebSocket),
+                b"h2c" => Some(Upgrade::Http2),
+                _ => None,
+            };
         }
     }
     let mut answer = http::answer(status, body.length(), serving);
     answer.request_id = found.request_id;
-    Some(ResponseHead { status, body, answer })
+    Some(ResponseHead { status, upgrade, body, answer })
 }
 
 #[cfg(test)]
