@@ -52,6 +52,9 @@ struct Half {
     unsure: bool,
     /// A frame has passed.
     begun: bool,
+    /// Up to where bytes belong to frames that have passed, or to none that is
+    /// known.
+    border: Option<u64>,
 }
 
 impl Half {
@@ -64,6 +67,7 @@ impl Half {
             short: [0; 2],
             unsure: false,
             begun: false,
+            border: None,
         }
     }
 
@@ -283,11 +287,23 @@ impl Protocol for Http2 {
         desk: &mut Desk<'_>,
     ) -> Outcome {
         self.streams.time_passes(input.mark.time_nano, exchanges, desk);
+        self.half(side).border.get_or_insert(input.mark.offset);
         loop {
             let outcome = match self.half(side).frames.read(&mut input) {
-                Step::More => return Outcome::Read,
+                Step::More => {
+                    let half = self.half(side);
+                    if half.frames.is_lost() {
+                        let border = half.border.replace(input.mark.offset);
+                        let bytes = input.mark.offset - border.unwrap_or(input.mark.offset);
+                        self.streams.passed_unseen(side, input.mark, bytes, exchanges);
+                    }
+                    return Outcome::Read;
+                }
                 Step::Head(head) => self.frame_begins(side, &head, desk),
-                Step::End(end) => self.frame_ends(side, end, exchanges, desk),
+                Step::End(end) => {
+                    self.half(side).border = Some(end.offset);
+                    self.frame_ends(side, end, exchanges, desk)
+                }
                 Step::Unseen => {
                     desk.counters.framing_lost += 1;
                     self.lose(side, input.mark, exchanges, desk);

@@ -327,6 +327,32 @@ impl Streams {
         }
     }
 
+    /// Bytes of frames whose borders are not known. While only one stream is
+    /// open they are its.
+    pub(super) fn passed_unseen(
+        &mut self,
+        side: Side,
+        end: Mark,
+        bytes: u64,
+        exchanges: &mut Exchanges,
+    ) {
+        if self.open.len() != 1 || bytes == 0 {
+            return;
+        }
+        let Some(mut only) = self.open.first_entry() else { return };
+        let number = u64::from(*only.key());
+        match side {
+            Side::Request if exchanges.continue_request(number) => {
+                exchanges.request_frame(end, bytes);
+            }
+            Side::Response if only.get().begun && exchanges.answer(number) => {
+                exchanges.response_frame(end, bytes);
+                only.get_mut().unsure_since_nano = Some(end.time_nano);
+            }
+            _ => {}
+        }
+    }
+
     /// Ends responses whose end may have passed unseen, and of which nothing
     /// was heard for a while.
     pub(super) fn time_passes(
