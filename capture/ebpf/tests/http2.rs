@@ -379,6 +379,67 @@ fn references_to_the_table_are_followed() {
     }
 }
 
+/// Thirty calls on one connection, each with its own number as its method and a
+/// code that follows from it, said in full and later by its place in the table.
+fn numbered_calls() -> Vec<Turn> {
+    let mut turns = opened(vec![]);
+    // Of the response's table, the newest first.
+    let mut table: Vec<String> = Vec::new();
+    let mut say = |name: &str, value: &str| {
+        let entry = format!("{name}: {value}");
+        if let Some(at) = table.iter().position(|known| *known == entry) {
+            return vec![0x80 | (62 + at as u8)];
+        }
+        let known = table.iter().position(|known| known.starts_with(name));
+        table.insert(0, entry);
+        let mut field = match known {
+            Some(at) if 62 + at < 63 => vec![0x40 | (62 + at as u8)],
+            Some(at) => vec![0x7f, (62 + at - 63) as u8],
+            None => [&[0x40, name.len() as u8], name.as_bytes()].concat(),
+        };
+        field.push(value.len() as u8);
+        field.extend(value.as_bytes());
+        field
+    };
+    for number in 0..30_u32 {
+        let stream = number * 2 + 1;
+        turns.push((Received, call(stream, &format!("/s/{number}"))));
+        let head = [STATUS_200, &say("content-type", "application/grpc")].concat();
+        turns.push((Sent, frame(HEADERS, END_HEADERS, stream, &head)));
+        let code = (number * 7 % 5).to_string();
+        let trailers =
+            [say("grpc-status", &code), say("grpc-message", &format!("m{}", number % 3))].concat();
+        turns.push((Sent, frame(HEADERS, WHOLE, stream, &trailers)));
+    }
+    turns
+}
+
+#[test]
+fn codes_are_inferred_after_loss() {
+    let mut events = conversation(&numbered_calls());
+    // Trailers of the twentieth call, and a head.
+    events.remove(2 + 19 * 3 + 2);
+    events.remove(2 + 24 * 3);
+    let found = spans(&mut tracer(), &events);
+    let last = found.iter().find(|span| span.operation == "s/29").unwrap();
+    assert_eq!(summary(last), "grpc s/29 3 partial", "{}", render(std::slice::from_ref(last)));
+    assert_eq!(last.attribute("spanwise.hpack").unwrap().as_str(), Some("inferred"));
+}
+
+#[test]
+fn a_number_alone_in_trailers_is_the_code() {
+    let head = [STATUS_200, &field(CONTENT_TYPE, "application/grpc")].concat();
+    let turns = [
+        (Received, call(101, "/a.B/C")),
+        (Sent, frame(HEADERS, END_HEADERS, 101, &head)),
+        // Names that were said before, with new values.
+        (Sent, frame(HEADERS, WHOLE, 101, b"\x7f\x05\x019\x7f\x05\x03why")),
+    ];
+    let (spans, _) = found(&turns);
+    assert_eq!(summary(&spans[0]), "grpc a.B/C 9 partial");
+    assert_eq!(spans[0].attribute("spanwise.hpack").unwrap().as_str(), Some("inferred"));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -409,6 +470,25 @@ proptest! {
                 lost,
                 render(std::slice::from_ref(&span))
             );
+        }
+    }
+
+    #[test]
+    fn after_loss_codes_are_right_or_unknown(
+        lost in vec(0usize..92, 1..8),
+        size in 1usize..60,
+    ) {
+        let mut events = conversation(&numbered_calls());
+        for event in &lost {
+            if *event < events.len() {
+                events.remove(*event);
+            }
+        }
+        for span in spans(&mut tracer(), &split(&events, &[size])) {
+            let Some(code) = span.status_code else { continue };
+            let Some(number) = span.operation.strip_prefix("s/") else { continue };
+            let right = number.parse::<i32>().unwrap() * 7 % 5;
+            prop_assert_eq!(code, right, "lost {:?}: {}", lost, render(&[span]));
         }
     }
 }

@@ -4,6 +4,10 @@
 //! Entries of the dynamic table are counted from the newest, so those added
 //! since the beginning, or since bytes were lost, are known whatever was in the
 //! table before. What refers to older ones is said to be unknown.
+//!
+//! Unless there is a bridge: how many entries were added unseen can be told from
+//! a block that says what an earlier one said, each field as far from the others
+//! as it was. That is nearly certain, and said to be inferred.
 
 use std::collections::VecDeque;
 
@@ -20,6 +24,10 @@ const USUAL_TABLE_BYTES: usize = 4096;
 const ENTRY_BYTES: usize = 32;
 /// Longest name that may be one of interest.
 const MAX_NAME_BYTES: usize = 32;
+/// Entries that a block may refer to, and that may have been added unseen, for
+/// these to be told.
+const MAX_BRIDGED_FIELDS: usize = 16;
+const MAX_BRIDGED_ENTRIES: usize = USUAL_TABLE_BYTES / ENTRY_BYTES;
 
 /// These bytes are no header block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +50,22 @@ pub(super) enum Name {
     GrpcTimeout,
     /// A trace header: this name, in [`TRACE_HEADERS`].
     Trace(usize),
+    /// The name refers to what was not seen; the value is a short number.
+    Unnamed,
+    /// All of the field refers to what was not seen.
+    Unseen,
+}
+
+/// How much of a block's fields is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) enum Knowledge {
+    /// All.
+    #[default]
+    Known,
+    /// All, some by inference.
+    Inferred,
+    /// Some are not.
+    Partial,
 }
 
 const NAMES: [(&str, Name); 12] = [
@@ -155,8 +179,24 @@ struct Entry {
     name_bytes: usize,
     /// As the RFC counts it.
     size: usize,
-    /// Empty where the name is of no interest.
+    /// Empty where the name is of no interest, or where it was not seen.
     value: Box<[u8]>,
+    /// Counts those that were seen.
+    number: u64,
+    /// Its place is inferred.
+    inferred: bool,
+}
+
+/// Stands for a value without a name that is no short number.
+const NO_NUMBER: &[u8] = b"-";
+
+/// A field in the dynamic table that a block refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reference {
+    /// To the entry of this number.
+    Seen(u64),
+    /// To this place, which is not known.
+    Unseen(usize),
 }
 
 /// A string: its bytes, coded or not.
@@ -207,12 +247,33 @@ pub(super) struct Decoder {
     whole: bool,
     /// Bytes of the values kept.
     held: usize,
+    /// Entries that were added after an unknown number of others; those behind
+    /// them are older.
+    gap: Option<usize>,
+    next_number: u64,
+    /// What the last block referred to and added.
+    block: Vec<Reference>,
+    /// The last block added fields.
+    adds: bool,
+    /// The fields that responses begin with.
+    usual: Vec<u64>,
 }
 
 impl Decoder {
     /// A decoder that knows nothing of what was said before.
     pub(super) const fn new() -> Self {
-        Self { entries: VecDeque::new(), size: 0, limit: USUAL_TABLE_BYTES, whole: false, held: 0 }
+        Self {
+            entries: VecDeque::new(),
+            size: 0,
+            limit: USUAL_TABLE_BYTES,
+            whole: false,
+            held: 0,
+            gap: None,
+            next_number: 0,
+            block: Vec::new(),
+            adds: false,
+            usual: Vec::new(),
+        }
     }
 
     /// The connection begins here.
@@ -222,27 +283,90 @@ impl Decoder {
 
     /// Fields may have been added that were not seen.
     pub(super) fn lose(&mut self) {
-        *self = Self { limit: self.limit, ..Self::new() };
+        *self = Self { limit: self.limit, next_number: self.next_number, ..Self::new() };
+    }
+
+    /// As [`Self::lose`], but a bridge to what was before may be found.
+    pub(super) fn lose_sight(&mut self) {
+        // What is behind two gaps is out of reach.
+        while self.gap.is_some_and(|fresh| fresh > 0 && self.entries.len() > fresh) {
+            self.drop_oldest();
+        }
+        self.whole = false;
+        self.gap = Some(0);
+    }
+
+    /// The last block is what responses begin with.
+    pub(super) fn is_usual(&mut self) {
+        let seen = |reference: &Reference| match reference {
+            Reference::Seen(number) => Some(*number),
+            Reference::Unseen(_) => None,
+        };
+        if let Some(usual) = self.block.iter().map(seen).collect::<Option<Vec<u64>>>() {
+            self.usual = usual;
+        }
+    }
+
+    /// The last block is the beginning of a response, which nearly always is the
+    /// same. If it can be, how many entries were added unseen is told from that.
+    pub(super) fn bridge(&mut self) -> bool {
+        let Some(fresh) = self.gap.filter(|_| !self.adds) else { return false };
+        let (Some(Reference::Unseen(first)), Some(usual)) =
+            (self.block.first(), self.usual.first())
+        else {
+            return false;
+        };
+        let place = |number: u64| self.entries.iter().position(|entry| entry.number == number);
+        let Some(added) = place(*usual).and_then(|old| first.checked_sub(old)) else {
+            return false;
+        };
+        let fits = self.block.len() == self.usual.len()
+            && self.block.iter().zip(&self.usual).all(|(reference, usual)| match reference {
+                Reference::Unseen(at) => place(*usual).map(|old| old + added) == Some(*at),
+                Reference::Seen(number) => number == usual,
+            });
+        if !fits || added > MAX_BRIDGED_ENTRIES {
+            return false;
+        }
+        self.entries.range_mut(fresh..).for_each(|entry| entry.inferred = true);
+        let unknown = |_| Entry {
+            name: Named::Unknown,
+            name_bytes: 0,
+            size: ENTRY_BYTES,
+            value: Box::default(),
+            number: u64::MAX,
+            inferred: true,
+        };
+        let old = self.entries.split_off(fresh);
+        self.entries.extend((0..added).map(unknown));
+        self.entries.extend(old);
+        self.size += added * ENTRY_BYTES;
+        self.gap = None;
+        self.evict();
+        true
     }
 
     /// Bytes that it holds.
     pub(super) fn held_bytes(&self) -> usize {
-        self.held + self.entries.capacity() * size_of::<Entry>()
+        let places = self.block.capacity() * size_of::<Reference>() + self.usual.capacity() * 8;
+        self.held + self.entries.capacity() * size_of::<Entry>() + places
     }
 
     /// Reads a header block, calling `each` with the fields of interest. `cut`
-    /// where its end is missing. Returns whether fields were unknown.
+    /// where its end is missing: what it adds to the table is then not known.
     pub(super) fn decode(
         &mut self,
         block: &[u8],
         cut: bool,
         mut each: impl FnMut(Name, &[u8]),
-    ) -> Result<bool, Malformed> {
-        let (mut rest, mut partial) = (block, cut);
-        let mut value = Vec::new();
+    ) -> Result<Knowledge, Malformed> {
+        let mut known = if cut { Knowledge::Partial } else { Knowledge::Known };
+        let (mut rest, mut value) = (block, Vec::new());
+        self.block.clear();
+        self.adds = false;
         while !rest.is_empty() {
             match self.field(&mut rest, &mut value, &mut each) {
-                Ok(known) => partial |= !known,
+                Ok(field) => known = known.max(field),
                 Err(Stop::End) if cut => break,
                 Err(_) => {
                     self.lose();
@@ -250,19 +374,22 @@ impl Decoder {
                 }
             }
         }
-        if cut {
-            self.lose();
-        }
-        Ok(partial)
+        Ok(known)
     }
 
-    /// Reads a field (RFC 7541, section 6); `false` where it is unknown.
+    fn refers(&mut self, reference: Reference) {
+        if self.block.len() < MAX_BRIDGED_FIELDS {
+            self.block.push(reference);
+        }
+    }
+
+    /// Reads a field (RFC 7541, section 6).
     fn field(
         &mut self,
         rest: &mut &[u8],
         value: &mut Vec<u8>,
         each: &mut impl FnMut(Name, &[u8]),
-    ) -> Result<bool, Stop> {
+    ) -> Result<Knowledge, Stop> {
         let first = rest[0];
         if first & 0x80 != 0 {
             let index = integer(rest, 7)?;
@@ -271,73 +398,110 @@ impl Decoder {
         if first & 0xe0 == 0x20 {
             let limit = integer(rest, 5)?;
             self.resize(limit);
-            return Ok(true);
+            return Ok(Knowledge::Known);
         }
         let indexed = first & 0x40 != 0;
         let index = integer(rest, if indexed { 6 } else { 4 })?;
-        let (name, name_bytes) = if index == 0 {
+        let (name, name_bytes, known) = if index == 0 {
             let text = string(rest)?;
             text.decode(MAX_NAME_BYTES + 1, value)?;
-            (Named::of(value), value.len())
+            (Named::of(value), value.len(), Knowledge::Known)
         } else {
             self.name(index)?
         };
         let text = string(rest)?;
         value.clear();
         let value_bytes = match name {
-            Named::Known(known) => {
+            Named::Known(name) => {
                 text.decode(MAX_VALUE_BYTES, value)?;
-                each(known, value);
+                each(name, value);
                 value.len()
             }
-            _ => text.least_bytes(),
+            Named::Unknown => {
+                text.decode(3, value)?;
+                if is_short_number(value) {
+                    each(Name::Unnamed, value);
+                } else {
+                    value.clear();
+                    value.extend_from_slice(NO_NUMBER);
+                }
+                text.least_bytes()
+            }
+            Named::Other => text.least_bytes(),
         };
         if indexed {
             // What is not kept may be longer. That leaves entries here for longer
             // than at the other end, where nothing refers to them any more.
             let size = name_bytes + value_bytes + ENTRY_BYTES;
-            let kept = value.as_slice().into();
-            self.insert(Entry { name, name_bytes, size, value: kept });
+            let (value, number) = (value.as_slice().into(), self.next_number);
+            let inferred = known == Knowledge::Inferred;
+            self.next_number += 1;
+            self.insert(Entry { name, name_bytes, size, value, number, inferred });
+            self.refers(Reference::Seen(number));
+            self.adds = true;
         }
-        Ok(name != Named::Unknown)
+        Ok(known)
     }
 
-    fn indexed(&self, index: u64, each: &mut impl FnMut(Name, &[u8])) -> Result<bool, Malformed> {
+    fn indexed(
+        &mut self,
+        index: u64,
+        each: &mut impl FnMut(Name, &[u8]),
+    ) -> Result<Knowledge, Malformed> {
         let at = usize::try_from(index).map_err(|_| Malformed)?.checked_sub(1).ok_or(Malformed)?;
         if let Some((name, value)) = STATIC.get(at) {
             if let Named::Known(name) = Named::of(name.as_bytes()) {
                 each(name, value.as_bytes());
             }
-            return Ok(true);
+            return Ok(Knowledge::Known);
         }
-        match self.entries.get(at - STATIC.len()) {
-            Some(Entry { name: Named::Known(name), value, .. }) => {
-                each(*name, value);
-                Ok(true)
-            }
-            Some(entry) => Ok(entry.name != Named::Unknown),
+        let at = at - STATIC.len();
+        let Some(entry) = self.entry(at)? else {
+            each(Name::Unseen, b"");
+            self.refers(Reference::Unseen(at));
+            return Ok(Knowledge::Partial);
+        };
+        match entry.name {
+            Named::Known(name) => each(name, &entry.value),
+            Named::Unknown if entry.value.is_empty() => each(Name::Unseen, b""),
+            Named::Unknown if *entry.value != *NO_NUMBER => each(Name::Unnamed, &entry.value),
+            Named::Unknown | Named::Other => {}
+        }
+        let (known, number) = (entry.knowledge(), entry.number);
+        self.refers(Reference::Seen(number));
+        Ok(known)
+    }
+
+    /// The entry at this place; `None` where it is not known.
+    fn entry(&self, at: usize) -> Result<Option<&Entry>, Malformed> {
+        if self.gap.is_some_and(|fresh| at >= fresh) {
+            return Ok(None);
+        }
+        match self.entries.get(at) {
             None if self.whole => Err(Malformed),
-            None => Ok(false),
+            found => Ok(found),
         }
     }
 
     /// The name of an entry, and how long it is.
-    fn name(&self, index: u64) -> Result<(Named, usize), Malformed> {
+    fn name(&self, index: u64) -> Result<(Named, usize, Knowledge), Malformed> {
         let at = usize::try_from(index).map_err(|_| Malformed)?.checked_sub(1).ok_or(Malformed)?;
         if let Some((name, _)) = STATIC.get(at) {
-            return Ok((Named::of(name.as_bytes()), name.len()));
+            return Ok((Named::of(name.as_bytes()), name.len(), Knowledge::Known));
         }
-        match self.entries.get(at - STATIC.len()) {
-            Some(entry) => Ok((entry.name, entry.name_bytes)),
-            None if self.whole => Err(Malformed),
-            None => Ok((Named::Unknown, 0)),
-        }
+        Ok(match self.entry(at - STATIC.len())? {
+            Some(entry) => (entry.name, entry.name_bytes, entry.knowledge()),
+            None => (Named::Unknown, 0, Knowledge::Partial),
+        })
     }
 
     fn insert(&mut self, entry: Entry) {
         self.size += entry.size;
         self.held += entry.value.len();
         self.entries.push_front(entry);
+        if let Some(fresh) = &mut self.gap {
+            *fresh += 1;
+        }
         self.evict();
     }
 
@@ -346,17 +510,37 @@ impl Decoder {
         self.limit = limit.min(MAX_TABLE_BYTES);
         self.evict();
         // An empty table has nothing unknown in it.
+        self.gap = self.gap.filter(|_| limit > 0);
         self.whole = (self.whole || limit == 0) && limit <= MAX_TABLE_BYTES;
     }
 
     fn evict(&mut self) {
-        while self.size > self.limit
-            && let Some(entry) = self.entries.pop_back()
-        {
+        while self.size > self.limit && !self.entries.is_empty() {
+            self.drop_oldest();
+        }
+        self.gap = self.gap.map(|fresh| fresh.min(self.entries.len()));
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(entry) = self.entries.pop_back() {
             self.size -= entry.size;
             self.held -= entry.value.len();
         }
     }
+}
+
+impl Entry {
+    fn knowledge(&self) -> Knowledge {
+        match self.name {
+            Named::Unknown => Knowledge::Partial,
+            _ if self.inferred => Knowledge::Inferred,
+            _ => Knowledge::Known,
+        }
+    }
+}
+
+fn is_short_number(value: &[u8]) -> bool {
+    matches!(value.len(), 1 | 2) && value.iter().all(u8::is_ascii_digit)
 }
 
 /// An integer whose first byte has a prefix of this many bits (RFC 7541,
@@ -403,11 +587,21 @@ mod tests {
     }
 
     fn read(decoder: &mut Decoder, block: &[u8], cut: bool) -> Result<(String, bool), Malformed> {
+        let (found, known) = learn(decoder, block, cut)?;
+        Ok((found, known == Knowledge::Partial))
+    }
+
+    fn learn(
+        decoder: &mut Decoder,
+        block: &[u8],
+        cut: bool,
+    ) -> Result<(String, Knowledge), Malformed> {
         let mut found = String::new();
-        let partial = decoder.decode(block, cut, |name, value| {
-            found += &format!("{name:?}={} ", String::from_utf8_lossy(value));
+        let known = decoder.decode(block, cut, |name, value| match name {
+            Name::Unseen => {}
+            _ => found += &format!("{name:?}={} ", String::from_utf8_lossy(value)),
         })?;
-        Ok((found.trim_end().to_owned(), partial))
+        Ok((found.trim_end().to_owned(), known))
     }
 
     fn fresh() -> Decoder {
@@ -500,12 +694,70 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_was_cut_gives_what_is_there_and_forgets_the_table() {
+    fn a_block_that_was_cut_gives_what_is_there() {
         let mut decoder = fresh();
         read(&mut decoder, b"\x44\x02/a", false).unwrap();
         let cut = read(&mut decoder, b"\x83\xbe\x41\x10shop", true);
         assert_eq!(cut, Ok(("Method=POST Path=/a".to_owned(), true)));
+        decoder.lose();
         assert_eq!(read(&mut decoder, b"\xbe", false), Ok((String::new(), true)));
+    }
+
+    /// A response's head, its trailers, and what refers to them.
+    fn call(decoder: &mut Decoder) {
+        read(decoder, b"\x88\x5f\x10application/grpc", false).unwrap();
+        decoder.is_usual();
+        read(decoder, b"\x40\x0bgrpc-status\x010\x40\x0cgrpc-message\x00", false).unwrap();
+    }
+
+    #[test]
+    fn over_a_gap_a_usual_block_is_a_bridge() {
+        let mut decoder = fresh();
+        call(&mut decoder);
+        assert_eq!(learn(&mut decoder, b"\xbf\xbe", false).unwrap().0, "GrpcStatus=0 GrpcMessage=");
+        decoder.lose_sight();
+        assert_eq!(read(&mut decoder, b"\xbf\xbe", false), Ok((String::new(), true)));
+        // Two entries were added unseen, and one that is seen.
+        read(&mut decoder, b"\x40\x01x\x01y", false).unwrap();
+        assert_eq!(read(&mut decoder, b"\x88\xc3", false), Ok(("Status=200".to_owned(), true)));
+        assert!(decoder.bridge());
+        assert_eq!(
+            learn(&mut decoder, b"\xc2\xc1", false),
+            Ok(("GrpcStatus=0 GrpcMessage=".to_owned(), Knowledge::Inferred))
+        );
+        assert_eq!(read(&mut decoder, b"\xc0\xbf", false), Ok((String::new(), true)));
+        assert_eq!(learn(&mut decoder, b"\xbe", false).unwrap().1, Knowledge::Known);
+        // What is added with such a name is inferred, too.
+        let named = learn(&mut decoder, b"\x7f\x03\x015", false);
+        assert_eq!(named, Ok(("GrpcStatus=5".to_owned(), Knowledge::Inferred)));
+        // Nothing is reached over two gaps.
+        decoder.lose_sight();
+        read(&mut decoder, b"\x40\x01x\x01y", false).unwrap();
+        decoder.lose_sight();
+        read(&mut decoder, b"\x88\xc3", false).unwrap();
+        assert!(!decoder.bridge());
+    }
+
+    #[test]
+    fn an_unusual_block_is_no_bridge() {
+        for block in [b"\x88\xc0\xbf".as_slice(), b"\x88\xbe", b"\x88", b"\x88\xc0\x40\x01x\x01y"] {
+            let mut decoder = fresh();
+            call(&mut decoder);
+            read(&mut decoder, b"\x40\x01x\x01y", false).unwrap();
+            decoder.lose_sight();
+            read(&mut decoder, block, false).unwrap();
+            assert!(!decoder.bridge(), "{}", block.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_number_whose_name_is_unknown_is_told() {
+        let mut late = Decoder::new();
+        assert_eq!(
+            read(&mut late, b"\x7f\x05\x015\x7f\x05\x04long", false),
+            Ok(("Unnamed=5".to_owned(), true))
+        );
+        assert_eq!(read(&mut late, b"\xbf\xbe", false), Ok(("Unnamed=5".to_owned(), true)));
     }
 
     #[test]

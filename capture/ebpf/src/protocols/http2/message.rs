@@ -1,14 +1,26 @@
 //! What header blocks say (RFC 9113, section 8.3), as requests and answers.
 
+use spanwise_model::Attributes;
+
 use super::grpc;
-use super::hpack::{Name, TRACE_HEADERS};
+use super::hpack::{Knowledge, Name, TRACE_HEADERS};
 use crate::protocols::http::{self, Asked, Target, add};
 use crate::protocols::trace_headers::TraceHeaders;
 use crate::sessions::{Answer, Request};
 
-/// Says that fields of an exchange were unknown, for the connection is older
-/// than the agent or bytes of it were not captured.
-pub(super) const PARTIAL: (&str, &str) = ("spanwise.hpack", "partial");
+/// Says that fields of an exchange were unknown, or known only by inference, for
+/// the connection is older than the agent or bytes of it were not captured.
+const HPACK: &str = "spanwise.hpack";
+
+/// Says how much is known, unless that is all.
+pub(super) fn add_knowledge(attributes: &mut Attributes, known: Knowledge) {
+    attributes.retain(|(key, _)| key != HPACK);
+    match known {
+        Knowledge::Known => {}
+        Knowledge::Inferred => add(attributes, HPACK, "inferred"),
+        Knowledge::Partial => add(attributes, HPACK, "partial"),
+    }
+}
 
 /// The fields of a block that a span shows.
 #[derive(Debug, Default)]
@@ -26,6 +38,10 @@ pub(super) struct Fields {
     pub(super) grpc_message: Option<String>,
     pub(super) grpc_timeout_nano: Option<u64>,
     trace: TraceHeaders,
+    /// Numbers whose names are unknown.
+    unnamed: Vec<i32>,
+    /// There are fields of which nothing is known.
+    unseen: bool,
 }
 
 fn number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
@@ -48,6 +64,8 @@ impl Fields {
             Name::GrpcStatus => self.grpc_status = number(value),
             Name::GrpcMessage => self.grpc_message = Some(grpc::message(value)),
             Name::GrpcTimeout => self.grpc_timeout_nano = grpc::timeout_nano(value),
+            Name::Unnamed => self.unnamed.extend(number::<i32>(value)),
+            Name::Unseen => self.unseen = true,
             Name::Trace(at) => self.trace.header(TRACE_HEADERS[at].as_bytes(), value),
         }
     }
@@ -67,13 +85,22 @@ impl Fields {
         self.method.is_some() || self.path.is_some() || self.scheme.is_some()
     }
 
+    /// The code in the block that ends a call. There is one, so it is the only
+    /// number whose name is not known, if there is no other.
+    pub(super) fn infer_status(&mut self) -> bool {
+        let code = match (self.grpc_status, self.unseen, self.unnamed.as_slice()) {
+            (None, false, [code @ 0..=16]) => Some(*code),
+            _ => None,
+        };
+        self.grpc_status = self.grpc_status.or(code);
+        code.is_some()
+    }
+
     /// The request that it makes.
-    pub(super) fn request(self, partial: bool) -> Request {
+    pub(super) fn request(self, known: Knowledge) -> Request {
         let mut request = if self.is_grpc { grpc::request(&self) } else { self.http_request() };
         request.headers = self.trace;
-        if partial {
-            add(&mut request.attributes, PARTIAL.0, PARTIAL.1);
-        }
+        add_knowledge(&mut request.attributes, known);
         request
     }
 

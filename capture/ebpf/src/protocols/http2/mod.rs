@@ -11,7 +11,7 @@ mod streams;
 use spanwise_model::protocol;
 
 use self::frame::{Frame, HEADER_BYTES, Http2Framing, Kind, PREFACE, recognise};
-use self::hpack::Decoder;
+use self::hpack::{Decoder, Knowledge, Malformed};
 use self::message::Fields;
 use self::streams::Streams;
 use super::frames::{Frames, Head, Step};
@@ -41,6 +41,7 @@ struct Block {
 /// One side.
 #[derive(Debug)]
 struct Half {
+    side: Side,
     frames: Frames<Http2Framing>,
     hpack: Decoder,
     block: Option<Block>,
@@ -60,6 +61,7 @@ struct Half {
 impl Half {
     const fn new(side: Side) -> Self {
         Self {
+            side,
             frames: Frames::new(Http2Framing { side }),
             hpack: Decoder::new(),
             block: None,
@@ -75,6 +77,35 @@ impl Half {
         self.frames.held_bytes()
             + self.hpack.held_bytes()
             + self.block.as_ref().map_or(0, |block| block.bytes.capacity())
+    }
+
+    /// Fields may have been added to the table that were not seen. Names of
+    /// requests are never inferred, so theirs is forgotten.
+    fn lose_sight(&mut self) {
+        match self.side {
+            Side::Request => self.hpack.lose(),
+            Side::Response => self.hpack.lose_sight(),
+        }
+    }
+
+    /// Reads a header block. `call` where it answers a gRPC call.
+    fn fields(&mut self, block: &Block, call: bool) -> Result<(Fields, Knowledge), Malformed> {
+        let read = |hpack: &mut Decoder| {
+            let mut fields = Fields::default();
+            let each = |name, value: &[u8]| fields.add(name, value);
+            let known = hpack.decode(&block.bytes, block.cut, each)?;
+            Ok((fields, known))
+        };
+        let (mut fields, mut known) = read(&mut self.hpack)?;
+        let is_head = fields.status.is_some() && !block.frame.ends_stream() && !block.cut;
+        if call && is_head {
+            if known == Knowledge::Partial && self.hpack.bridge() {
+                (fields, known) = read(&mut self.hpack)?;
+            } else if fields.is_grpc {
+                self.hpack.is_usual();
+            }
+        }
+        Ok((fields, known))
     }
 
     /// Adds a part to the header block that is being sent; `false` where it
@@ -151,7 +182,7 @@ impl Http2 {
     /// streams and the ends of old ones.
     fn lose(&mut self, side: Side, at: Mark, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
         let half = self.half(side);
-        half.hpack.lose();
+        half.lose_sight();
         half.block = None;
         half.frame = None;
         half.unsure = true;
@@ -245,10 +276,12 @@ impl Http2 {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
-        let mut fields = Fields::default();
-        let hpack = &mut self.half(side).hpack;
-        let read = hpack.decode(&block.bytes, block.cut, |name, value| fields.add(name, value));
-        let Ok(partial) = read else { return self.strike(desk) };
+        let call = side == Side::Response && Streams::is_call(block.frame.stream, exchanges);
+        let half = self.half(side);
+        let Ok((fields, known)) = half.fields(block, call) else { return self.strike(desk) };
+        if block.cut {
+            half.lose_sight();
+        }
         desk.counters.heads_cut += u64::from(block.cut);
         self.strikes = 0;
         // What is pushed was not asked for; only the table had to know of it.
@@ -257,14 +290,14 @@ impl Http2 {
         }
         let stream = block.frame.stream;
         if side == Side::Request {
-            if self.streams.is_new(stream) && (fields.asks() || partial) {
-                self.streams.open(stream, block.start, end, fields, partial, exchanges, desk);
+            if self.streams.is_new(stream) && (fields.asks() || known == Knowledge::Partial) {
+                self.streams.open(stream, block.start, end, fields, known, exchanges, desk);
             }
             self.streams.frame_passed(side, stream, end, block.frame_bytes, exchanges);
             return Outcome::Read;
         }
-        let answers = (fields, partial, block.start);
-        if self.streams.answer(stream, answers, self.serving, exchanges, desk) {
+        let place = (block.start, block.frame.ends_stream());
+        if self.streams.answer(stream, (fields, known), place, self.serving, exchanges, desk) {
             self.streams.frame_passed(side, stream, end, block.frame_bytes, exchanges);
         }
         if block.frame.ends_stream() {

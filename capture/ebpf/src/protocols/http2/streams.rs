@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use spanwise_model::protocol;
 
 use super::grpc::{self, Messages};
-use super::message::{Fields, PARTIAL};
+use super::hpack::Knowledge;
+use super::message::{Fields, add_knowledge};
 use super::opens_after;
 use crate::protocols::http::add;
 use crate::protocols::{Mark, Side};
-use crate::sessions::{Desk, Exchanges, Failure};
+use crate::sessions::{Desk, Exchange, Exchanges, Failure};
 
 /// Streams that are known at once; of those opened first, only their exchanges
 /// stay where there are more. Servers allow some hundred.
@@ -56,8 +57,8 @@ struct Stream {
     begun: bool,
     /// It may have begun unseen.
     may_have_begun: bool,
-    /// The span says that fields were unknown.
-    partial: bool,
+    /// What the span says that is known of the fields.
+    known: Knowledge,
     /// Since when the end may have passed unseen.
     unsure_since_nano: Option<u64>,
 }
@@ -120,14 +121,14 @@ impl Streams {
         start: Mark,
         end: Mark,
         fields: Fields,
-        partial: bool,
+        known: Knowledge,
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) {
         let is_grpc = fields.is_grpc;
         let timeout_nano = fields.grpc_timeout_nano;
         let deadline_nano = timeout_nano.map(|timeout| start.time_nano.saturating_add(timeout));
-        let mut request = fields.request(partial);
+        let mut request = fields.request(known);
         request.stream = u64::from(stream);
         exchanges.open(start, end, request, desk);
         if is_grpc && let Some(exchange) = exchanges.uploading() {
@@ -135,7 +136,7 @@ impl Streams {
         }
         self.opened(stream, deadline_nano);
         if let Some(opened) = self.open.get_mut(&stream) {
-            opened.partial = partial;
+            opened.known = known;
         }
     }
 
@@ -175,12 +176,21 @@ impl Streams {
         }
     }
 
-    /// A header block of a response: its head or its trailers. `true` where it
-    /// is part of the final response to an open request.
+    /// Whether it is known to carry a call.
+    pub(super) fn is_call(stream: u32, exchanges: &mut Exchanges) -> bool {
+        exchanges.answer(u64::from(stream))
+            && exchanges.answering().is_some_and(|exchange| exchange.protocol == protocol::GRPC)
+    }
+
+    /// A header block of a response, its head or its trailers, from `start` on;
+    /// `ends` where it is its last part. `true` where it is part of the final
+    /// response to an open request.
+    #[expect(clippy::too_many_arguments, reason = "all that a head says")]
     pub(super) fn answer(
         &mut self,
         stream: u32,
-        (fields, partial, start): (Fields, bool, Mark),
+        (mut fields, mut known): (Fields, Knowledge),
+        (start, ends): (Mark, bool),
         serving: bool,
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
@@ -191,7 +201,8 @@ impl Streams {
         }
         let asked = exchanges.answer(u64::from(stream));
         let Some(exchange) = exchanges.answering().filter(|_| asked) else {
-            desk.counters.orphan_responses += u64::from(fields.status.is_some() || partial);
+            let is_head = fields.status.is_some() || known == Knowledge::Partial;
+            desk.counters.orphan_responses += u64::from(is_head);
             return false;
         };
         let says_grpc = fields.is_grpc || fields.grpc_status.is_some();
@@ -200,14 +211,18 @@ impl Streams {
             grpc::turns_out(&mut exchange.request);
         }
         let is_grpc = exchange.protocol == protocol::GRPC;
+        let state = self.open.entry(stream).or_default();
+        if is_grpc && ends && fields.infer_status() {
+            known = Knowledge::Inferred;
+        }
         let status_known = fields.status.is_some();
         fields.answer(&mut exchange.answer, is_grpc, serving);
-        let known = self.open.entry(stream).or_default();
         // Trailers without the head are no beginning.
-        let begins = status_known || !known.may_have_begun;
-        known.begun |= begins;
-        if partial && !std::mem::replace(&mut known.partial, true) {
-            add(&mut exchange.answer.attributes, PARTIAL.0, PARTIAL.1);
+        let begins = status_known || !state.may_have_begun;
+        state.begun |= begins;
+        if known > state.known {
+            state.known = known;
+            say(known, exchange);
         }
         if begins {
             exchanges.begin_response(start);
@@ -233,7 +248,9 @@ impl Streams {
             return;
         }
         // Its beginning was not seen.
-        say_partial(&known, exchanges);
+        if let Some(exchange) = exchanges.answering() {
+            say(Knowledge::Partial, exchange);
+        }
         exchanges.break_off(end, desk);
     }
 
@@ -374,7 +391,9 @@ impl Streams {
             let known = self.open.remove(&number).unwrap_or_default();
             if exchanges.answer(u64::from(number)) {
                 count_messages(&known, exchanges);
-                say_partial(&known, exchanges);
+                if let Some(exchange) = exchanges.answering() {
+                    say(Knowledge::Partial, exchange);
+                }
                 exchanges.end_response(desk);
             }
         }
@@ -382,11 +401,10 @@ impl Streams {
     }
 }
 
-/// Says that fields were unknown, if that was not said before.
-fn say_partial(stream: &Stream, exchanges: &mut Exchanges) {
-    if let Some(exchange) = exchanges.answering().filter(|_| !stream.partial) {
-        add(&mut exchange.answer.attributes, PARTIAL.0, PARTIAL.1);
-    }
+/// Says how much is known of the fields of an exchange.
+fn say(known: Knowledge, exchange: &mut Exchange) {
+    add_knowledge(&mut exchange.request.attributes, Knowledge::Known);
+    add_knowledge(&mut exchange.answer.attributes, known);
 }
 
 /// Says how many messages a call had.
