@@ -136,9 +136,11 @@ pub(super) fn request(asked: &Asked<'_>, headers: TraceHeaders) -> Request {
     request
 }
 
-/// What a response says. `serving` where the traced process sent it: then only
-/// 5xx is a failure, else 4xx is one too (semantic conventions for HTTP spans).
-pub(super) fn answer(status: u16, length: Option<u64>, serving: bool) -> Answer {
+/// What a response to a request says. `serving` where the traced process sent it:
+/// then only 5xx is a failure, else 4xx is one too (semantic conventions for HTTP
+/// spans).
+pub(super) fn answer(asked: Tag, status: u16, length: Option<u64>, serving: bool) -> Answer {
+    let length = length.filter(|_| has_body(asked, status));
     let mut answer = Answer { status_code: Some(i32::from(status)), ..Answer::default() };
     add(&mut answer.attributes, "http.response.status_code", i64::from(status));
     add_length(&mut answer.attributes, "http.response.body.size", length);
@@ -147,4 +149,10 @@ pub(super) fn answer(status: u16, length: Option<u64>, serving: bool) -> Answer 
             Some(Failure { kind: status.to_string(), message: format!("HTTP {status}") });
     }
     answer
+}
+
+/// Whether a response has a body, by its request and its status (RFC 9110,
+/// section 6.4.1). Where it has none, Content-Length tells of another's.
+pub(super) fn has_body(asked: Tag, status: u16) -> bool {
+    asked != Tag::Head && !matches!(status, 100..200 | 204 | 304)
 }

@@ -3,7 +3,7 @@
 
 use crate::protocols::http::{self, Asked, Target};
 use crate::protocols::trace_headers::TraceHeaders;
-use crate::sessions::{Answer, Request};
+use crate::sessions::{Answer, Request, Tag};
 
 /// Further registered methods that are met in practice.
 pub(super) const OTHER_METHODS: [&str; 11] = [
@@ -168,9 +168,10 @@ pub(super) fn request(head: &[u8], complete: bool) -> Option<RequestHead> {
     Some(RequestHead { request, body })
 }
 
-/// Reads a response's head, as [`request`] does. `serving` where the traced
-/// process sent it: then only 5xx is a failure, else 4xx is one too.
-pub(super) fn response(head: &[u8], serving: bool) -> Option<ResponseHead> {
+/// Reads a response's head, as [`request`] does: that of a request that was
+/// `asked`. `serving` where the traced process sent it: then only 5xx is a
+/// failure, else 4xx is one too.
+pub(super) fn response(head: &[u8], asked: Tag, serving: bool) -> Option<ResponseHead> {
     let mut lines = lines(head);
     let line = lines.next()?;
     let mut words = line.splitn(3, |byte| *byte == b' ');
@@ -194,7 +195,7 @@ pub(super) fn response(head: &[u8], serving: bool) -> Option<ResponseHead> {
             };
         }
     }
-    let mut answer = http::answer(status, body.length(), serving);
+    let mut answer = http::answer(asked, status, body.length(), serving);
     answer.request_id = found.request_id;
     Some(ResponseHead { status, upgrade, body, answer })
 }
@@ -204,7 +205,6 @@ mod tests {
     use spanwise_model::AttributeValue;
 
     use super::*;
-    use crate::sessions::Tag;
 
     fn attribute<'a>(request: &'a RequestHead, key: &str) -> Option<&'a AttributeValue> {
         request.request.attributes.iter().find(|(k, _)| k == key).map(|(_, value)| value)
@@ -255,14 +255,14 @@ mod tests {
         assert!(request(b"GET /aaaa\r\nHost: x\r\n", false).is_none());
         assert!(request(b"GET / FTP/1.1\r\n\r\n", true).is_none());
         assert!(request(b"", true).is_none());
-        assert!(response(b"HTTP/1.1 abc\r\n\r\n", true).is_none());
-        assert!(response(b"HTTP/2 200\r\n\r\n", true).is_none());
+        assert!(response(b"HTTP/1.1 abc\r\n\r\n", Tag::Plain, true).is_none());
+        assert!(response(b"HTTP/2 200\r\n\r\n", Tag::Plain, true).is_none());
     }
 
     #[test]
     fn only_clients_fail_on_4xx() {
         let head = b"HTTP/1.1 404 Not Found\r\n\r\n";
-        assert!(response(head, true).unwrap().answer.failure.is_none());
-        assert_eq!(response(head, false).unwrap().answer.failure.unwrap().kind, "404");
+        assert!(response(head, Tag::Plain, true).unwrap().answer.failure.is_none());
+        assert_eq!(response(head, Tag::Plain, false).unwrap().answer.failure.unwrap().kind, "404");
     }
 }

@@ -9,6 +9,7 @@ use spanwise_model::protocol;
 
 use self::head::{Body, Upgrade};
 use self::recognise::recognise;
+use super::http;
 use super::http2::Http2;
 use super::infer::{Known, Likeness};
 use super::websocket::WebSocket;
@@ -257,7 +258,8 @@ impl Http1 {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
-        let Some(found) = head::response(head, self.serving) else {
+        let tag = exchanges.answering().map_or(Tag::Plain, |exchange| exchange.request.tag);
+        let Some(found) = head::response(head, tag, self.serving) else {
             return self.malformed(Side::Response, desk);
         };
         self.strikes = 0;
@@ -271,16 +273,10 @@ impl Http1 {
             self.next = Some(Box::new(Http2::upgraded(self.serving, exchanges)));
             return Outcome::Read;
         }
-        let tag = match exchanges.answering() {
-            Some(exchange) => {
-                exchange.answer = found.answer;
-                exchange.request.tag
-            }
-            None => {
-                desk.counters.orphan_responses += 1;
-                Tag::Plain
-            }
-        };
+        match exchanges.answering() {
+            Some(exchange) => exchange.answer = found.answer,
+            None => desk.counters.orphan_responses += 1,
+        }
         exchanges.begin_response(start);
         exchanges.response_reached(end);
         if found.upgrade == Some(Upgrade::WebSocket) && complete {
@@ -294,7 +290,7 @@ impl Http1 {
             self.lose(Side::Response, exchanges, desk);
             return Outcome::Read;
         }
-        let no_body = tag == Tag::Head || matches!(found.status, 101 | 204 | 304) || self.switching;
+        let no_body = !http::has_body(tag, found.status) || self.switching;
         match found.body {
             _ if no_body => self.message_over(Side::Response, exchanges, desk),
             Body::Length(0) => self.message_over(Side::Response, exchanges, desk),

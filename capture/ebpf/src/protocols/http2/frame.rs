@@ -270,3 +270,98 @@ pub(super) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
         _ => Likeness::No,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SETTINGS: &[u8] = b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64";
+    const WINDOW: &[u8] = b"\0\0\x04\x08\0\0\0\0\0\0\0\xff\xff";
+    /// POST by http, what else refers to before.
+    const REQUEST: &[u8] = b"\0\0\x04\x01\x04\0\0\0\x65\x83\x86\xc1\xc0";
+    /// 200, what else refers to before.
+    const RESPONSE: &[u8] = b"\0\0\x02\x01\x04\0\0\0\x65\x88\xc0";
+    const TRAILERS: &[u8] = b"\0\0\x02\x01\x05\0\0\0\x65\xbf\xbe";
+
+    fn both(bytes: &[u8]) -> (Likeness, Likeness) {
+        (recognise(Side::Request, bytes, true), recognise(Side::Response, bytes, true))
+    }
+
+    #[test]
+    fn a_preface_and_header_blocks_tell_who_speaks() {
+        assert_eq!(recognise(Side::Request, PREFACE, true), Likeness::Yes);
+        assert_eq!(recognise(Side::Response, PREFACE, true), Likeness::No);
+        for request in [REQUEST.to_vec(), [WINDOW, SETTINGS, REQUEST].concat()] {
+            assert_eq!(both(&request), (Likeness::Yes, Likeness::No));
+        }
+        for response in [RESPONSE.to_vec(), [TRAILERS, WINDOW, RESPONSE, SETTINGS].concat()] {
+            assert_eq!(both(&response), (Likeness::No, Likeness::Yes));
+        }
+    }
+
+    #[test]
+    fn what_both_sides_say_and_what_is_cut_waits_for_more() {
+        for bytes in [b"".as_slice(), SETTINGS, WINDOW, TRAILERS, &REQUEST[..7], &SETTINGS[..12]] {
+            assert_eq!(both(bytes), (Likeness::Maybe, Likeness::Maybe), "{}", bytes.escape_ascii());
+            assert_eq!(recognise(Side::Request, bytes, false), Likeness::No);
+        }
+        for end in 1..PREFACE.len() {
+            assert_eq!(recognise(Side::Request, &PREFACE[..end], true), Likeness::Maybe);
+        }
+    }
+
+    #[test]
+    fn other_protocols_are_not_taken_for_frames() {
+        let foreign: [&[u8]; 16] = [
+            b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03",
+            b"PRI * HTTP/3.0\r\n\r\nSM\r\n\r\n",
+            b"GET / HTTP/1.1\r\n",
+            b"*1\r\n$4\r\nPING\r\n",
+            // PostgreSQL, MySQL, MongoDB.
+            b"\0\0\0\x08\x04\xd2\x16\x2f",
+            b"\0\0\0\x22\0\x03\0\0user\0x\0",
+            b"\x4a\0\0\0\x0a8.0.36\0",
+            b"\x0e\0\0\0\x03SELECT 1 + 2",
+            b"\x35\0\0\0\x01\0\0\0\0\0\0\0\xdd\x07\0\0",
+            // Kafka, AMQP, MQTT, NATS.
+            b"\0\0\0\x23\0\x12\0\x04\0\0\0\x01\0\x07console",
+            b"AMQP\0\0\x09\x01",
+            b"\x10\x0c\0\x04MQTT\x04\x02\0\x3c\0\0",
+            b"INFO {\"server_id\":\"x\"}\r\n",
+            // Memcached, FastCGI, DNS.
+            b"\x80\0\0\x03\0\0\0\0\0\0\0\x03\0\0\0\0",
+            b"\x01\x01\0\x01\0\x08\0\0\0\x01\0\0\0\0\0\0",
+            b"\0\x1d\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example",
+        ];
+        for bytes in foreign {
+            assert_eq!(both(bytes), (Likeness::No, Likeness::No), "{}", bytes.escape_ascii());
+        }
+        // A request of HTTP/2 with a status; a stream that is the server's.
+        let strange: [&[u8]; 3] = [
+            b"\0\0\x03\x01\x04\0\0\0\x65\x83\x86\x88",
+            b"\0\0\x02\x01\x04\0\0\0\x02\x83\x86",
+            b"\0\0\x02\x01\x02\0\0\0\x01\x83\x86",
+        ];
+        for bytes in strange {
+            assert_eq!(both(bytes), (Likeness::No, Likeness::No), "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn padding_that_is_longer_than_its_frame_is_malformed() {
+        let frame = Frame::read(b"\0\0\x03\0\x08\0\0\0\x01").unwrap();
+        assert_eq!(frame.fragment(b"\x01ab"), Some((b"a".as_slice(), 1)));
+        assert_eq!(frame.fragment(b"\x03ab"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_are_not_recognised(bytes in proptest::collection::vec(any::<u8>(), 9..200)) {
+            for likeness in [both(&bytes).0, both(&bytes).1] {
+                prop_assert_ne!(likeness, Likeness::Yes);
+            }
+        }
+    }
+}

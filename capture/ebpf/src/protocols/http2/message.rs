@@ -6,7 +6,7 @@ use super::grpc;
 use super::hpack::{Knowledge, Name, TRACE_HEADERS};
 use crate::protocols::http::{self, Asked, Target, add};
 use crate::protocols::trace_headers::TraceHeaders;
-use crate::sessions::{Answer, Request};
+use crate::sessions::{Answer, Request, Tag};
 
 /// Says that fields of an exchange were unknown, or known only by inference, for
 /// the connection is older than the agent or bytes of it were not captured.
@@ -117,11 +117,11 @@ impl Fields {
         http::request(&asked, TraceHeaders::default())
     }
 
-    /// What it adds to the answer of an exchange. `serving` where the traced
+    /// What it adds to the answer to a request that was `asked`. `serving` where the traced
     /// process sent it.
-    pub(super) fn answer(self, answer: &mut Answer, is_grpc: bool, serving: bool) {
+    pub(super) fn answer(self, asked: Tag, answer: &mut Answer, is_grpc: bool, serving: bool) {
         if !is_grpc && let Some(status) = self.status {
-            *answer = http::answer(status, self.length, serving);
+            *answer = http::answer(asked, status, self.length, serving);
         }
         if let Some(id) = self.trace.request_id {
             answer.request_id = Some(id);

@@ -185,7 +185,6 @@ impl Streams {
     /// A header block of a response, its head or its trailers, from `start` on;
     /// `ends` where it is its last part. `true` where it is part of the final
     /// response to an open request.
-    #[expect(clippy::too_many_arguments, reason = "all that a head says")]
     pub(super) fn answer(
         &mut self,
         stream: u32,
@@ -216,7 +215,7 @@ impl Streams {
             known = Knowledge::Inferred;
         }
         let status_known = fields.status.is_some();
-        fields.answer(&mut exchange.answer, is_grpc, serving);
+        fields.answer(exchange.request.tag, &mut exchange.answer, is_grpc, serving);
         // Trailers without the head are no beginning.
         let begins = status_known || !state.may_have_begun;
         state.begun |= begins;
