@@ -7,7 +7,9 @@
 //!
 //! Unless there is a bridge: how many entries were added unseen can be told from
 //! a block that says what an earlier one said, each field as far from the others
-//! as it was. That is nearly certain, and said to be inferred.
+//! as it was. To be wrong about that, the whole table would have to have been
+//! replaced unseen, by fields in the same order. What rests on it is said to be
+//! inferred.
 
 use std::collections::VecDeque;
 
@@ -28,6 +30,10 @@ const MAX_NAME_BYTES: usize = 32;
 /// these to be told.
 const MAX_BRIDGED_FIELDS: usize = 16;
 const MAX_BRIDGED_ENTRIES: usize = USUAL_TABLE_BYTES / ENTRY_BYTES;
+/// Fields that must agree for a bridge where not all do.
+const MIN_AGREEING_FIELDS: usize = 3;
+/// How much faster fields may have been added unseen than they were before.
+const CAUTION: u64 = 4;
 
 /// These bytes are no header block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,15 +196,6 @@ struct Entry {
 /// Stands for a value without a name that is no short number.
 const NO_NUMBER: &[u8] = b"-";
 
-/// A field in the dynamic table that a block refers to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reference {
-    /// To the entry of this number.
-    Seen(u64),
-    /// To this place, which is not known.
-    Unseen(usize),
-}
-
 /// A string: its bytes, coded or not.
 #[derive(Debug, Clone, Copy)]
 struct Text<'a> {
@@ -219,6 +216,11 @@ impl Text<'_> {
     /// The fewest bytes that it may stand for.
     const fn least_bytes(self) -> usize {
         if self.coded { self.bytes.len() * 8 / huffman::MAX_BITS } else { self.bytes.len() }
+    }
+
+    /// The most.
+    const fn most_bytes(self) -> usize {
+        if self.coded { self.bytes.len() * 8 / huffman::MIN_BITS } else { self.bytes.len() }
     }
 }
 
@@ -251,12 +253,15 @@ pub(super) struct Decoder {
     /// them are older.
     gap: Option<usize>,
     next_number: u64,
-    /// What the last block referred to and added.
-    block: Vec<Reference>,
-    /// The last block added fields.
-    adds: bool,
-    /// The fields that responses begin with.
+    /// The entries that the last block referred to and added.
+    block: Vec<u64>,
+    /// Those of the last block that was called usual.
     usual: Vec<u64>,
+    /// Bytes that passed and were read, what they added to the table, and bytes
+    /// that passed in the gap.
+    read_bytes: u64,
+    added_bytes: u64,
+    gap_bytes: u64,
 }
 
 impl Decoder {
@@ -271,8 +276,10 @@ impl Decoder {
             gap: None,
             next_number: 0,
             block: Vec::new(),
-            adds: false,
             usual: Vec::new(),
+            read_bytes: 0,
+            added_bytes: 0,
+            gap_bytes: 0,
         }
     }
 
@@ -296,36 +303,47 @@ impl Decoder {
         self.gap = Some(0);
     }
 
-    /// The last block is what responses begin with.
-    pub(super) fn is_usual(&mut self) {
-        let seen = |reference: &Reference| match reference {
-            Reference::Seen(number) => Some(*number),
-            Reference::Unseen(_) => None,
-        };
-        if let Some(usual) = self.block.iter().map(seen).collect::<Option<Vec<u64>>>() {
-            self.usual = usual;
-        }
+    /// Bytes of the direction have passed, read or unseen.
+    pub(super) const fn passed(&mut self, bytes: u64, seen: bool) {
+        let count = if seen { &mut self.read_bytes } else { &mut self.gap_bytes };
+        *count = count.saturating_add(bytes);
     }
 
-    /// The last block is the beginning of a response, which nearly always is the
-    /// same. If it can be, how many entries were added unseen is told from that.
-    pub(super) fn bridge(&mut self) -> bool {
-        let Some(fresh) = self.gap.filter(|_| !self.adds) else { return false };
-        let (Some(Reference::Unseen(first)), Some(usual)) =
-            (self.block.first(), self.usual.first())
-        else {
+    /// The last block is what others nearly always are.
+    pub(super) fn is_usual(&mut self) {
+        self.usual.clone_from(&self.block);
+    }
+
+    /// Looks for a bridge in a block before it is read. `same` where it can be
+    /// nothing but the usual one; otherwise one of its fields may be another.
+    pub(super) fn bridge(&mut self, block: &[u8], same: bool) -> bool {
+        let Some(fresh) = self.gap.filter(|fresh| *fresh < self.entries.len()) else {
             return false;
         };
+        let Some(places) = references(block).filter(|all| all.len() == self.usual.len()) else {
+            return false;
+        };
+        // For each field, how many entries it says were added.
         let place = |number: u64| self.entries.iter().position(|entry| entry.number == number);
-        let Some(added) = place(*usual).and_then(|old| first.checked_sub(old)) else {
+        let fields: Vec<Option<usize>> = places
+            .iter()
+            .zip(&self.usual)
+            .filter_map(|(now, usual)| Some((now.filter(|now| *now >= fresh)?, place(*usual)?)))
+            .map(|(now, before)| now.checked_sub(before))
+            .collect();
+        let agreeing = |added: &usize| fields.iter().filter(|f| **f == Some(*added)).count();
+        let Some(added) = fields.iter().flatten().copied().max_by_key(agreeing) else {
             return false;
         };
-        let fits = self.block.len() == self.usual.len()
-            && self.block.iter().zip(&self.usual).all(|(reference, usual)| match reference {
-                Reference::Unseen(at) => place(*usual).map(|old| old + added) == Some(*at),
-                Reference::Seen(number) => number == usual,
-            });
-        if !fits || added > MAX_BRIDGED_ENTRIES {
+        let count = agreeing(&added);
+        let agrees = if same {
+            count == self.usual.len()
+        } else {
+            count >= MIN_AGREEING_FIELDS
+                && count + 1 >= fields.len()
+                && self.is_too_small_a_gap_to_replace_the_table()
+        };
+        if !agrees || added > MAX_BRIDGED_ENTRIES {
             return false;
         }
         self.entries.range_mut(fresh..).for_each(|entry| entry.inferred = true);
@@ -342,14 +360,21 @@ impl Decoder {
         self.entries.extend(old);
         self.size += added * ENTRY_BYTES;
         self.gap = None;
+        self.gap_bytes = 0;
         self.evict();
         true
     }
 
+    /// Judged by how fast fields were added before, and some times that.
+    fn is_too_small_a_gap_to_replace_the_table(&self) -> bool {
+        let added = self.gap_bytes.saturating_mul(self.added_bytes).saturating_mul(CAUTION);
+        added <= (self.limit as u64).saturating_mul(self.read_bytes)
+    }
+
     /// Bytes that it holds.
     pub(super) fn held_bytes(&self) -> usize {
-        let places = self.block.capacity() * size_of::<Reference>() + self.usual.capacity() * 8;
-        self.held + self.entries.capacity() * size_of::<Entry>() + places
+        let numbers = (self.block.capacity() + self.usual.capacity()) * size_of::<u64>();
+        self.held + self.entries.capacity() * size_of::<Entry>() + numbers
     }
 
     /// Reads a header block, calling `each` with the fields of interest. `cut`
@@ -363,7 +388,6 @@ impl Decoder {
         let mut known = if cut { Knowledge::Partial } else { Knowledge::Known };
         let (mut rest, mut value) = (block, Vec::new());
         self.block.clear();
-        self.adds = false;
         while !rest.is_empty() {
             match self.field(&mut rest, &mut value, &mut each) {
                 Ok(field) => known = known.max(field),
@@ -377,9 +401,9 @@ impl Decoder {
         Ok(known)
     }
 
-    fn refers(&mut self, reference: Reference) {
+    fn refers(&mut self, number: u64) {
         if self.block.len() < MAX_BRIDGED_FIELDS {
-            self.block.push(reference);
+            self.block.push(number);
         }
     }
 
@@ -437,8 +461,9 @@ impl Decoder {
             let inferred = known == Knowledge::Inferred;
             self.next_number += 1;
             self.insert(Entry { name, name_bytes, size, value, number, inferred });
-            self.refers(Reference::Seen(number));
-            self.adds = true;
+            self.refers(number);
+            let most_bytes = name_bytes + text.most_bytes() + ENTRY_BYTES;
+            self.added_bytes = self.added_bytes.saturating_add(most_bytes as u64);
         }
         Ok(known)
     }
@@ -458,7 +483,6 @@ impl Decoder {
         let at = at - STATIC.len();
         let Some(entry) = self.entry(at)? else {
             each(Name::Unseen, b"");
-            self.refers(Reference::Unseen(at));
             return Ok(Knowledge::Partial);
         };
         match entry.name {
@@ -468,7 +492,7 @@ impl Decoder {
             Named::Unknown | Named::Other => {}
         }
         let (known, number) = (entry.knowledge(), entry.number);
-        self.refers(Reference::Seen(number));
+        self.refers(number);
         Ok(known)
     }
 
@@ -563,6 +587,38 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<u64, Stop> {
         }
     }
     Err(Stop::Malformed)
+}
+
+/// For each field that a block refers to in the dynamic table, or adds to it: its
+/// place there before the block, or none. `None` where the block changes the table
+/// in another way.
+fn references(block: &[u8]) -> Option<Vec<Option<usize>>> {
+    let (mut rest, mut places, mut added) = (block, Vec::new(), 0);
+    while let Some(first) = rest.first().copied() {
+        if places.len() == MAX_BRIDGED_FIELDS {
+            break;
+        }
+        if first & 0x80 != 0 {
+            let index = usize::try_from(integer(&mut rest, 7).ok()?).ok()?;
+            if let Some(place) = index.checked_sub(STATIC.len() + 1) {
+                places.push(place.checked_sub(added));
+            }
+            continue;
+        }
+        if first & 0xe0 == 0x20 {
+            return None;
+        }
+        let adds = first & 0x40 != 0;
+        if integer(&mut rest, if adds { 6 } else { 4 }).ok()? == 0 {
+            string(&mut rest).ok()?;
+        }
+        string(&mut rest).ok()?;
+        if adds {
+            places.push(None);
+            added += 1;
+        }
+    }
+    Some(places)
 }
 
 /// RFC 7541, section 5.2.
@@ -719,8 +775,7 @@ mod tests {
         assert_eq!(read(&mut decoder, b"\xbf\xbe", false), Ok((String::new(), true)));
         // Two entries were added unseen, and one that is seen.
         read(&mut decoder, b"\x40\x01x\x01y", false).unwrap();
-        assert_eq!(read(&mut decoder, b"\x88\xc3", false), Ok(("Status=200".to_owned(), true)));
-        assert!(decoder.bridge());
+        assert!(decoder.bridge(b"\x88\xc3", true));
         assert_eq!(
             learn(&mut decoder, b"\xc2\xc1", false),
             Ok(("GrpcStatus=0 GrpcMessage=".to_owned(), Knowledge::Inferred))
@@ -734,20 +789,72 @@ mod tests {
         decoder.lose_sight();
         read(&mut decoder, b"\x40\x01x\x01y", false).unwrap();
         decoder.lose_sight();
-        read(&mut decoder, b"\x88\xc3", false).unwrap();
-        assert!(!decoder.bridge());
+        assert!(!decoder.bridge(b"\x88\xc3", true));
     }
 
     #[test]
     fn an_unusual_block_is_no_bridge() {
-        for block in [b"\x88\xc0\xbf".as_slice(), b"\x88\xbe", b"\x88", b"\x88\xc0\x40\x01x\x01y"] {
+        for block in [b"\x88\xc4\xbf".as_slice(), b"\x88\xbe", b"\x88", b"\x20\x88\xc3"] {
             let mut decoder = fresh();
             call(&mut decoder);
             read(&mut decoder, b"\x40\x01x\x01y", false).unwrap();
             decoder.lose_sight();
-            read(&mut decoder, block, false).unwrap();
-            assert!(!decoder.bridge(), "{}", block.escape_ascii());
+            assert!(!decoder.bridge(block, true), "{}", block.escape_ascii());
         }
+    }
+
+    /// Requests for `/a` by a client that adds an own field to each.
+    fn requests(count: usize) -> Decoder {
+        let mut decoder = fresh();
+        let first = b"\x83\x86\x44\x02/a\x41\x01h\x5f\x01t\x7a\x02ua\x40\x01n\x01x";
+        read(&mut decoder, first, false).unwrap();
+        for number in 1..count {
+            let at = 62 + number as u8;
+            let block = [0x83, 0x86, 0x83 + at, 0x82 + at, 0x81 + at, 0x80 + at, 0x40, 1, b'n', 0];
+            let read = read(&mut decoder, &block, false).unwrap().0;
+            assert_eq!(
+                read,
+                "Method=POST Scheme=http Path=/a Authority=h ContentType=t UserAgent=ua"
+            );
+            decoder.passed(100, true);
+        }
+        decoder.is_usual();
+        decoder
+    }
+
+    #[test]
+    fn over_a_small_gap_a_request_is_a_bridge_whatever_it_asks_for() {
+        for (path, found) in [(0x83, "Path=/a "), (0x80 - 3, "")] {
+            let mut decoder = requests(9);
+            decoder.lose_sight();
+            // Four were added unseen.
+            let at = 62 + 9 + 4;
+            let block = [0x83, 0x86, path + at, 0x82 + at, 0x81 + at, 0x80 + at, 0x40, 1, b'n', 0];
+            assert!(decoder.bridge(&block, false));
+            let known = learn(&mut decoder, &block, false).unwrap().0;
+            let expected = format!("Scheme=http {found}Authority=h ContentType=t UserAgent=ua");
+            assert!(known.ends_with(&expected), "{known}");
+        }
+    }
+
+    #[test]
+    fn over_a_gap_that_may_have_replaced_the_table_there_is_no_bridge() {
+        let at = 62 + 9;
+        let asked = |places: [u8; 4]| [&[0x83, 0x86], &places[..], &[0x40, 1, b'n', 0]].concat();
+        let same = asked([0x83 + at, 0x82 + at, 0x81 + at, 0x80 + at]);
+        for (unseen, bridged) in [(500, true), (50_000, false)] {
+            let mut decoder = requests(9);
+            decoder.lose_sight();
+            decoder.passed(unseen, false);
+            assert_eq!(decoder.bridge(&same, false), bridged, "{unseen} bytes");
+        }
+        // Too few agree, all in another order, nearer than they were, others.
+        let mut decoder = requests(9);
+        decoder.lose_sight();
+        assert!(!decoder.bridge(&asked([0x83 + at, 0x82 + at, 0x90 + at, 0x91 + at]), false));
+        assert!(!decoder.bridge(&asked([0x80 + at, 0x81 + at, 0x82 + at, 0x83 + at]), false));
+        assert!(!decoder.bridge(&asked([0xc3, 0xc2, 0xc1, 0xc0]), false));
+        assert!(!decoder.bridge(&same[..6], false));
     }
 
     #[test]

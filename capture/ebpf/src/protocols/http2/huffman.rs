@@ -17,7 +17,8 @@ const LENGTHS: [u8; 257] = [
     22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30,
 ];
 
-const MIN_BITS: usize = 5;
+/// Bits of the shortest code.
+pub(super) const MIN_BITS: usize = 5;
 /// Bits of the longest code.
 pub(super) const MAX_BITS: usize = 30;
 const END: u16 = 256;

@@ -79,31 +79,20 @@ impl Half {
             + self.block.as_ref().map_or(0, |block| block.bytes.capacity())
     }
 
-    /// Fields may have been added to the table that were not seen. Names of
-    /// requests are never inferred, so theirs is forgotten.
-    fn lose_sight(&mut self) {
-        match self.side {
-            Side::Request => self.hpack.lose(),
-            Side::Response => self.hpack.lose_sight(),
-        }
-    }
-
     /// Reads a header block. `call` where it answers a gRPC call.
     fn fields(&mut self, block: &Block, call: bool) -> Result<(Fields, Knowledge), Malformed> {
-        let read = |hpack: &mut Decoder| {
-            let mut fields = Fields::default();
-            let each = |name, value: &[u8]| fields.add(name, value);
-            let known = hpack.decode(&block.bytes, block.cut, each)?;
-            Ok((fields, known))
-        };
-        let (mut fields, mut known) = read(&mut self.hpack)?;
-        let is_head = fields.status.is_some() && !block.frame.ends_stream() && !block.cut;
-        if call && is_head {
-            if known == Knowledge::Partial && self.hpack.bridge() {
-                (fields, known) = read(&mut self.hpack)?;
-            } else if fields.is_grpc {
-                self.hpack.is_usual();
-            }
+        // The status of a response's head comes first, and nearly always is in
+        // the static table.
+        let is_answer = call && !block.frame.ends_stream() && block.bytes.first() == Some(&0x88);
+        let is_request = self.side == Side::Request;
+        if !block.cut && (is_request || is_answer) {
+            self.hpack.bridge(&block.bytes, is_answer);
+        }
+        let mut fields = Fields::default();
+        let each = |name, value: &[u8]| fields.add(name, value);
+        let known = self.hpack.decode(&block.bytes, block.cut, each)?;
+        if known != Knowledge::Partial && ((is_request && fields.asks()) || is_answer) {
+            self.hpack.is_usual();
         }
         Ok((fields, known))
     }
@@ -182,7 +171,7 @@ impl Http2 {
     /// streams and the ends of old ones.
     fn lose(&mut self, side: Side, at: Mark, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
         let half = self.half(side);
-        half.lose_sight();
+        half.hpack.lose_sight();
         half.block = None;
         half.frame = None;
         half.unsure = true;
@@ -242,6 +231,7 @@ impl Http2 {
         let half = self.half(side);
         let Some(frame) = half.frame.take() else { return Outcome::Read };
         half.unsure = false;
+        half.hpack.passed(frame.bytes(), true);
         let stream = frame.stream;
         match frame.kind {
             kind if kind.is_block() && frame.ends_headers() => {
@@ -280,7 +270,8 @@ impl Http2 {
         let half = self.half(side);
         let Ok((fields, known)) = half.fields(block, call) else { return self.strike(desk) };
         if block.cut {
-            half.lose_sight();
+            half.hpack.lose_sight();
+            half.hpack.passed(block.frame_bytes - block.bytes.len() as u64, false);
         }
         desk.counters.heads_cut += u64::from(block.cut);
         self.strikes = 0;
@@ -328,6 +319,7 @@ impl Protocol for Http2 {
                     if half.frames.is_lost() {
                         let border = half.border.replace(input.mark.offset);
                         let bytes = input.mark.offset - border.unwrap_or(input.mark.offset);
+                        half.hpack.passed(bytes, false);
                         self.streams.passed_unseen(side, input.mark, bytes, exchanges);
                     }
                     return Outcome::Read;
