@@ -3,7 +3,8 @@
 use spanwise_model::Attributes;
 
 use super::grpc;
-use super::hpack::{Knowledge, Name, TRACE_HEADERS};
+use super::names::{Name, TRACE_HEADERS};
+use super::table::Knowledge;
 use crate::protocols::http::{self, Asked, Target, add};
 use crate::protocols::trace_headers::TraceHeaders;
 use crate::sessions::{Answer, Request, Tag};

@@ -6,14 +6,17 @@ mod grpc;
 mod hpack;
 mod huffman;
 mod message;
+mod names;
 mod streams;
+mod table;
 
 use spanwise_model::protocol;
 
 use self::frame::{Frame, HEADER_BYTES, Http2Framing, Kind, PREFACE, recognise};
-use self::hpack::{Decoder, Knowledge, Malformed};
+use self::hpack::{Decoder, Malformed};
 use self::message::Fields;
 use self::streams::Streams;
+use self::table::Knowledge;
 use super::frames::{Frames, Head, Step};
 use super::infer::Known;
 use super::{Input, MAX_HEAD_BYTES, Mark, Outcome, Protocol, Side};
@@ -75,7 +78,7 @@ impl Half {
 
     fn held_bytes(&self) -> usize {
         self.frames.held_bytes()
-            + self.hpack.held_bytes()
+            + self.hpack.table.held_bytes()
             + self.block.as_ref().map_or(0, |block| block.bytes.capacity())
     }
 
@@ -92,7 +95,7 @@ impl Half {
         let each = |name, value: &[u8]| fields.add(name, value);
         let known = self.hpack.decode(&block.bytes, block.cut, each)?;
         if known != Knowledge::Partial && ((is_request && fields.asks()) || is_answer) {
-            self.hpack.is_usual();
+            self.hpack.table.is_usual();
         }
         Ok((fields, known))
     }
@@ -171,7 +174,7 @@ impl Http2 {
     /// streams and the ends of old ones.
     fn lose(&mut self, side: Side, at: Mark, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
         let half = self.half(side);
-        half.hpack.lose_sight();
+        half.hpack.table.lose_sight();
         half.block = None;
         half.frame = None;
         half.unsure = true;
@@ -181,7 +184,7 @@ impl Http2 {
     /// The first part of a frame is here.
     fn frame_begins(&mut self, side: Side, head: &Head<'_>, desk: &mut Desk<'_>) -> Outcome {
         if head.header.starts_with(PREFACE) {
-            self.request.hpack.fresh();
+            self.request.hpack.table.fresh();
             self.streams.begin();
             return Outcome::Read;
         }
@@ -194,13 +197,13 @@ impl Http2 {
             && frame.kind == Kind::Settings
             && !frame.acknowledges()
         {
-            half.hpack.fresh();
+            half.hpack.table.fresh();
         }
         let interrupted = half.block.is_some() && frame.kind != Kind::Continuation;
         if interrupted || (frame.kind.is_block() && !half.add_to_block(frame, head)) {
             // What is added to the table by this block is not known.
             half.block = None;
-            half.hpack.lose();
+            half.hpack.table.lose();
             return if half.unsure { Outcome::Read } else { self.strike(desk) };
         }
         match frame.kind {
@@ -231,7 +234,7 @@ impl Http2 {
         let half = self.half(side);
         let Some(frame) = half.frame.take() else { return Outcome::Read };
         half.unsure = false;
-        half.hpack.passed(frame.bytes(), true);
+        half.hpack.table.passed(frame.bytes(), true);
         let stream = frame.stream;
         match frame.kind {
             kind if kind.is_block() && frame.ends_headers() => {
@@ -270,8 +273,8 @@ impl Http2 {
         let half = self.half(side);
         let Ok((fields, known)) = half.fields(block, call) else { return self.strike(desk) };
         if block.cut {
-            half.hpack.lose_sight();
-            half.hpack.passed(block.frame_bytes - block.bytes.len() as u64, false);
+            half.hpack.table.lose_sight();
+            half.hpack.table.passed(block.frame_bytes - block.bytes.len() as u64, false);
         }
         desk.counters.heads_cut += u64::from(block.cut);
         self.strikes = 0;
@@ -319,7 +322,7 @@ impl Protocol for Http2 {
                     if half.frames.is_lost() {
                         let border = half.border.replace(input.mark.offset);
                         let bytes = input.mark.offset - border.unwrap_or(input.mark.offset);
-                        half.hpack.passed(bytes, false);
+                        half.hpack.table.passed(bytes, false);
                         self.streams.passed_unseen(side, input.mark, bytes, exchanges);
                     }
                     return Outcome::Read;

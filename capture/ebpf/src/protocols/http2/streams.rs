@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use spanwise_model::protocol;
 
 use super::grpc::{self, Messages};
-use super::hpack::Knowledge;
 use super::message::{Fields, add_knowledge};
 use super::opens_after;
+use super::table::Knowledge;
 use crate::protocols::http::add;
 use crate::protocols::{Mark, Side};
 use crate::sessions::{Desk, Exchange, Exchanges, Failure};
