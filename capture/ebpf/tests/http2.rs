@@ -379,50 +379,104 @@ fn references_to_the_table_are_followed() {
     }
 }
 
-/// Thirty calls on one connection, each with its own number as its method and a
-/// code that follows from it, said in full and later by its place in the table.
-fn numbered_calls() -> Vec<Turn> {
-    let mut turns = opened(vec![]);
-    // Of the response's table, the newest first.
-    let mut table: Vec<String> = Vec::new();
-    let mut say = |name: &str, value: &str| {
-        let entry = format!("{name}: {value}");
-        if let Some(at) = table.iter().position(|known| *known == entry) {
+/// One direction's table, of `limit` bytes, as encoders keep it.
+struct Encoder {
+    /// The newest first.
+    table: Vec<(String, String)>,
+    limit: usize,
+}
+
+impl Encoder {
+    fn new(limit: usize) -> Self {
+        Self { table: Vec::new(), limit }
+    }
+
+    /// A field: by its place, by its name's place, or in full.
+    fn say(&mut self, name: &str, value: &str) -> Vec<u8> {
+        let is = |entry: &(String, String)| entry.0 == name && entry.1 == value;
+        if let Some(at) = self.table.iter().position(is) {
             return vec![0x80 | (62 + at as u8)];
         }
-        let known = table.iter().position(|known| known.starts_with(name));
-        table.insert(0, entry);
+        let known = self.table.iter().position(|entry| entry.0 == name);
+        self.table.insert(0, (name.to_owned(), value.to_owned()));
+        let size = |entry: &(String, String)| entry.0.len() + entry.1.len() + 32;
+        while self.table.iter().map(size).sum::<usize>() > self.limit {
+            self.table.pop();
+        }
         let mut field = match known {
-            Some(at) if 62 + at < 63 => vec![0x40 | (62 + at as u8)],
+            Some(0) => vec![0x40 | 62],
             Some(at) => vec![0x7f, (62 + at - 63) as u8],
             None => [&[0x40, name.len() as u8], name.as_bytes()].concat(),
         };
         field.push(value.len() as u8);
         field.extend(value.as_bytes());
         field
-    };
-    for number in 0..30_u32 {
+    }
+}
+
+/// Calls on one connection of ten methods by turns, each with a code that follows
+/// from its method. With `churn`, each also has a field that no other has.
+fn numbered_calls(count: u32, churn: bool) -> Vec<Turn> {
+    let mut turns = opened(vec![]);
+    let (mut asking, mut answering) = (Encoder::new(4096), Encoder::new(4096));
+    for number in 0..count {
         let stream = number * 2 + 1;
-        turns.push((Received, call(stream, &format!("/s/{number}"))));
-        let head = [STATUS_200, &say("content-type", "application/grpc")].concat();
+        let method = number * 7 % 10;
+        let mut block = [METHOD_POST, SCHEME_HTTP].concat();
+        block.extend(asking.say(":path", &format!("/s/{method}")));
+        for (name, value) in
+            [(":authority", "shop"), ("content-type", "application/grpc"), ("te", "trailers")]
+        {
+            block.extend(asking.say(name, value));
+        }
+        if churn {
+            block.extend(asking.say("traceparent", &format!("00-{number:032}-{number:016}-01")));
+        }
+        turns.push((Received, frame(HEADERS, WHOLE, stream, &block)));
+        let head = [STATUS_200, &answering.say("content-type", "application/grpc")].concat();
         turns.push((Sent, frame(HEADERS, END_HEADERS, stream, &head)));
-        let code = (number * 7 % 5).to_string();
-        let trailers =
-            [say("grpc-status", &code), say("grpc-message", &format!("m{}", number % 3))].concat();
+        let mut trailers = answering.say("grpc-status", &(method % 5).to_string());
+        trailers.extend(answering.say("grpc-message", &format!("m{}", number % 3)));
         turns.push((Sent, frame(HEADERS, WHOLE, stream, &trailers)));
     }
     turns
 }
 
 #[test]
+fn names_and_codes_are_known_without_loss() {
+    for churn in [false, true] {
+        let (spans, _) = found(&numbered_calls(60, churn));
+        assert_eq!(spans.len(), 60);
+        for (number, span) in spans.iter().enumerate() {
+            let method = number * 7 % 10;
+            let right = format!("grpc s/{method} {}", method % 5);
+            assert!(summary(span).starts_with(&right), "{}", summary(span));
+        }
+    }
+}
+
+#[test]
+fn names_are_inferred_after_loss() {
+    let mut events = conversation(&numbered_calls(40, false));
+    // Requests are every third, after what both sides say first.
+    events.drain(2 + 20 * 3..2 + 22 * 3);
+    let found = spans(&mut tracer(), &events);
+    assert_eq!(found.len(), 38);
+    for span in &found[20..] {
+        assert_eq!(span.attribute("spanwise.hpack").unwrap().as_str(), Some("inferred"));
+    }
+    assert_eq!(summary(&found[37]), "grpc s/3 3 partial");
+}
+
+#[test]
 fn codes_are_inferred_after_loss() {
-    let mut events = conversation(&numbered_calls());
-    // Trailers of the twentieth call, and a head.
+    let mut events = conversation(&numbered_calls(30, false));
+    // Trailers of the twentieth call, and the head of another response.
     events.remove(2 + 19 * 3 + 2);
     events.remove(2 + 24 * 3);
     let found = spans(&mut tracer(), &events);
-    let last = found.iter().find(|span| span.operation == "s/29").unwrap();
-    assert_eq!(summary(last), "grpc s/29 3 partial", "{}", render(std::slice::from_ref(last)));
+    let last = found.iter().max_by_key(|span| span.start_unix_nano).unwrap();
+    assert_eq!(summary(last), "grpc s/3 3 partial", "{}", render(std::slice::from_ref(last)));
     assert_eq!(last.attribute("spanwise.hpack").unwrap().as_str(), Some("inferred"));
 }
 
@@ -474,21 +528,25 @@ proptest! {
     }
 
     #[test]
-    fn after_loss_codes_are_right_or_unknown(
-        lost in vec(0usize..92, 1..8),
-        size in 1usize..60,
+    fn after_loss_names_and_codes_are_right_or_unknown(
+        lost in vec(0usize..300, 1..40),
+        together in 1usize..30,
+        churn in any::<bool>(),
+        size in 1usize..200,
     ) {
-        let mut events = conversation(&numbered_calls());
+        let mut events = conversation(&numbered_calls(100, churn));
         for event in &lost {
-            if *event < events.len() {
-                events.remove(*event);
-            }
+            let first = (*event).min(events.len());
+            events.drain(first..(first + together).min(events.len()));
         }
         for span in spans(&mut tracer(), &split(&events, &[size])) {
-            let Some(code) = span.status_code else { continue };
-            let Some(number) = span.operation.strip_prefix("s/") else { continue };
-            let right = number.parse::<i32>().unwrap() * 7 % 5;
-            prop_assert_eq!(code, right, "lost {:?}: {}", lost, render(&[span]));
+            let Some(code) = span.status_code.filter(|_| span.protocol.as_deref() == Some("grpc"))
+            else {
+                continue;
+            };
+            let Some(method) = span.operation.strip_prefix("s/") else { continue };
+            let right = method.parse::<i32>().unwrap() % 5;
+            prop_assert_eq!(code, right, "{}", render(&[span]));
         }
     }
 }
