@@ -132,6 +132,8 @@ pub mod protocol {
     pub const POSTGRESQL: &str = "postgresql";
     /// Redis serialization protocol.
     pub const REDIS: &str = "redis";
+    /// WebSocket, from the upgrade to the close.
+    pub const WEBSOCKET: &str = "websocket";
     /// gRPC over HTTP/2.
     pub const GRPC: &str = "grpc";
     /// MySQL client/server protocol; MariaDB's, too.

@@ -223,7 +223,9 @@ impl Connection {
                 }
                 self.release(Some(input.mark.time_nano), desk);
                 self.feed(direction, input, desk);
-                self.release(None, desk);
+                if !self.is_early() {
+                    self.release(None, desk);
+                }
             }
         }
     }
@@ -235,9 +237,18 @@ impl Connection {
             return false;
         };
         let early = side == Side::Response
-            && !parser.speaks_unasked()
-            && (!self.held.is_empty() || (self.exchanges.is_empty() && parser.between_responses()));
+            && (!self.held.is_empty() || parser.answers_early(&input, &self.exchanges));
         early && self.hold(direction, input)
+    }
+
+    /// Whether what is held answers a request that was still not reported.
+    fn is_early(&self) -> bool {
+        match (&self.state, self.held.first()) {
+            (State::Speaking { parser, .. }, Some(held)) => {
+                parser.answers_early(&held.piece.input(), &self.exchanges)
+            }
+            _ => false,
+        }
     }
 
     /// Keeps an event; `false` where there is no room.

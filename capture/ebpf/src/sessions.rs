@@ -171,6 +171,13 @@ pub(crate) struct Exchange {
     pub(crate) protocol: &'static str,
     /// The other end, where the socket has no fixed one.
     pub(crate) other: Option<Endpoint>,
+    /// Bytes of the request and of the response, where they were counted one
+    /// frame after the other.
+    pub(crate) counted: Option<[u64; 2]>,
+    /// Its response may have passed unseen.
+    doubtful: bool,
+    /// It ends with the connection, if nothing ends it before.
+    lasts: bool,
     /// Bytes that it holds.
     weight: usize,
     /// Its span was made; it only keeps its place in the order.
@@ -325,6 +332,9 @@ impl Exchanges {
             encryption: self.encryption.clone(),
             protocol: self.protocol,
             other: None,
+            counted: None,
+            doubtful: false,
+            lasts: false,
             weight: 0,
             spent: false,
         };
@@ -395,6 +405,15 @@ impl Exchanges {
         }
     }
 
+    /// A frame of that request has passed, up to `end`. Others' frames may lie
+    /// between two of one request.
+    pub(crate) fn request_frame(&mut self, end: Mark, bytes: u64) {
+        if let Some(exchange) = self.uploading() {
+            exchange.request_end = end;
+            exchange.counted.get_or_insert_default()[0] += bytes;
+        }
+    }
+
     /// The request that the answering side is answering, or will next.
     pub(crate) fn answering(&mut self) -> Option<&mut Exchange> {
         self.open.front_mut()
@@ -416,6 +435,34 @@ impl Exchanges {
         }
     }
 
+    /// A frame of its response has passed, as [`Self::request_frame`].
+    pub(crate) fn response_frame(&mut self, end: Mark, bytes: u64) {
+        if let Some(exchange) = self.open.front_mut()
+            && exchange.response_start.is_some()
+        {
+            exchange.response_end = Some(end);
+            let asked = exchange.request_end.offset - exchange.request_start.offset;
+            exchange.counted.get_or_insert([asked, 0])[1] += bytes;
+        }
+    }
+
+    /// Bytes of the answering side were not seen, and responses may have been
+    /// among them: a request that gets none has not failed for that.
+    pub(crate) fn doubt(&mut self) {
+        for exchange in &mut self.open {
+            exchange.doubtful |= exchange.response_start.is_none();
+        }
+    }
+
+    /// The newest exchange lasts as long as the connection may: nothing that the
+    /// process does meanwhile is taken to be done for it.
+    pub(crate) fn detach(&mut self, desk: &mut Desk<'_>) {
+        if let Some(exchange) = self.open.back_mut() {
+            exchange.lasts = true;
+            leave_context(exchange, false, desk);
+        }
+    }
+
     /// The end of the response cannot be seen in the bytes.
     pub(crate) fn weaken(&mut self, desk: &mut Desk<'_>) {
         if let Some(exchange) = self.open.front()
@@ -430,6 +477,16 @@ impl Exchanges {
     pub(crate) fn end_response(&mut self, desk: &mut Desk<'_>) {
         if self.open.front().is_some_and(|exchange| exchange.response_start.is_some()) {
             self.finish_oldest(true, desk);
+        }
+    }
+
+    /// The exchange is over at this time, without the rest of its response.
+    pub(crate) fn break_off(&mut self, at: Mark, desk: &mut Desk<'_>) {
+        if let Some(exchange) = self.open.front_mut() {
+            let after = exchange.response_end.unwrap_or(exchange.request_end);
+            let Mark { time_nano, retransmits, .. } = at;
+            exchange.response_end = Some(Mark { time_nano, retransmits, ..after });
+            self.finish_oldest(false, desk);
         }
     }
 
@@ -477,6 +534,10 @@ impl Exchanges {
     /// The connection has closed: what is open has failed.
     pub(crate) fn closed(&mut self, end: Mark, reset: bool, desk: &mut Desk<'_>) {
         while let Some(exchange) = self.open.front_mut() {
+            if exchange.doubtful && exchange.response_start.is_none() {
+                exchange.request.silent = true;
+                desk.counters.requests_lost += u64::from(!exchange.spent);
+            }
             let kind = match (exchange.response_start, reset) {
                 (Some(_), _) => "incomplete_response",
                 (None, true) => "connection_reset",
@@ -485,8 +546,11 @@ impl Exchanges {
             // A server that says why it hangs up has answered. A process that goes
             // away in the middle of opening a connection has done nothing worth
             // a span.
-            if exchange.answer.failure.is_none() && !exchange.request.silent {
-                exchange.answer.failure = Some(Failure::plain(kind));
+            let lasted = exchange.lasts;
+            if lasted || (exchange.answer.failure.is_none() && !exchange.request.silent) {
+                if !lasted {
+                    exchange.answer.failure = Some(Failure::plain(kind));
+                }
                 let after = exchange.response_end.unwrap_or(exchange.request_end);
                 let retransmits = end.retransmits;
                 exchange.response_end =
@@ -508,7 +572,12 @@ impl Exchanges {
             }
             let spent = exchange.placeholder();
             let mut exchange = std::mem::replace(&mut self.open[index], spent);
-            desk.counters.requests_timed_out += 1;
+            if exchange.doubtful {
+                exchange.request.silent = true;
+                desk.counters.requests_lost += 1;
+            } else {
+                desk.counters.requests_timed_out += 1;
+            }
             exchange.answer.failure = Some(Failure::plain("timeout_no_response"));
             exchange.response_end = Some(Mark { time_nano: now_nano, ..exchange.request_end });
             self.held_bytes -= exchange.weight;
@@ -566,6 +635,9 @@ impl Exchange {
             encryption: None,
             protocol,
             other: None,
+            counted: None,
+            doubtful: false,
+            lasts: false,
             weight: 0,
             spent: false,
         }

@@ -71,9 +71,15 @@ pub(crate) fn span(
         retransmits: Some(end.retransmits.saturating_sub(start.retransmits)),
         zero_windows: None,
         resets: None,
-        request_bytes: Some(exchange.request_end.offset - start.offset),
+        request_bytes: Some(match exchange.counted {
+            Some([request, _]) => request,
+            None => exchange.request_end.offset - start.offset,
+        }),
         response_bytes: Some(match (exchange.response_start, exchange.response_end) {
-            (Some(first), Some(last)) => last.offset.saturating_sub(first.offset),
+            (Some(first), Some(last)) => match exchange.counted {
+                Some([_, response]) => response,
+                None => last.offset.saturating_sub(first.offset),
+            },
             _ => 0,
         }),
     };

@@ -45,6 +45,24 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"\x81\x05hello")
             self.close_connection = True
             return
+        if self.path.startswith("/events"):
+            # Server-sent events, each in a chunk of its own.
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            for number in range(5):
+                event = b"data: %d\n\n" % number
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
+                time.sleep(0.06)
+            self.wfile.write(b"0\r\n\r\n")
+            return
+        if self.headers["If-None-Match"]:
+            # What follows is said of the body that there would be.
+            self.send_response(304)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            return
         if self.path.startswith("/close"):
             self.send_response(200)
             self.end_headers()
@@ -70,6 +88,11 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%s\r\n" % (size, b"y" * size))
             time.sleep(0.002)
         self.wfile.write(b"0\r\n\r\n")
+
+    def do_HEAD(self):
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -132,6 +155,15 @@ def bodies():
         relay.write("http1", "bodies")
 
 
+def bodiless():
+    with Python() as server:
+        relay = Relay(server.port)
+        curl(relay, "-H", "If-None-Match: x", "/a", "/b")
+        curl(relay, "-I", "/c", "/d")
+        curl(relay, "/events", "/after")
+        relay.write("http1", "bodiless")
+
+
 def upgrade():
     with Python() as server:
         relay = Relay(server.port)
@@ -144,4 +176,4 @@ def upgrade():
         relay.write("http1", "upgrade")
 
 
-SCENARIOS = (keep_alive, pipelined, bodies, upgrade)
+SCENARIOS = (keep_alive, pipelined, bodies, bodiless, upgrade)

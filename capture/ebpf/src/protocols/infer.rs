@@ -1,7 +1,8 @@
 //! Tells a connection's protocol from first bytes of a message.
 
 use super::{
-    Protocol, Side, dns, dubbo, fastcgi, http1, memcached, mongodb, mysql, postgresql, redis, tls,
+    Protocol, Side, dns, dubbo, fastcgi, http1, http2, memcached, mongodb, mysql, postgresql,
+    redis, tls,
 };
 
 /// A protocol that connections may be recognised as.
@@ -20,6 +21,7 @@ pub(crate) struct Known {
 const PROTOCOLS: &[Known] = &[
     tls::KNOWN,
     http1::KNOWN,
+    http2::KNOWN,
     dubbo::KNOWN,
     fastcgi::KNOWN,
     mongodb::KNOWN,
@@ -81,6 +83,7 @@ mod tests {
         let cases: &[(&[u8], &str, Side)] = &[
             (b"GET / HTTP/1.1\r\n", "http1", Side::Request),
             (b"HTTP/1.1 200 OK\r\n", "http1", Side::Response),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "http2", Side::Request),
             (b"\0\0\0\x08\x04\xd2\x16\x2f", "postgresql", Side::Request),
             (b"\0\0\0\x22\0\x03\0\0user\0x\0", "postgresql", Side::Request),
             (b"Q\0\0\0\x0dSELECT 1\0", "postgresql", Side::Request),
@@ -123,7 +126,7 @@ mod tests {
     fn others_are_not_recognised() {
         let foreign: [&[u8]; 5] = [
             b"\x16\x03\x01\x02\0\x03\0\x01\xfc\x03\x03",
-            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            b"PRI * HTTP/2.1\r\n\r\nSM\r\n\r\n",
             b"SSH-2.0-OpenSSH_9.2\r\n",
             b"\0\0\0\0\0\0\0\0\0\0",
             b"\xff\xfe\xfd\xfc\xfb",

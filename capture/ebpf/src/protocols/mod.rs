@@ -5,7 +5,9 @@ pub(crate) mod dns;
 mod dubbo;
 mod fastcgi;
 mod frames;
+mod http;
 mod http1;
+mod http2;
 mod infer;
 mod memcached;
 mod mongodb;
@@ -15,6 +17,7 @@ mod redis;
 mod sql;
 pub(crate) mod tls;
 pub(crate) mod trace_headers;
+mod websocket;
 
 use spanwise_model::AttributeValue;
 
@@ -182,6 +185,12 @@ pub(crate) trait Protocol: Send {
     /// says to nobody's request waits a moment for that to be reported.
     fn speaks_unasked(&self) -> bool {
         false
+    }
+
+    /// Whether these bytes, the answering side's next ones, answer a request that
+    /// was not reported yet.
+    fn answers_early(&self, _input: &Input<'_>, exchanges: &Exchanges) -> bool {
+        !self.speaks_unasked() && exchanges.is_empty() && self.between_responses()
     }
 
     /// Bytes that it holds.

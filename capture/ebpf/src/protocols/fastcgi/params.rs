@@ -134,7 +134,7 @@ pub(super) fn answer(output: &[u8], serving: bool) -> Option<Answer> {
     line.extend_from_slice(status);
     line.extend_from_slice(b"\r\n");
     line.extend_from_slice(head);
-    head::response(&line, serving).map(|found| found.answer)
+    head::response(&line, Tag::Plain, serving).map(|found| found.answer)
 }
 
 /// Makes an answer fail, or tells more of why it does, where what was written to

@@ -1,24 +1,9 @@
 //! HTTP/1 heads (RFC 9112, sections 2 to 6): what a span needs of them.
 //! Lenient, for it only watches: what is malformed but was sent is shown.
 
-use spanwise_model::{AttributeValue, Attributes};
-
-use crate::protocols::text;
+use crate::protocols::http::{self, Asked, Target};
 use crate::protocols::trace_headers::TraceHeaders;
-use crate::redact;
-use crate::sessions::{Answer, Failure, Request, Tag};
-
-use super::operation;
-
-const MAX_PATH_BYTES: usize = 1024;
-const MAX_QUERY_BYTES: usize = 1024;
-const MAX_HOST_BYTES: usize = 256;
-const MAX_AGENT_BYTES: usize = 256;
-
-/// Methods of RFC 9110, section 9, and PATCH (RFC 5789): those that the
-/// semantic conventions take as they are. Others are `_OTHER`.
-pub(super) const METHODS: [&str; 9] =
-    ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+use crate::sessions::{Answer, Request, Tag};
 
 /// Further registered methods that are met in practice.
 pub(super) const OTHER_METHODS: [&str; 11] = [
@@ -46,15 +31,34 @@ pub(in crate::protocols) enum Body {
     Unsaid,
 }
 
+impl Body {
+    const fn length(self) -> Option<u64> {
+        match self {
+            Self::Length(length) => Some(length),
+            Self::Chunked | Self::Unsaid => None,
+        }
+    }
+}
+
 /// A request's head.
 pub(in crate::protocols) struct RequestHead {
     pub(in crate::protocols) request: Request,
     pub(super) body: Body,
 }
 
+/// What a connection goes on with (RFC 9110, section 7.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Upgrade {
+    /// RFC 6455.
+    WebSocket,
+    /// RFC 7540, section 3.2.
+    Http2,
+}
+
 /// A response's head.
 pub(in crate::protocols) struct ResponseHead {
     pub(super) status: u16,
+    pub(super) upgrade: Option<Upgrade>,
     pub(super) body: Body,
     pub(in crate::protocols) answer: Answer,
 }
@@ -108,45 +112,19 @@ fn version(text: &[u8]) -> Option<&str> {
     matches!(version, [b'1', b'.', b'0' | b'1']).then(|| std::str::from_utf8(version).ok())?
 }
 
-/// Host and port of a `Host` header or an authority.
-fn host_and_port(authority: &[u8]) -> (String, Option<u16>) {
-    let authority = text(authority, MAX_HOST_BYTES);
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
-            (host, port.parse().ok())
-        }
-        _ => (authority.as_str(), None),
-    };
-    (host.trim_start_matches('[').trim_end_matches(']').to_owned(), port)
-}
-
-struct Target<'a> {
-    authority: Option<&'a [u8]>,
-    path: &'a [u8],
-    query: Option<&'a [u8]>,
-}
-
 /// The four forms of RFC 9112, section 3.2.
 fn target<'a>(target: &'a [u8], method: &str) -> Target<'a> {
     if method == "CONNECT" {
-        return Target { authority: Some(target), path: b"", query: None };
+        return Target { authority: Some(target), ..Target::default() };
     }
-    let (authority, rest) = match memchr::memmem::find(target, b"://") {
+    match memchr::memmem::find(target, b"://") {
         Some(scheme) if !target.starts_with(b"/") && scheme < 16 => {
             let rest = &target[scheme + 3..];
             let slash = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
-            (Some(&rest[..slash]), &rest[slash..])
+            Target::of(Some(&rest[..slash]), &rest[slash..])
         }
-        _ => (None, target),
-    };
-    match memchr::memchr(b'?', rest) {
-        Some(mark) => Target { authority, path: &rest[..mark], query: Some(&rest[mark + 1..]) },
-        None => Target { authority, path: rest, query: None },
+        _ => Target::of(None, target),
     }
-}
-
-fn add(attributes: &mut Attributes, key: &str, value: impl Into<AttributeValue>) {
-    attributes.push((key.to_owned(), value.into()));
 }
 
 /// Reads a request's head. `complete` where all of it is there; of one that
@@ -164,18 +142,18 @@ pub(in crate::protocols) fn request(head: &[u8], complete: bool) -> Option<Reque
         _ if line_cut => None,
         _ => return None,
     };
-    let known = METHODS.contains(&method);
-    let target = target(raw_target, method);
-    let path = text(target.path, MAX_PATH_BYTES);
+    let mut target = target(raw_target, method);
 
     let mut found = TraceHeaders::default();
     let mut body = Body::Unsaid;
-    let (mut host, mut agent) = (target.authority, None);
+    let mut agent = None;
     for (name, value) in headers(lines) {
         match name.len() {
             // Nothing that is asked for below has a shorter or longer name.
             0..2 | 18.. => {}
-            4 if name.eq_ignore_ascii_case(b"host") => host = host.or(Some(value)),
+            4 if name.eq_ignore_ascii_case(b"host") => {
+                target.authority = target.authority.or(Some(value));
+            }
             10 if name.eq_ignore_ascii_case(b"user-agent") => agent = Some(value),
             _ => {
                 body_header(name, value, &mut body);
@@ -184,46 +162,20 @@ pub(in crate::protocols) fn request(head: &[u8], complete: bool) -> Option<Reque
         }
     }
 
-    let named = if known { method } else { "HTTP" };
-    let mut request = Request::new(operation::name(named, &path));
-    let attributes = &mut request.attributes;
-    add(attributes, "http.request.method", if known { method } else { "_OTHER" });
-    if !known {
-        add(attributes, "http.request.method_original", text(method.as_bytes(), 32));
-    }
-    if !path.is_empty() {
-        add(attributes, "url.path", path);
-    }
-    if let Some(query) = target.query {
-        add(attributes, "url.query", redact::query(&text(query, MAX_QUERY_BYTES)));
-    }
-    add(attributes, "url.scheme", "http");
-    if let Some(host) = host.filter(|host| !host.is_empty()) {
-        let (host, port) = host_and_port(host);
-        add(attributes, "server.address", host);
-        add(attributes, "server.port", i64::from(port.unwrap_or(80)));
-    }
-    if let Some(agent) = agent {
-        add(attributes, "user_agent.original", text(agent, MAX_AGENT_BYTES));
-    }
-    if let Body::Length(length) = body {
-        add(attributes, "http.request.body.size", i64::try_from(length).unwrap_or(i64::MAX));
-    }
-    if let Some(version) = version {
-        add(attributes, "network.protocol.version", version);
-    }
-    request.headers = found;
-    request.tag = match method {
-        "HEAD" => Tag::Head,
-        "CONNECT" => Tag::Connect,
-        _ => Tag::Plain,
-    };
+    let length = body.length();
+    let asked = Asked { method: Some(method), target, scheme: "http", agent, length, version };
+    let request = http::request(&asked, found);
     Some(RequestHead { request, body })
 }
 
-/// Reads a response's head, as [`request`] does. `serving` where the traced
-/// process sent it: then only 5xx is a failure, else 4xx is one too.
-pub(in crate::protocols) fn response(head: &[u8], serving: bool) -> Option<ResponseHead> {
+/// Reads a response's head, as [`request`] does: that of a request that was
+/// `asked`. `serving` where the traced process sent it: then only 5xx is a
+/// failure, else 4xx is one too.
+pub(in crate::protocols) fn response(
+    head: &[u8],
+    asked: Tag,
+    serving: bool,
+) -> Option<ResponseHead> {
     let mut lines = lines(head);
     let line = lines.next()?;
     let mut words = line.splitn(3, |byte| *byte == b' ');
@@ -232,30 +184,30 @@ pub(in crate::protocols) fn response(head: &[u8], serving: bool) -> Option<Respo
     if !(100..=999).contains(&status) {
         return None;
     }
-    let mut answer = Answer { status_code: Some(i32::from(status)), ..Answer::default() };
     let mut body = Body::Unsaid;
     let mut found = TraceHeaders::default();
+    let mut upgrade = None;
     for (name, value) in headers(lines) {
         body_header(name, value, &mut body);
         if name.eq_ignore_ascii_case(b"x-request-id") {
             found.header(name, value);
+        } else if name.eq_ignore_ascii_case(b"upgrade") && status == 101 {
+            upgrade = match value.to_ascii_lowercase().as_slice() {
+                b"websocket" => Some(Upgrade::WebSocket),
+                b"h2c" => Some(Upgrade::Http2),
+                _ => None,
+            };
         }
     }
+    let mut answer = http::answer(asked, status, body.length(), serving);
     answer.request_id = found.request_id;
-    add(&mut answer.attributes, "http.response.status_code", i64::from(status));
-    if let Body::Length(length) = body {
-        let length = i64::try_from(length).unwrap_or(i64::MAX);
-        add(&mut answer.attributes, "http.response.body.size", length);
-    }
-    if status >= 500 || (status >= 400 && !serving) {
-        answer.failure =
-            Some(Failure { kind: status.to_string(), message: format!("HTTP {status}") });
-    }
-    Some(ResponseHead { status, body, answer })
+    Some(ResponseHead { status, upgrade, body, answer })
 }
 
 #[cfg(test)]
 mod tests {
+    use spanwise_model::AttributeValue;
+
     use super::*;
 
     fn attribute<'a>(request: &'a RequestHead, key: &str) -> Option<&'a AttributeValue> {
@@ -307,14 +259,14 @@ mod tests {
         assert!(request(b"GET /aaaa\r\nHost: x\r\n", false).is_none());
         assert!(request(b"GET / FTP/1.1\r\n\r\n", true).is_none());
         assert!(request(b"", true).is_none());
-        assert!(response(b"HTTP/1.1 abc\r\n\r\n", true).is_none());
-        assert!(response(b"HTTP/2 200\r\n\r\n", true).is_none());
+        assert!(response(b"HTTP/1.1 abc\r\n\r\n", Tag::Plain, true).is_none());
+        assert!(response(b"HTTP/2 200\r\n\r\n", Tag::Plain, true).is_none());
     }
 
     #[test]
     fn only_clients_fail_on_4xx() {
         let head = b"HTTP/1.1 404 Not Found\r\n\r\n";
-        assert!(response(head, true).unwrap().answer.failure.is_none());
-        assert_eq!(response(head, false).unwrap().answer.failure.unwrap().kind, "404");
+        assert!(response(head, Tag::Plain, true).unwrap().answer.failure.is_none());
+        assert_eq!(response(head, Tag::Plain, false).unwrap().answer.failure.unwrap().kind, "404");
     }
 }

@@ -1,15 +1,18 @@
-//! HTTP/1.0 and 1.1 (RFC 9112): heads are read, bodies are passed over.
+//! HTTP/1.0 and 1.1 (RFC 9112): heads are read, bodies are passed over. What a
+//! connection is upgraded to is read by the parser for that.
 
 mod chunks;
 pub(super) mod head;
-mod operation;
 mod recognise;
 
 use spanwise_model::protocol;
 
-use self::head::Body;
+use self::head::{Body, Upgrade};
 use self::recognise::recognise;
+use super::http;
+use super::http2::Http2;
 use super::infer::{Known, Likeness};
+use super::websocket::WebSocket;
 use super::{Input, MAX_HEAD_BYTES, Mark, Outcome, Protocol, Side};
 use crate::sessions::{Desk, Exchanges, Tag};
 
@@ -88,11 +91,20 @@ pub(super) struct Http1 {
     strikes: u8,
     /// The response makes the connection something else when it is complete.
     switching: bool,
+    /// What the connection was upgraded to.
+    next: Option<Box<dyn Protocol>>,
 }
 
 impl Http1 {
     pub(super) const fn new(serving: bool) -> Self {
-        Self { serving, request: Half::new(), response: Half::new(), strikes: 0, switching: false }
+        Self {
+            serving,
+            request: Half::new(),
+            response: Half::new(),
+            strikes: 0,
+            switching: false,
+            next: None,
+        }
     }
 
     const fn half(&mut self, side: Side) -> &mut Half {
@@ -246,7 +258,8 @@ impl Http1 {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
-        let Some(found) = head::response(head, self.serving) else {
+        let tag = exchanges.answering().map_or(Tag::Plain, |exchange| exchange.request.tag);
+        let Some(found) = head::response(head, tag, self.serving) else {
             return self.malformed(Side::Response, desk);
         };
         self.strikes = 0;
@@ -255,18 +268,21 @@ impl Http1 {
             self.response.next_message();
             return Outcome::Read;
         }
-        let tag = match exchanges.answering() {
-            Some(exchange) => {
-                exchange.answer = found.answer;
-                exchange.request.tag
-            }
-            None => {
-                desk.counters.orphan_responses += 1;
-                Tag::Plain
-            }
-        };
+        // The final response comes by the other protocol.
+        if found.upgrade == Some(Upgrade::Http2) && complete {
+            self.next = Some(Box::new(Http2::upgraded(self.serving, exchanges)));
+            return Outcome::Read;
+        }
+        match exchanges.answering() {
+            Some(exchange) => exchange.answer = found.answer,
+            None => desk.counters.orphan_responses += 1,
+        }
         exchanges.begin_response(start);
         exchanges.response_reached(end);
+        if found.upgrade == Some(Upgrade::WebSocket) && complete {
+            self.next = WebSocket::after(end, exchanges, desk).map(|next| Box::new(next) as _);
+            return if self.next.is_some() { Outcome::Read } else { Outcome::Switched };
+        }
         self.switching =
             found.status == 101 || (tag == Tag::Connect && (200..300).contains(&found.status));
         if !complete {
@@ -274,7 +290,7 @@ impl Http1 {
             self.lose(Side::Response, exchanges, desk);
             return Outcome::Read;
         }
-        let no_body = tag == Tag::Head || matches!(found.status, 101 | 204 | 304) || self.switching;
+        let no_body = !http::has_body(tag, found.status) || self.switching;
         match found.body {
             _ if no_body => self.message_over(Side::Response, exchanges, desk),
             Body::Length(0) => self.message_over(Side::Response, exchanges, desk),
@@ -422,6 +438,9 @@ impl Protocol for Http1 {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
+        if let Some(next) = &mut self.next {
+            return next.read(side, input, exchanges, desk);
+        }
         if self.begins_anew(side, input.bytes, exchanges) {
             desk.counters.resynchronised += 1;
             if side == Side::Response && self.response.state == State::Lost {
@@ -439,6 +458,9 @@ impl Protocol for Http1 {
                 State::Head => {
                     if let Err(outcome) = self.read_head(side, &mut input, exchanges, desk) {
                         return outcome;
+                    }
+                    if let Some(next) = &mut self.next {
+                        return next.read(side, input, exchanges, desk);
                     }
                 }
                 State::Body { remaining } => {
@@ -478,6 +500,9 @@ impl Protocol for Http1 {
     }
 
     fn turn(&mut self, to: Side, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        if let Some(next) = &mut self.next {
+            return next.turn(to, exchanges, desk);
+        }
         if to == Side::Request && self.response.state == State::Lost {
             exchanges.end_lost_response(desk);
         }
@@ -488,12 +513,18 @@ impl Protocol for Http1 {
     }
 
     fn quiet(&mut self, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        if let Some(next) = &mut self.next {
+            return next.quiet(exchanges, desk);
+        }
         if self.response.state == State::Lost {
             exchanges.end_lost_response(desk);
         }
     }
 
     fn closed(&mut self, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        if let Some(next) = &mut self.next {
+            return next.closed(exchanges, desk);
+        }
         match self.response.state {
             State::UntilClose | State::Lost => exchanges.end_response(desk),
             State::Head if !self.response.buffer.is_empty() => {
@@ -506,10 +537,25 @@ impl Protocol for Http1 {
     }
 
     fn between_responses(&self) -> bool {
-        self.response.state == State::Head && self.response.buffer.is_empty()
+        match &self.next {
+            Some(next) => next.between_responses(),
+            None => self.response.state == State::Head && self.response.buffer.is_empty(),
+        }
+    }
+
+    fn speaks_unasked(&self) -> bool {
+        self.next.as_ref().is_some_and(|next| next.speaks_unasked())
+    }
+
+    fn answers_early(&self, input: &Input<'_>, exchanges: &Exchanges) -> bool {
+        match &self.next {
+            Some(next) => next.answers_early(input, exchanges),
+            None => exchanges.is_empty() && self.between_responses(),
+        }
     }
 
     fn held_bytes(&self) -> usize {
-        self.request.buffer.capacity() + self.response.buffer.capacity()
+        let next = self.next.as_ref().map_or(0, |next| next.held_bytes());
+        self.request.buffer.capacity() + self.response.buffer.capacity() + next
     }
 }

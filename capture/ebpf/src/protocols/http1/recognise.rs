@@ -2,6 +2,7 @@
 
 use super::head;
 use crate::protocols::Side;
+use crate::protocols::http::METHODS;
 use crate::protocols::infer::Likeness;
 
 /// Whether bytes look like the beginning of a message.
@@ -17,7 +18,7 @@ pub(in crate::protocols) fn recognise(side: Side, bytes: &[u8], whole: bool) -> 
             _ => Likeness::No,
         },
         Side::Request => {
-            let mut methods = head::METHODS.iter().chain(&head::OTHER_METHODS);
+            let mut methods = METHODS.iter().chain(&head::OTHER_METHODS);
             let Some(method) = methods.find(|method| {
                 begins(method.as_bytes()) && bytes.get(method.len()).is_none_or(|b| *b == b' ')
             }) else {

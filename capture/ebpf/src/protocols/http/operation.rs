@@ -9,7 +9,7 @@ const MAX_SEGMENT_BYTES: usize = 64;
 const MIN_TOKEN_BYTES: usize = 20;
 
 /// `METHOD /path`, with `{id}` for identifiers.
-pub(super) fn name(method: &str, path: &str) -> String {
+pub(in crate::protocols) fn name(method: &str, path: &str) -> String {
     let mut name = String::with_capacity(method.len() + 1 + path.len());
     name.push_str(method);
     if path.is_empty() {

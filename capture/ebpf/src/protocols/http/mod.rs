@@ -1,0 +1,158 @@
+//! What all versions of HTTP share (RFC 9110): what a request and a response
+//! mean, whatever bytes say it.
+
+pub(super) mod operation;
+
+use spanwise_model::{AttributeValue, Attributes};
+
+use super::text;
+use super::trace_headers::TraceHeaders;
+use crate::redact;
+use crate::sessions::{Answer, Failure, Request, Tag};
+
+const MAX_PATH_BYTES: usize = 1024;
+const MAX_QUERY_BYTES: usize = 1024;
+const MAX_HOST_BYTES: usize = 256;
+const MAX_AGENT_BYTES: usize = 256;
+
+/// Methods of RFC 9110, section 9, and PATCH (RFC 5789): those that the
+/// semantic conventions take as they are. Others are `_OTHER`.
+pub(super) const METHODS: [&str; 9] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+
+/// Where a request goes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Target<'a> {
+    /// Host and port.
+    pub(super) authority: Option<&'a [u8]>,
+    /// Empty where there is none, or none is known.
+    pub(super) path: &'a [u8],
+    /// What follows the question mark.
+    pub(super) query: Option<&'a [u8]>,
+}
+
+impl<'a> Target<'a> {
+    /// A target of a path and perhaps a query.
+    pub(super) fn of(authority: Option<&'a [u8]>, path_and_query: &'a [u8]) -> Self {
+        match memchr::memchr(b'?', path_and_query) {
+            Some(mark) => Self {
+                authority,
+                path: &path_and_query[..mark],
+                query: Some(&path_and_query[mark + 1..]),
+            },
+            None => Self { authority, path: path_and_query, query: None },
+        }
+    }
+}
+
+/// What a request's head says that a span shows.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asked<'a> {
+    /// `None` where it is not known.
+    pub(super) method: Option<&'a str>,
+    /// Where it goes.
+    pub(super) target: Target<'a>,
+    /// `http` or `https`.
+    pub(super) scheme: &'a str,
+    /// User-Agent.
+    pub(super) agent: Option<&'a [u8]>,
+    /// Content-Length.
+    pub(super) length: Option<u64>,
+    /// `1.1`, `2`.
+    pub(super) version: Option<&'a str>,
+}
+
+/// Host and port of a `Host` header or an authority.
+fn host_and_port(authority: &[u8]) -> (String, Option<u16>) {
+    let authority = text(authority, MAX_HOST_BYTES);
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+            (host, port.parse().ok())
+        }
+        _ => (authority.as_str(), None),
+    };
+    (host.trim_start_matches('[').trim_end_matches(']').to_owned(), port)
+}
+
+/// Adds an attribute.
+pub(super) fn add(attributes: &mut Attributes, key: &str, value: impl Into<AttributeValue>) {
+    attributes.push((key.to_owned(), value.into()));
+}
+
+fn add_length(attributes: &mut Attributes, key: &str, length: Option<u64>) {
+    if let Some(length) = length {
+        add(attributes, key, i64::try_from(length).unwrap_or(i64::MAX));
+    }
+}
+
+/// Adds `server.address` and `server.port`.
+pub(super) fn add_server(attributes: &mut Attributes, authority: Option<&[u8]>, scheme: &str) {
+    if let Some(authority) = authority.filter(|authority| !authority.is_empty()) {
+        let (host, port) = host_and_port(authority);
+        let usual = if scheme == "https" { 443 } else { 80 };
+        add(attributes, "server.address", host);
+        add(attributes, "server.port", i64::from(port.unwrap_or(usual)));
+    }
+}
+
+/// Adds `user_agent.original`.
+pub(super) fn add_agent(attributes: &mut Attributes, agent: Option<&[u8]>) {
+    if let Some(agent) = agent {
+        add(attributes, "user_agent.original", text(agent, MAX_AGENT_BYTES));
+    }
+}
+
+/// The request of an exchange.
+pub(super) fn request(asked: &Asked<'_>, headers: TraceHeaders) -> Request {
+    let path = text(asked.target.path, MAX_PATH_BYTES);
+    let known = asked.method.filter(|method| METHODS.contains(method));
+    let mut request = Request::new(operation::name(known.unwrap_or("HTTP"), &path));
+    let attributes = &mut request.attributes;
+    if let Some(method) = asked.method {
+        add(attributes, "http.request.method", known.unwrap_or("_OTHER"));
+        if known.is_none() {
+            add(attributes, "http.request.method_original", text(method.as_bytes(), 32));
+        }
+    }
+    if !path.is_empty() {
+        add(attributes, "url.path", path);
+    }
+    if let Some(query) = asked.target.query {
+        add(attributes, "url.query", redact::query(&text(query, MAX_QUERY_BYTES)));
+    }
+    add(attributes, "url.scheme", asked.scheme);
+    add_server(attributes, asked.target.authority, asked.scheme);
+    add_agent(attributes, asked.agent);
+    add_length(attributes, "http.request.body.size", asked.length);
+    if let Some(version) = asked.version {
+        add(attributes, "network.protocol.version", version);
+    }
+    request.headers = headers;
+    request.tag = match asked.method {
+        Some("HEAD") => Tag::Head,
+        Some("CONNECT") => Tag::Connect,
+        _ => Tag::Plain,
+    };
+    request
+}
+
+/// What a response to a request says. `serving` where the traced process sent it:
+/// then only 5xx is a failure, else 4xx is one too (semantic conventions for HTTP
+/// spans).
+pub(super) fn answer(asked: Tag, status: u16, length: Option<u64>, serving: bool) -> Answer {
+    let length = length.filter(|_| has_body(asked, status));
+    let mut answer = Answer { status_code: Some(i32::from(status)), ..Answer::default() };
+    add(&mut answer.attributes, "http.response.status_code", i64::from(status));
+    add_length(&mut answer.attributes, "http.response.body.size", length);
+    if status >= 500 || (status >= 400 && !serving) {
+        answer.failure =
+            Some(Failure { kind: status.to_string(), message: format!("HTTP {status}") });
+    }
+    answer
+}
+
+/// Whether a response has a body, by its request and its status (RFC 9110,
+/// section 6.4.1). Where it has none, Content-Length tells of another's.
+pub(super) fn has_body(asked: Tag, status: u16) -> bool {
+    asked != Tag::Head && !matches!(status, 100..200 | 204 | 304)
+}

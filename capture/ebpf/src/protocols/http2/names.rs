@@ -1,0 +1,130 @@
+//! Names of header fields: those that a span shows, and the static table of HPACK
+//! (RFC 7541, appendix A).
+
+/// A field that a span shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Name {
+    Method,
+    Scheme,
+    Authority,
+    Path,
+    Status,
+    Host,
+    ContentType,
+    ContentLength,
+    UserAgent,
+    GrpcStatus,
+    GrpcMessage,
+    GrpcTimeout,
+    /// A trace header: this name, in [`TRACE_HEADERS`].
+    Trace(usize),
+    /// The name refers to what was not seen; the value is a short number.
+    Unnamed,
+    /// All of the field refers to what was not seen.
+    Unseen,
+}
+
+const NAMES: [(&str, Name); 12] = [
+    (":method", Name::Method),
+    (":scheme", Name::Scheme),
+    (":authority", Name::Authority),
+    (":path", Name::Path),
+    (":status", Name::Status),
+    ("host", Name::Host),
+    ("content-type", Name::ContentType),
+    ("content-length", Name::ContentLength),
+    ("user-agent", Name::UserAgent),
+    ("grpc-status", Name::GrpcStatus),
+    ("grpc-message", Name::GrpcMessage),
+    ("grpc-timeout", Name::GrpcTimeout),
+];
+
+/// Names of the fields that name traces.
+pub(super) const TRACE_HEADERS: [&str; 6] =
+    ["traceparent", "tracestate", "b3", "x-b3-traceid", "x-b3-spanid", "x-request-id"];
+
+/// RFC 7541, appendix A.
+pub(super) const STATIC: [(&str, &str); 61] = [
+    (":authority", ""),
+    (":method", "GET"),
+    (":method", "POST"),
+    (":path", "/"),
+    (":path", "/index.html"),
+    (":scheme", "http"),
+    (":scheme", "https"),
+    (":status", "200"),
+    (":status", "204"),
+    (":status", "206"),
+    (":status", "304"),
+    (":status", "400"),
+    (":status", "404"),
+    (":status", "500"),
+    ("accept-charset", ""),
+    ("accept-encoding", "gzip, deflate"),
+    ("accept-language", ""),
+    ("accept-ranges", ""),
+    ("accept", ""),
+    ("access-control-allow-origin", ""),
+    ("age", ""),
+    ("allow", ""),
+    ("authorization", ""),
+    ("cache-control", ""),
+    ("content-disposition", ""),
+    ("content-encoding", ""),
+    ("content-language", ""),
+    ("content-length", ""),
+    ("content-location", ""),
+    ("content-range", ""),
+    ("content-type", ""),
+    ("cookie", ""),
+    ("date", ""),
+    ("etag", ""),
+    ("expect", ""),
+    ("expires", ""),
+    ("from", ""),
+    ("host", ""),
+    ("if-match", ""),
+    ("if-modified-since", ""),
+    ("if-none-match", ""),
+    ("if-range", ""),
+    ("if-unmodified-since", ""),
+    ("last-modified", ""),
+    ("link", ""),
+    ("location", ""),
+    ("max-forwards", ""),
+    ("proxy-authenticate", ""),
+    ("proxy-authorization", ""),
+    ("range", ""),
+    ("referer", ""),
+    ("refresh", ""),
+    ("retry-after", ""),
+    ("server", ""),
+    ("set-cookie", ""),
+    ("strict-transport-security", ""),
+    ("transfer-encoding", ""),
+    ("user-agent", ""),
+    ("vary", ""),
+    ("via", ""),
+    ("www-authenticate", ""),
+];
+
+/// What is known of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    Known(Name),
+    /// Known, and of no interest.
+    Other,
+    /// It refers to what was not seen.
+    Unknown,
+}
+
+impl Named {
+    /// What a name is.
+    pub(super) fn of(name: &[u8]) -> Self {
+        if let Some((_, known)) = NAMES.iter().find(|(text, _)| text.as_bytes() == name) {
+            return Self::Known(*known);
+        }
+        let trace = TRACE_HEADERS.iter().position(|text| text.as_bytes() == name);
+        trace.map_or(Self::Other, |at| Self::Known(Name::Trace(at)))
+    }
+}
