@@ -298,9 +298,22 @@ impl Exchanges {
 
     /// A message that nobody answers, all of it: it makes a span by itself.
     pub(crate) fn tell(&mut self, start: Mark, end: Mark, request: Request, desk: &mut Desk<'_>) {
+        self.tell_failed(start, end, request, None, desk);
+    }
+
+    /// As [`Self::tell`]; where there is a failure, the message says so itself.
+    pub(crate) fn tell_failed(
+        &mut self,
+        start: Mark,
+        end: Mark,
+        request: Request,
+        failure: Option<Failure>,
+        desk: &mut Desk<'_>,
+    ) {
         self.open(start, end, request, desk);
         self.uploading = None;
-        if let Some(exchange) = self.open.pop_back() {
+        if let Some(mut exchange) = self.open.pop_back() {
+            exchange.answer.failure = failure;
             self.finish(exchange, false, desk);
         }
     }
@@ -319,6 +332,21 @@ impl Exchanges {
         let found = self.open.iter().position(|exchange| exchange.request.stream == stream);
         // Where streams tell what belongs together, order does not.
         found.inspect(|at| self.open.swap(0, *at)).is_some()
+    }
+
+    /// The oldest request of this kind that waits for the rest of its answer.
+    pub(crate) fn find(&mut self, matches: impl Fn(&Exchange) -> bool) -> Option<&mut Exchange> {
+        self.open.iter_mut().find(|exchange| !exchange.spent && matches(exchange))
+    }
+
+    /// As [`Self::answer`], for the oldest request whose stream matches: one
+    /// answer may be several requests'. The others keep their order.
+    pub(crate) fn answer_where(&mut self, matches: impl Fn(u64) -> bool) -> bool {
+        let found = self.open.iter().position(|exchange| matches(exchange.request.stream));
+        if let Some(exchange) = found.filter(|at| *at > 0).and_then(|at| self.open.remove(at)) {
+            self.open.push_front(exchange);
+        }
+        found.is_some()
     }
 
     /// The request that is still passing, while it has no complete response.
@@ -423,6 +451,20 @@ impl Exchanges {
         }
         self.held_bytes = 0;
         self.uploading = None;
+    }
+
+    /// As [`Self::abandon`], of the requests whose stream matches: where both
+    /// sides ask, the answers of one may be known still.
+    pub(crate) fn abandon_where(&mut self, matches: impl Fn(u64) -> bool, desk: &mut Desk<'_>) {
+        for exchange in std::mem::take(&mut self.open) {
+            if !matches(exchange.request.stream) {
+                self.open.push_back(exchange);
+            } else if !exchange.spent {
+                desk.counters.requests_lost += u64::from(!exchange.request.silent);
+                self.held_bytes -= exchange.weight;
+                leave_context(&exchange, false, desk);
+            }
+        }
     }
 
     /// The connection has closed: what is open has failed.

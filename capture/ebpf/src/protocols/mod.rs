@@ -1,9 +1,11 @@
 //! Protocols: what each parser offers, and how a connection's protocol is told
 //! from its first bytes. One file or folder a protocol; `infer` lists them.
 
+mod amqp;
 mod frames;
 mod http1;
 mod infer;
+mod messaging;
 mod postgresql;
 mod redis;
 mod sql;

@@ -8,6 +8,7 @@ mod recognise;
 use spanwise_model::protocol;
 
 use self::head::Body;
+pub(super) use self::operation::is_identifier;
 use self::recognise::recognise;
 use super::infer::{Known, Likeness};
 use super::{Input, MAX_HEAD_BYTES, Mark, Outcome, Protocol, Side};

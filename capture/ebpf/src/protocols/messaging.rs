@@ -1,0 +1,125 @@
+//! What the spans of messages have in common, whatever the broker
+//! (OpenTelemetry semantic conventions for messaging).
+
+use spanwise_model::AttributeValue;
+
+use super::http1::is_identifier;
+use super::text;
+use crate::sessions::{Manner, Request};
+
+/// Longest destination that is shown.
+const MAX_NAME_BYTES: usize = 256;
+
+/// Where messages go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Destination {
+    /// Its full name.
+    name: String,
+    /// The name with what looks like an identifier taken out.
+    template: String,
+    /// The broker or a library made the name up.
+    anonymous: bool,
+}
+
+impl Destination {
+    /// A destination whose names are few, as those of queues that people make.
+    pub(super) fn plain(name: &[u8]) -> Self {
+        let name = text(name, MAX_NAME_BYTES);
+        Self { template: name.clone(), name, anonymous: false }
+    }
+
+    /// A destination whose name has parts, any of which may be an identifier.
+    pub(super) fn of_parts(name: &[u8], separator: char) -> Self {
+        let name = text(name, MAX_NAME_BYTES);
+        let parts = name.split(separator);
+        let parts = parts.map(|part| if is_identifier(part) { "{id}" } else { part });
+        let template = parts.collect::<Vec<_>>().join(separator.encode_utf8(&mut [0; 4]));
+        Self { name, template, anonymous: false }
+    }
+
+    /// A destination with a name that nobody chose.
+    pub(super) fn anonymous(name: &[u8]) -> Self {
+        let name = text(name, MAX_NAME_BYTES);
+        Self { name, template: "(anonymous)".to_owned(), anonymous: true }
+    }
+
+    /// Both, one after the other, where each has a name; the same twice is one.
+    pub(super) fn then(self, other: Self) -> Self {
+        if other.name.is_empty() || other.name == self.name {
+            return self;
+        }
+        if self.name.is_empty() {
+            return other;
+        }
+        Self {
+            name: format!("{}:{}", self.name, other.name),
+            template: format!("{}:{}", self.template, other.template),
+            anonymous: self.anonymous && other.anonymous,
+        }
+    }
+
+    /// Whether it has no name.
+    pub(super) fn is_empty(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
+/// A request of this operation on a destination, which may have no name.
+/// `kind` is the conventions' operation type, where there is one for it.
+pub(super) fn request(
+    system: &str,
+    operation: &str,
+    kind: Option<&str>,
+    destination: &Destination,
+    manner: Manner,
+) -> Request {
+    let mut request = if destination.template.is_empty() {
+        Request::new(operation)
+    } else {
+        Request::new(format!("{operation} {}", destination.template))
+    };
+    request.manner = manner;
+    let mut add =
+        |key: &str, value: AttributeValue| request.attributes.push((key.to_owned(), value));
+    add("messaging.system", system.into());
+    add("messaging.operation.name", operation.into());
+    if let Some(kind) = kind {
+        add("messaging.operation.type", kind.into());
+    }
+    if !destination.is_empty() {
+        add("messaging.destination.name", destination.name.as_str().into());
+    }
+    if destination.anonymous {
+        add("messaging.destination.anonymous", AttributeValue::Bool(true));
+    } else if destination.template != destination.name {
+        add("messaging.destination.template", destination.template.as_str().into());
+    }
+    request
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_in_parts_are_taken_out_of_the_operation_only() {
+        let topic = Destination::of_parts(b"devices/4711/temperature", '/');
+        let request = request("mqtt", "publish", Some("send"), &topic, Manner::Publish);
+        assert_eq!(request.operation, "publish devices/{id}/temperature");
+        let value = |key: &str| {
+            let found = request.attributes.iter().find(|(known, _)| known == key);
+            found.map(|(_, value)| value.to_string())
+        };
+        assert_eq!(value("messaging.destination.name").unwrap(), "devices/4711/temperature");
+        assert_eq!(value("messaging.destination.template").unwrap(), "devices/{id}/temperature");
+    }
+
+    #[test]
+    fn names_follow_each_other_and_empty_ones_do_not_count() {
+        let plain = |name: &str| Destination::plain(name.as_bytes());
+        assert_eq!(plain("a").then(plain("b")).name, "a:b");
+        assert_eq!(plain("").then(plain("b")).name, "b");
+        assert_eq!(plain("a").then(plain("")).name, "a");
+        assert_eq!(plain("a").then(plain("a")).name, "a");
+    }
+}
