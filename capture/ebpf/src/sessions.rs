@@ -9,8 +9,8 @@ use spanwise_model::{AttributeValue, Attributes, Kind};
 use crate::context::{Context, Fragment, Handled};
 use crate::counters::Counters;
 use crate::process::{Process, ProcessDirectory};
-use crate::protocols::Mark;
 use crate::protocols::trace_headers::TraceHeaders;
+use crate::protocols::{Mark, Topics};
 
 /// Open requests per connection; requests beyond make no spans.
 const MAX_OPEN: usize = 4096;
@@ -30,6 +30,8 @@ pub(crate) struct Desk<'a> {
     pub(crate) finished: &'a mut Vec<Exchange>,
     /// Exchanges so far: names each.
     pub(crate) exchanges: &'a mut u64,
+    /// Kafka's topics, whose ids and names pass on different connections.
+    pub(crate) topics: &'a mut Topics,
 }
 
 /// What a protocol must remember of a request to understand its response.
@@ -102,6 +104,11 @@ impl Request {
             manner: Manner::Call,
             silent: false,
         }
+    }
+
+    /// Bytes of text that it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.operation.len() + self.headers.held_bytes() + attributes_bytes(&self.attributes)
     }
 }
 
@@ -183,20 +190,19 @@ pub(crate) struct Exchanges {
     held_bytes: usize,
 }
 
+fn attributes_bytes(attributes: &Attributes) -> usize {
+    attributes
+        .iter()
+        .map(|(key, value)| {
+            64 + key.len() + if let AttributeValue::String(text) = value { text.len() } else { 0 }
+        })
+        .sum()
+}
+
 fn held_bytes(exchange: &Exchange) -> usize {
-    let attributes = |list: &Attributes| -> usize {
-        list.iter()
-            .map(|(key, value)| {
-                64 + key.len()
-                    + if let AttributeValue::String(text) = value { text.len() } else { 0 }
-            })
-            .sum()
-    };
     size_of::<Exchange>()
-        + exchange.request.operation.len()
-        + exchange.request.headers.held_bytes()
-        + attributes(&exchange.request.attributes)
-        + attributes(&exchange.answer.attributes)
+        + exchange.request.held_bytes()
+        + attributes_bytes(&exchange.answer.attributes)
 }
 
 impl Exchanges {

@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::counters::Counters;
 use crate::event::{Closed, Data, Event, Opened};
 use crate::process::ProcessDirectory;
+use crate::protocols::Topics;
 use crate::sessions::{Desk, Exchange};
 use crate::spans;
 
@@ -48,6 +49,7 @@ pub struct Tracer {
     processes: Box<dyn ProcessDirectory>,
     connections: AHashMap<u64, Connection>,
     context: Context,
+    topics: Topics,
     counters: Counters,
     random: SmallRng,
     exchanges: u64,
@@ -70,6 +72,7 @@ impl Tracer {
             processes,
             connections: AHashMap::new(),
             context: Context::new(random.random()),
+            topics: Topics::default(),
             counters: Counters::default(),
             random,
             exchanges: 0,
@@ -200,6 +203,7 @@ impl Tracer {
             counters: &mut self.counters,
             finished: &mut self.finished,
             exchanges: &mut self.exchanges,
+            topics: &mut self.topics,
         };
         work(connection, &mut desk);
         self.held_bytes = self.held_bytes + connection.held_bytes() - held_before;

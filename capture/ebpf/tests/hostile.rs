@@ -81,7 +81,7 @@ proptest! {
 
     #[test]
     fn recordings_with_events_lost_and_bytes_changed_never_panic(
-        which in 0usize..10,
+        which in 0usize..1000,
         lost in vec(0usize..400, 0..20),
         changed in vec((0usize..400, any::<prop::sample::Index>(), any::<u8>()), 0..20),
         size in 1usize..200,

@@ -196,3 +196,142 @@ mod amqp {
         assert_eq!(counted("protocol_changes"), 1);
     }
 }
+
+mod kafka {
+    use super::*;
+
+    fn message(parts: &[&[u8]]) -> Vec<u8> {
+        let content = parts.concat();
+        [&(content.len() as u32).to_be_bytes()[..], &content].concat()
+    }
+
+    fn request(key: u16, version: u16, id: u32, body: &[u8]) -> Vec<u8> {
+        message(&[&key.to_be_bytes(), &version.to_be_bytes(), &id.to_be_bytes(), b"\0\x01c", body])
+    }
+
+    fn response(id: u32, body: &[u8]) -> Vec<u8> {
+        message(&[&id.to_be_bytes(), body])
+    }
+
+    /// To a topic, with this many bytes that are no records.
+    fn produce(id: u32, acks: i16, topic: &str, bytes: usize) -> Vec<u8> {
+        let body = [
+            b"\xff\xff".as_slice(),
+            &acks.to_be_bytes(),
+            b"\0\0\0\x64\0\0\0\x01",
+            &(topic.len() as u16).to_be_bytes(),
+            topic.as_bytes(),
+            b"\0\0\0\x01\0\0\0\0",
+            &(bytes as u32).to_be_bytes(),
+            &vec![b'b'; bytes],
+        ];
+        request(0, 7, id, &body.concat())
+    }
+
+    fn produced(id: u32, topic: &str, error: u16) -> Vec<u8> {
+        let body = [
+            b"\0\0\0\x01".as_slice(),
+            &(topic.len() as u16).to_be_bytes(),
+            topic.as_bytes(),
+            b"\0\0\0\x01\0\0\0\0",
+            &error.to_be_bytes(),
+            &[0; 28],
+        ];
+        response(id, &body.concat())
+    }
+
+    fn heartbeat(id: u32) -> Vec<u8> {
+        request(12, 1, id, b"\0\x01g\0\0\0\x01\0\x01m")
+    }
+
+    #[test]
+    fn pipelined_requests_find_their_answers_and_heartbeats_are_silent() {
+        let turns = [
+            seen(Received, produce(1, -1, "a", 10)),
+            seen(Received, heartbeat(2)),
+            seen(Received, produce(3, 1, "b", 10)),
+            seen(Received, produce(4, 0, "nobody", 10)),
+            seen(Sent, produced(1, "a", 0)),
+            seen(Sent, response(2, b"\0\0\0\0\0\x1b")),
+            seen(Sent, produced(3, "b", 3)),
+            seen(Received, heartbeat(5)),
+            seen(Sent, response(5, b"\0\0\0\0\0\x19")),
+        ];
+        let expected = [
+            "produce nobody 0 ms",
+            "produce a 4 ms",
+            "produce b 4 ms (UNKNOWN_TOPIC_OR_PARTITION)",
+            "Heartbeat 1 ms (UNKNOWN_MEMBER_ID)",
+        ];
+        assert_eq!(told(&turns), expected);
+    }
+
+    #[test]
+    fn an_answer_gives_up_the_requests_before_it() {
+        let turns = [
+            seen(Received, produce(1, -1, "a", 10)),
+            seen(Received, produce(2, -1, "b", 10)),
+            seen(Sent, produced(2, "b", 0)),
+            seen(Sent, produced(1, "a", 0)),
+        ];
+        assert_eq!(told(&turns), ["produce b 1 ms"]);
+    }
+
+    #[test]
+    fn after_lost_answers_what_is_open_is_given_up() {
+        let turns = [
+            seen(Received, heartbeat(0)),
+            seen(Sent, response(0, b"\0\0\0\0\0\0")),
+            seen(Received, produce(1, -1, "a", 10)),
+            lost(Sent, produced(1, "a", 0)),
+            seen(Received, produce(2, -1, "b", 10)),
+            lost(Received, produce(3, -1, "c", 10)),
+            seen(Received, produce(4, -1, "d", 10)),
+            seen(Sent, produced(2, "b", 0)),
+            // Reading sets in again at an answer that is due.
+            seen(Received, produce(5, -1, "e", 10)),
+            seen(Sent, produced(3, "c", 0)),
+            seen(Sent, produced(5, "e", 0)),
+        ];
+        assert_eq!(told(&turns), ["produce e 2 ms"]);
+    }
+
+    #[test]
+    fn a_connection_older_than_the_agent_is_read_from_the_next_request() {
+        let turns = [
+            seen(Sent, produced(70, "a", 0)),
+            seen(Received, produce(71, -1, "b", 2000)),
+            seen(Sent, produced(71, "b", 0)),
+        ];
+        assert_eq!(told(&turns), ["produce b 1 ms"]);
+    }
+
+    #[test]
+    fn a_fetch_is_told_only_if_it_brings_messages() {
+        let fetch = |id| request(1, 4, id, b"\xff\xff\xff\xff\0\0\x01\xf4\0\0\0\x01\0\0\0\x01\0");
+        let fetched = |id, records: &[u8]| {
+            let bytes = (records.len() as u32).to_be_bytes();
+            let before = b"\0\0\0\0\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x05\0\0";
+            response(id, &[before.as_slice(), &[0; 16], &[0; 4], &bytes, records].concat())
+        };
+        let turns = [
+            seen(Received, fetch(1)),
+            seen(Sent, fetched(1, b"")),
+            seen(Received, fetch(2)),
+            seen(Sent, fetched(2, b"records")),
+            // One that waits when the connection ends is nothing either.
+            seen(Received, fetch(3)),
+        ];
+        assert_eq!(told(&turns), ["fetch t 1 ms"]);
+    }
+
+    #[test]
+    fn garbage_is_given_up() {
+        let mut turns = vec![seen(Received, heartbeat(1))];
+        for id in 2..5 {
+            turns.push(seen(Received, [heartbeat(id).as_slice(), b"\0\0\0\x01garbage!"].concat()));
+            turns.push(seen(Received, b"\xffmore"));
+        }
+        assert_eq!(told(&turns), Vec::<String>::new());
+    }
+}

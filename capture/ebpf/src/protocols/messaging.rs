@@ -1,7 +1,7 @@
 //! What the spans of messages have in common, whatever the broker
 //! (OpenTelemetry semantic conventions for messaging).
 
-use spanwise_model::AttributeValue;
+use spanwise_model::{AttributeValue, Attributes};
 
 use super::http1::is_identifier;
 use super::text;
@@ -58,6 +58,21 @@ impl Destination {
         }
     }
 
+    /// What spans say of it.
+    pub(super) fn attributes(&self) -> Attributes {
+        let mut attributes = Attributes::new();
+        let mut add = |key: &str, value: AttributeValue| attributes.push((key.to_owned(), value));
+        if !self.is_empty() {
+            add("messaging.destination.name", self.name.as_str().into());
+        }
+        if self.anonymous {
+            add("messaging.destination.anonymous", AttributeValue::Bool(true));
+        } else if self.template != self.name {
+            add("messaging.destination.template", self.template.as_str().into());
+        }
+        attributes
+    }
+
     /// Whether it has no name.
     pub(super) fn is_empty(&self) -> bool {
         self.name.is_empty()
@@ -79,21 +94,13 @@ pub(super) fn request(
         Request::new(format!("{operation} {}", destination.template))
     };
     request.manner = manner;
-    let mut add =
-        |key: &str, value: AttributeValue| request.attributes.push((key.to_owned(), value));
-    add("messaging.system", system.into());
-    add("messaging.operation.name", operation.into());
+    let mut add = |key: &str, value: &str| request.attributes.push((key.to_owned(), value.into()));
+    add("messaging.system", system);
+    add("messaging.operation.name", operation);
     if let Some(kind) = kind {
-        add("messaging.operation.type", kind.into());
+        add("messaging.operation.type", kind);
     }
-    if !destination.is_empty() {
-        add("messaging.destination.name", destination.name.as_str().into());
-    }
-    if destination.anonymous {
-        add("messaging.destination.anonymous", AttributeValue::Bool(true));
-    } else if destination.template != destination.name {
-        add("messaging.destination.template", destination.template.as_str().into());
-    }
+    request.attributes.extend(destination.attributes());
     request
 }
 

@@ -5,6 +5,7 @@ mod amqp;
 mod frames;
 mod http1;
 mod infer;
+mod kafka;
 mod messaging;
 mod postgresql;
 mod redis;
@@ -14,6 +15,7 @@ pub(crate) mod trace_headers;
 use crate::sessions::{Desk, Exchanges};
 
 pub(crate) use infer::{Known, infer};
+pub(crate) use kafka::Topics;
 
 /// Most bytes of a message's head that are held while it is incomplete.
 pub(crate) const MAX_HEAD_BYTES: usize = 16 * 1024;

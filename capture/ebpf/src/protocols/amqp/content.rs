@@ -70,10 +70,7 @@ impl Partial {
     }
 
     fn held_bytes(&self) -> usize {
-        let request = self.request.as_ref().map_or(0, |request| {
-            request.operation.len() + request.headers.held_bytes() + request.attributes.len() * 128
-        });
-        size_of::<Self>() + request
+        size_of::<Self>() + self.request.as_ref().map_or(0, Request::held_bytes)
     }
 }
 
