@@ -335,3 +335,95 @@ mod kafka {
         assert_eq!(told(&turns), Vec::<String>::new());
     }
 }
+
+mod mqtt {
+    use super::*;
+
+    const CONNECT: &[u8] = b"\x10\x10\0\x04MQTT\x05\x02\0\x3c\0\0\x03abc";
+    const CONNACK: &[u8] = b"\x20\x03\0\0\0";
+
+    fn packet(first: u8, parts: &[&[u8]]) -> Vec<u8> {
+        let content = parts.concat();
+        assert!(content.len() < 128);
+        [&[first, content.len() as u8], content.as_slice()].concat()
+    }
+
+    /// With quality of service 1 or 2.
+    fn publish(flags: u8, id: u16, bytes: usize) -> Vec<u8> {
+        packet(0x30 | flags, &[b"\0\x01t", &id.to_be_bytes(), b"\0", &vec![b'b'; bytes]])
+    }
+
+    fn ack(kind: u8, id: u16) -> Vec<u8> {
+        packet(kind, &[&id.to_be_bytes()])
+    }
+
+    fn connected() -> Vec<(Direction, Vec<u8>, bool)> {
+        vec![seen(Received, CONNECT), seen(Sent, CONNACK)]
+    }
+
+    #[test]
+    fn each_side_has_its_own_numbers() {
+        let mut turns = connected();
+        turns.push(seen(Received, publish(2, 1, 10)));
+        turns.push(seen(Sent, publish(4, 1, 20)));
+        turns.push(seen(Received, ack(0x50, 1)));
+        turns.push(seen(Sent, [ack(0x62, 1), ack(0x40, 1)].concat()));
+        turns.push(seen(Received, ack(0x70, 1)));
+        assert_eq!(told(&turns), ["publish t of 10 3 ms", "deliver t of 20 3 ms"]);
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_of_the_new_message() {
+        let mut turns = connected();
+        turns.push(seen(Received, publish(2, 1, 10)));
+        // Sent again, then its acknowledgement lost, then another message.
+        turns.push(seen(Received, publish(2 | 8, 1, 10)));
+        turns.push(seen(Received, publish(2, 1, 20)));
+        turns.push(seen(Sent, ack(0x40, 1)));
+        assert_eq!(told(&turns), ["publish t of 20 1 ms"]);
+    }
+
+    #[test]
+    fn after_loss_what_the_lost_side_may_have_answered_is_given_up() {
+        let mut turns = connected();
+        turns.push(seen(Received, publish(2, 1, 10)));
+        turns.push(seen(Sent, publish(2, 1, 20)));
+        turns.push(lost(Sent, ack(0x40, 1)));
+        turns.push(seen(Sent, publish(2, 2, 30)));
+        turns.push(seen(Received, ack(0x40, 1)));
+        turns.push(lost(Received, ack(0x40, 2)));
+        turns.push(seen(Received, publish(2, 2, 40)));
+        turns.push(seen(Sent, ack(0x40, 2)));
+        assert_eq!(told(&turns), ["deliver t of 20 3 ms", "publish t of 40 1 ms"]);
+    }
+
+    #[test]
+    fn a_server_that_hangs_up_fails_what_is_open_or_says_so_itself() {
+        let mut turns = connected();
+        turns.push(seen(Received, publish(2, 1, 10)));
+        turns.push(seen(Sent, b"\xe0\x02\x97\0"));
+        assert_eq!(told(&turns), ["publish t of 10 1 ms (quota_exceeded)"]);
+        turns.remove(2);
+        assert_eq!(told(&turns), ["disconnect 0 ms (quota_exceeded)"]);
+    }
+
+    #[test]
+    fn a_connection_older_than_the_agent_is_not_read() {
+        let turns = [
+            seen(Received, publish(2, 1, 10)),
+            seen(Sent, ack(0x40, 1)),
+            seen(Received, b"\xc0\0"),
+            seen(Sent, b"\xd0\0"),
+        ];
+        assert_eq!(told(&turns), Vec::<String>::new());
+    }
+
+    #[test]
+    fn garbage_is_passed_over() {
+        let mut turns = connected();
+        turns.push(seen(Received, b"\xff\xffgarbage"));
+        turns.push(seen(Received, publish(2, 1, 10)));
+        turns.push(seen(Sent, ack(0x40, 1)));
+        assert_eq!(told(&turns), ["publish t of 10 1 ms"]);
+    }
+}

@@ -10,6 +10,9 @@ use crate::sessions::{Manner, Request};
 /// Longest destination that is shown.
 const MAX_NAME_BYTES: usize = 256;
 
+/// Parts of a name that spans are named after.
+const MAX_PARTS: usize = 8;
+
 /// Where messages go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Destination {
@@ -30,10 +33,30 @@ impl Destination {
 
     /// A destination whose name has parts, any of which may be an identifier.
     pub(super) fn of_parts(name: &[u8], separator: char) -> Self {
+        Self::folded(name, separator, is_identifier)
+    }
+
+    /// A destination whose name has levels, as MQTT's topics and the subjects of
+    /// NATS do. They are there to hold what tells things apart, so what looks
+    /// numbered is folded, too, and so is what lies deep.
+    pub(super) fn of_levels(name: &[u8], separator: char) -> Self {
+        let numbered = |part: &str| part.bytes().filter(u8::is_ascii_digit).count() >= 2;
+        Self::folded(name, separator, |part| is_identifier(part) || numbered(part))
+    }
+
+    fn folded(name: &[u8], separator: char, folds: impl Fn(&str) -> bool) -> Self {
         let name = text(name, MAX_NAME_BYTES);
-        let parts = name.split(separator);
-        let parts = parts.map(|part| if is_identifier(part) { "{id}" } else { part });
-        let template = parts.collect::<Vec<_>>().join(separator.encode_utf8(&mut [0; 4]));
+        let mut template = String::with_capacity(name.len());
+        for (index, part) in name.split(separator).enumerate() {
+            if index > 0 {
+                template.push(separator);
+            }
+            if index >= MAX_PARTS {
+                template.push_str("...");
+                break;
+            }
+            template.push_str(if folds(part) { "{id}" } else { part });
+        }
         Self { name, template, anonymous: false }
     }
 
@@ -119,6 +142,15 @@ mod tests {
         };
         assert_eq!(value("messaging.destination.name").unwrap(), "devices/4711/temperature");
         assert_eq!(value("messaging.destination.template").unwrap(), "devices/{id}/temperature");
+    }
+
+    #[test]
+    fn levels_that_are_numbered_or_deep_are_folded() {
+        let template = |name: &str| Destination::of_levels(name.as_bytes(), '/').template;
+        assert_eq!(template("home/floor1/sensor42/temp"), "home/floor1/{id}/temp");
+        assert_eq!(template("zigbee2mqtt/0x00158d/set"), "zigbee2mqtt/{id}/set");
+        assert_eq!(template("/a/b/c/d/e/f/g/h/i"), "/a/b/c/d/e/f/g/...");
+        assert_eq!(template("+/temp/#"), "+/temp/#");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod http1;
 mod infer;
 mod kafka;
 mod messaging;
+mod mqtt;
 mod postgresql;
 mod redis;
 mod sql;
