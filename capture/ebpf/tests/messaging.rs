@@ -300,6 +300,9 @@ mod kafka {
     fn a_connection_older_than_the_agent_is_read_from_the_next_request() {
         let turns = [
             seen(Sent, produced(70, "a", 0)),
+            // Its key and version are those of PostgreSQL's version 3.4.
+            seen(Received, request(3, 4, 7, b"\xff\xff\xff\xff\x01")),
+            seen(Sent, response(7, &[0; 20])),
             seen(Received, produce(71, -1, "b", 2000)),
             seen(Sent, produced(71, "b", 0)),
         ];
@@ -425,5 +428,185 @@ mod mqtt {
         turns.push(seen(Received, publish(2, 1, 10)));
         turns.push(seen(Sent, ack(0x40, 1)));
         assert_eq!(told(&turns), ["publish t of 10 1 ms"]);
+    }
+}
+
+mod nats {
+    use super::*;
+
+    const INFO: &[u8] = b"INFO {\"server_id\":\"x\",\"max_payload\":1048576} \r\n";
+    const CONNECT: &[u8] = b"CONNECT {\"verbose\":false,\"pass\":\"geheim\"}\r\n";
+
+    fn message(line: &str, bytes: usize) -> Vec<u8> {
+        format!("{line} {bytes}\r\n{}\r\n", "b".repeat(bytes)).into_bytes()
+    }
+
+    fn connected() -> Vec<(Direction, Vec<u8>, bool)> {
+        vec![seen(Sent, INFO), seen(Received, CONNECT)]
+    }
+
+    #[test]
+    fn answers_find_their_requests_in_any_order() {
+        let mut turns = connected();
+        turns.push(seen(Received, message("PUB a _INBOX.x.1", 10)));
+        turns.push(seen(Received, message("PUB b _INBOX.x.2", 20)));
+        turns.push(seen(Received, message("PUB c elsewhere", 30)));
+        turns.push(seen(Sent, message("MSG _INBOX.x.2 1", 5)));
+        turns
+            .push(seen(Sent, b"HMSG _INBOX.x.1 1 30 30\r\nNATS/1.0 503 No Responders\r\n\r\n\r\n"));
+        let expected = [
+            "publish c of 30 0 ms",
+            "request b of 20 2 ms",
+            "request a of 10 4 ms (503: No Responders)",
+        ];
+        assert_eq!(told(&turns), expected);
+    }
+
+    #[test]
+    fn a_subscription_that_answers_is_waited_for_and_another_is_not() {
+        let mut turns = connected();
+        turns.push(seen(Received, b"SUB s workers 1\r\nSUB > 2\r\n"));
+        for number in 1..=3 {
+            let delivery = |id| message(&format!("MSG s {id} _INBOX.y.{number}"), number);
+            turns.push(seen(Sent, [delivery(1), delivery(2)].concat()));
+            turns.push(seen(Received, message(&format!("PUB _INBOX.y.{number}"), 1)));
+        }
+        let expected: Vec<String> = (1..=3)
+            .flat_map(|number| [0, 1].map(|millis| format!("deliver s of {number} {millis} ms")))
+            .collect();
+        assert_eq!(told(&turns), expected);
+    }
+
+    #[test]
+    fn acknowledgements_for_jetstream_end_deliveries() {
+        let mut turns = connected();
+        for number in 1..=3 {
+            turns.push(seen(Sent, message(&format!("MSG e 1 $JS.ACK.S.c.{number}"), number)));
+        }
+        let ack = |number, word: &str| {
+            let line = format!("PUB $JS.ACK.S.c.{number} {}\r\n{word}\r\n", word.len());
+            seen(Received, line)
+        };
+        turns.push(ack(1, "+WPI"));
+        turns.push(ack(2, "-NAK"));
+        turns.push(ack(1, "+ACK"));
+        turns.push(ack(9, "+ACK"));
+        // The third is answered by nobody, which is no failure of a subscription
+        // that never did.
+        assert_eq!(told(&turns), ["deliver e of 2 3 ms (nak)", "deliver e of 1 5 ms"]);
+    }
+
+    #[test]
+    fn after_loss_what_the_lost_side_may_have_answered_is_given_up() {
+        let mut turns = connected();
+        turns.push(seen(Received, message("PUB a _INBOX.x.1", 10)));
+        turns.push(seen(Sent, message("MSG s 1 _INBOX.y.1", 20)));
+        turns.push(lost(Sent, message("MSG _INBOX.x.1 1", 5)));
+        turns.push(seen(Sent, message("MSG t 1", 30)));
+        turns.push(seen(Received, message("PUB _INBOX.y.1", 1)));
+        turns.push(seen(Received, message("PUB a _INBOX.x.2", 40)));
+        turns.push(seen(Sent, message("MSG _INBOX.x.2 1", 5)));
+        let expected = ["deliver t of 30 0 ms", "deliver s of 20 3 ms", "request a of 40 1 ms"];
+        assert_eq!(told(&turns), expected);
+    }
+
+    #[test]
+    fn a_connection_older_than_the_agent_is_read_from_the_next_message() {
+        let turns = [seen(Received, message("PUB a", 10)), seen(Sent, message("MSG b 1", 20))];
+        assert_eq!(told(&turns), ["publish a of 10 0 ms", "deliver b of 20 0 ms"]);
+        assert_eq!(told(&turns[1..]), ["deliver b of 20 0 ms"]);
+    }
+
+    #[test]
+    fn encryption_ends_the_reading() {
+        let mut turns = vec![seen(Sent, INFO)];
+        turns.push(seen(Received, b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03"));
+        let mut tracer = tracer();
+        spans(&mut tracer, &conversation(&turns));
+        let counted = |name| tracer.counters().iter().find(|found| found.0 == name).unwrap().1;
+        assert_eq!(counted("connections_encrypted"), 1);
+    }
+
+    #[test]
+    fn garbage_is_passed_over() {
+        let mut turns = connected();
+        turns.push(seen(Received, b"\xff\xffgarbage\r\n"));
+        turns.push(seen(Received, message("PUB a", 10)));
+        turns.push(seen(Received, b"PUB a 3\r\nlonger\r\n"));
+        turns.push(seen(Received, message("PUB b", 20)));
+        assert_eq!(told(&turns), ["publish a of 10 0 ms", "publish b of 20 0 ms"]);
+    }
+}
+
+/// What one connection may hold, as in the tests of hostile input.
+const MAX_CONNECTION_BYTES: usize = (2 << 20) + (256 << 10);
+
+#[test]
+fn what_is_remembered_of_a_connection_is_bounded() {
+    // What is never answered, named as long as it goes, and different each time.
+    let name = "n".repeat(250);
+    let openings: [&[u8]; 4] = [
+        b"AMQP\0\0\x09\x01",
+        b"\x10\x10\0\x04MQTT\x05\x02\0\x3c\0\0\x03abc",
+        b"CONNECT {\"verbose\":true}\r\n",
+        b"\0\0\0\x12\0\x12\0\0\0\0\0\x01\0\x08consumer",
+    ];
+    for (which, opening) in openings.into_iter().enumerate() {
+        let mut tracer = tracer();
+        let mut turns = vec![seen(Received, opening)];
+        for number in 0..3000u32 {
+            let id = (number as u16).to_be_bytes();
+            let (sent, received) = match which {
+                0 => {
+                    let consume = [
+                        b"\0\0\xfa",
+                        name.as_bytes(),
+                        b"\x04",
+                        &number.to_be_bytes(),
+                        b"\0\0\0\0\0",
+                    ];
+                    let consume = [b"\0\x3c\0\x14".as_slice(), &consume.concat()].concat();
+                    let size = (consume.len() as u32).to_be_bytes();
+                    let frame = |kind: u8, size: &[u8], payload: &[u8]| {
+                        [&[kind], &id[..], size, payload, b"\xce"].concat()
+                    };
+                    let publish = [b"\0\x3c\0\x28\0\0\xfa", name.as_bytes(), b"\0\0"].concat();
+                    let length = (publish.len() as u32).to_be_bytes();
+                    let confirm = frame(1, b"\0\0\0\x05", b"\0\x55\0\x0a\0");
+                    let received =
+                        [frame(1, &size, &consume), confirm, frame(1, &length, &publish)].concat();
+                    (frame(1, b"\0\0\0\x04", b"\0\x3c\0\x15"), received)
+                }
+                1 => {
+                    let alias = [0x23, id[0], id[1]];
+                    let publish =
+                        [b"\0\xfa", name.as_bytes(), &id, b"\x03", alias.as_slice()].concat();
+                    let packet = [b"\x32\x82\x02".as_slice(), &publish].concat();
+                    (packet.clone(), packet)
+                }
+                2 => {
+                    let subscribe = format!("SUB {name} {number}\r\n");
+                    let publish = format!("PUB {name} _INBOX.{number} 0\r\n\r\n");
+                    let deliver = format!("MSG {name} {number} _INBOX.{number}x 0\r\n\r\n");
+                    (deliver.into_bytes(), (subscribe + &publish).into_bytes())
+                }
+                _ => {
+                    let body =
+                        [b"\0\x0e\0\0\0\0", &id[..], b"\0\x01c\0\xfa", name.as_bytes()].concat();
+                    let size = (body.len() as u32).to_be_bytes();
+                    (Vec::new(), [&size[..], &body].concat())
+                }
+            };
+            turns.push(seen(Received, received));
+            if !sent.is_empty() {
+                turns.push(seen(Sent, sent));
+            }
+        }
+        let mut most = 0;
+        for event in conversation(&turns) {
+            tracer.event(&event.event());
+            most = most.max(tracer.held_bytes());
+        }
+        assert!((256 << 10..MAX_CONNECTION_BYTES).contains(&most), "{which}: {most} bytes");
     }
 }

@@ -1,6 +1,6 @@
 //! Tells a connection's protocol from first bytes of a message.
 
-use super::{Protocol, Side, amqp, http1, kafka, mqtt, postgresql, redis};
+use super::{Protocol, Side, amqp, http1, kafka, mqtt, nats, postgresql, redis};
 
 /// A protocol that connections may be recognised as.
 pub(crate) struct Known {
@@ -15,8 +15,15 @@ pub(crate) struct Known {
 
 /// In the order in which they are asked: the first that says yes has it. Those
 /// whose first bytes can be nothing else come before those that look at less.
-const PROTOCOLS: &[Known] =
-    &[http1::KNOWN, amqp::KNOWN, mqtt::KNOWN, postgresql::KNOWN, kafka::KNOWN, redis::KNOWN];
+const PROTOCOLS: &[Known] = &[
+    nats::KNOWN,
+    http1::KNOWN,
+    amqp::KNOWN,
+    mqtt::KNOWN,
+    kafka::KNOWN,
+    postgresql::KNOWN,
+    redis::KNOWN,
+];
 
 /// How bytes look to a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod infer;
 mod kafka;
 mod messaging;
 mod mqtt;
+mod nats;
 mod postgresql;
 mod redis;
 mod sql;
