@@ -10,9 +10,9 @@ use crate::context::{Context, Fragment, Handled};
 use crate::counters::Counters;
 use crate::event::Endpoint;
 use crate::process::{Process, ProcessDirectory};
-use crate::protocols::Mark;
 use crate::protocols::tls::Encryption;
 use crate::protocols::trace_headers::TraceHeaders;
+use crate::protocols::{Mark, Topics};
 
 /// Open requests per connection; requests beyond make no spans.
 const MAX_OPEN: usize = 4096;
@@ -32,6 +32,8 @@ pub(crate) struct Desk<'a> {
     pub(crate) finished: &'a mut Vec<Exchange>,
     /// Exchanges so far: names each.
     pub(crate) exchanges: &'a mut u64,
+    /// Kafka's topics, whose ids and names pass on different connections.
+    pub(crate) topics: &'a mut Topics,
 }
 
 /// What a protocol must remember of a request to understand its response.
@@ -106,6 +108,11 @@ impl Request {
             manner: Manner::Call,
             silent: false,
         }
+    }
+
+    /// Bytes of text that it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.operation.len() + self.headers.held_bytes() + attributes_bytes(&self.attributes)
     }
 }
 
@@ -201,20 +208,19 @@ pub(crate) struct Exchanges {
     held_bytes: usize,
 }
 
+fn attributes_bytes(attributes: &Attributes) -> usize {
+    attributes
+        .iter()
+        .map(|(key, value)| {
+            64 + key.len() + if let AttributeValue::String(text) = value { text.len() } else { 0 }
+        })
+        .sum()
+}
+
 fn held_bytes(exchange: &Exchange) -> usize {
-    let attributes = |list: &Attributes| -> usize {
-        list.iter()
-            .map(|(key, value)| {
-                64 + key.len()
-                    + if let AttributeValue::String(text) = value { text.len() } else { 0 }
-            })
-            .sum()
-    };
     size_of::<Exchange>()
-        + exchange.request.operation.len()
-        + exchange.request.headers.held_bytes()
-        + attributes(&exchange.request.attributes)
-        + attributes(&exchange.answer.attributes)
+        + exchange.request.held_bytes()
+        + attributes_bytes(&exchange.answer.attributes)
 }
 
 impl Exchanges {
@@ -346,9 +352,22 @@ impl Exchanges {
 
     /// A message that nobody answers, all of it: it makes a span by itself.
     pub(crate) fn tell(&mut self, start: Mark, end: Mark, request: Request, desk: &mut Desk<'_>) {
+        self.tell_failed(start, end, request, None, desk);
+    }
+
+    /// As [`Self::tell`]; where there is a failure, the message says so itself.
+    pub(crate) fn tell_failed(
+        &mut self,
+        start: Mark,
+        end: Mark,
+        request: Request,
+        failure: Option<Failure>,
+        desk: &mut Desk<'_>,
+    ) {
         self.open(start, end, request, desk);
         self.uploading = None;
-        if let Some(exchange) = self.open.pop_back() {
+        if let Some(mut exchange) = self.open.pop_back() {
+            exchange.answer.failure = failure;
             self.finish(exchange, false, desk);
         }
     }
@@ -378,6 +397,21 @@ impl Exchanges {
         let found = self.open.iter().position(|exchange| exchange.request.stream == stream);
         // Where streams tell what belongs together, order does not.
         found.inspect(|at| self.open.swap(0, *at)).is_some()
+    }
+
+    /// The oldest request of this kind that waits for the rest of its answer.
+    pub(crate) fn find(&mut self, matches: impl Fn(&Exchange) -> bool) -> Option<&mut Exchange> {
+        self.open.iter_mut().find(|exchange| !exchange.spent && matches(exchange))
+    }
+
+    /// As [`Self::answer`], for the oldest request whose stream matches: one
+    /// answer may be several requests'. The others keep their order.
+    pub(crate) fn answer_where(&mut self, matches: impl Fn(u64) -> bool) -> bool {
+        let found = self.open.iter().position(|exchange| matches(exchange.request.stream));
+        if let Some(exchange) = found.filter(|at| *at > 0).and_then(|at| self.open.remove(at)) {
+            self.open.push_front(exchange);
+        }
+        found.is_some()
     }
 
     /// The request that is still passing, while it has no complete response.
@@ -529,6 +563,20 @@ impl Exchanges {
         }
         self.held_bytes = 0;
         self.uploading = None;
+    }
+
+    /// As [`Self::abandon`], of the requests whose stream matches: where both
+    /// sides ask, the answers of one may be known still.
+    pub(crate) fn abandon_where(&mut self, matches: impl Fn(u64) -> bool, desk: &mut Desk<'_>) {
+        for exchange in std::mem::take(&mut self.open) {
+            if !matches(exchange.request.stream) {
+                self.open.push_back(exchange);
+            } else if !exchange.spent {
+                desk.counters.requests_lost += u64::from(!exchange.request.silent);
+                self.held_bytes -= exchange.weight;
+                leave_context(&exchange, false, desk);
+            }
+        }
     }
 
     /// The connection has closed: what is open has failed.

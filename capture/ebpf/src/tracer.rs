@@ -11,6 +11,7 @@ use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::event::{Closed, Data, Datagram, Event, Opened};
 use crate::process::ProcessDirectory;
+use crate::protocols::Topics;
 use crate::sessions::{Desk, Exchange};
 use crate::spans::{self, Ends};
 
@@ -50,6 +51,7 @@ pub struct Tracer {
     connections: AHashMap<u64, Connection>,
     datagrams: Datagrams,
     context: Context,
+    topics: Topics,
     counters: Counters,
     random: SmallRng,
     exchanges: u64,
@@ -73,6 +75,7 @@ impl Tracer {
             connections: AHashMap::new(),
             datagrams: Datagrams::default(),
             context: Context::new(random.random()),
+            topics: Topics::default(),
             counters: Counters::default(),
             random,
             exchanges: 0,
@@ -235,6 +238,7 @@ impl Tracer {
             counters: &mut self.counters,
             finished: &mut self.finished,
             exchanges: &mut self.exchanges,
+            topics: &mut self.topics,
         };
         work(connection, &mut desk);
         self.held_bytes = self.held_bytes + connection.held_bytes() - held_before;
@@ -251,6 +255,7 @@ impl Tracer {
             counters: &mut self.counters,
             finished: &mut self.finished,
             exchanges: &mut self.exchanges,
+            topics: &mut self.topics,
         };
         if let Some(ends) = work(&mut self.datagrams, &mut desk) {
             self.finish(ends);

@@ -118,6 +118,10 @@ fn what_was_lost_gives_no_request_a_response_of_another() {
                     }
                 }
                 for span in spans(&mut tracer(), &left) {
+                    // Datagrams have numbers of another kind.
+                    if span.attribute("network.transport").is_some() {
+                        continue;
+                    }
                     let (Some(request), Some(response)) =
                         (span.request_tcp_seq, span.response_tcp_seq)
                     else {

@@ -130,6 +130,11 @@ impl<F: Framing> Frames<F> {
         &mut self.framing
     }
 
+    /// The framing, to look at.
+    pub(crate) const fn framing_ref(&self) -> &F {
+        &self.framing
+    }
+
     /// Whether it is between two messages.
     pub(crate) const fn is_between(&self) -> bool {
         matches!(self.state, State::Header) && self.header.count == 0

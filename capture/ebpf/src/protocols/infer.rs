@@ -1,8 +1,10 @@
 //! Tells a connection's protocol from first bytes of a message.
 
+use std::fmt;
+
 use super::{
-    Protocol, Side, dns, dubbo, fastcgi, http1, http2, memcached, mongodb, mysql, postgresql,
-    redis, tls,
+    Protocol, Side, amqp, dns, dubbo, fastcgi, http1, http2, kafka, memcached, mongodb, mqtt,
+    mysql, nats, postgresql, redis, tls,
 };
 
 /// A protocol that connections may be recognised as.
@@ -16,15 +18,25 @@ pub(crate) struct Known {
     pub(crate) parser: fn(serving: bool) -> Box<dyn Protocol>,
 }
 
+impl fmt::Debug for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
 /// In the order in which they are asked: the first that says yes has it. Those
 /// whose first bytes can be nothing else come before those that look at less.
 const PROTOCOLS: &[Known] = &[
     tls::KNOWN,
+    nats::KNOWN,
     http1::KNOWN,
     http2::KNOWN,
+    amqp::KNOWN,
+    mqtt::KNOWN,
     dubbo::KNOWN,
     fastcgi::KNOWN,
     mongodb::KNOWN,
+    kafka::KNOWN,
     postgresql::KNOWN,
     mysql::KNOWN,
     memcached::KNOWN,
@@ -76,6 +88,13 @@ mod tests {
 
     fn guess(bytes: &[u8]) -> Result<Option<(&'static str, Side)>, Unrecognised> {
         infer(bytes, &BOTH, true).map(|found| found.map(|(known, side)| (known.name, side)))
+    }
+
+    #[test]
+    fn each_is_asked_once() {
+        let names: std::collections::HashSet<_> =
+            PROTOCOLS.iter().map(|known| known.name).collect();
+        assert_eq!(names.len(), PROTOCOLS.len(), "{PROTOCOLS:?}");
     }
 
     #[test]

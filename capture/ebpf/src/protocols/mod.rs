@@ -1,6 +1,7 @@
 //! Protocols: what each parser offers, and how a connection's protocol is told
 //! from its first bytes. One file or folder a protocol; `infer` lists them.
 
+mod amqp;
 pub(crate) mod dns;
 mod dubbo;
 mod fastcgi;
@@ -9,9 +10,13 @@ mod http;
 mod http1;
 mod http2;
 mod infer;
+mod kafka;
 mod memcached;
+mod messaging;
 mod mongodb;
+mod mqtt;
 mod mysql;
+mod nats;
 mod postgresql;
 mod redis;
 mod sql;
@@ -24,6 +29,7 @@ use spanwise_model::AttributeValue;
 use crate::sessions::{Desk, Exchanges};
 
 pub(crate) use infer::{Known, infer};
+pub(crate) use kafka::Topics;
 
 /// Most bytes of a message's head that are held while it is incomplete.
 pub(crate) const MAX_HEAD_BYTES: usize = 16 * 1024;

@@ -29,7 +29,8 @@ pub(in crate::protocols) fn name(method: &str, path: &str) -> String {
     name
 }
 
-fn is_identifier(segment: &str) -> bool {
+/// Whether a part of a name looks like an identifier rather than a word.
+pub(in crate::protocols) fn is_identifier(segment: &str) -> bool {
     let bytes = segment.as_bytes();
     if bytes.is_empty() {
         return false;

@@ -87,6 +87,8 @@ fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
                 }
             }
         },
+        // So a server of NATS introduces itself.
+        (Side::Request, _) if bytes.starts_with(b"INFO {") => Likeness::No,
         (Side::Request, first) if first.is_ascii_alphabetic() => {
             let letters = bytes.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
             let word = &bytes[..letters];

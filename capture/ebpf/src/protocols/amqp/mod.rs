@@ -1,0 +1,569 @@
+//! AMQP 0-9-1 (www.rabbitmq.com/amqp-0-9-1-reference), as RabbitMQ speaks it.
+//! Methods that are answered are calls. A published message is one that the
+//! server confirms, where the channel has publisher confirms, else one that
+//! nobody answers; a delivered message is one that the client acknowledges, or
+//! nobody. Both find their acknowledgement by channel and delivery tag.
+
+mod channels;
+mod content;
+mod fields;
+mod frame;
+mod method;
+
+use spanwise_model::protocol;
+
+use self::channels::{Channels, Kind};
+use self::content::{Contents, Partial, Purpose};
+use self::fields::Fields;
+use self::frame::{FRAME_END, Frame};
+use self::method::Method;
+use super::frames::{Frames, Head, Step};
+use super::infer::Known;
+use super::messaging::{self, Destination};
+use super::{Input, Mark, Outcome, Protocol, Side, text};
+use crate::sessions::{Desk, Exchanges, Failure, Manner, Request};
+
+/// AMQP 0-9-1, to whoever tells protocols apart.
+pub(super) const KNOWN: Known =
+    Known { name: "amqp", recognise: frame::recognise, parser: |_| Box::new(Amqp::new()) };
+
+/// Malformed frames in a row after which the connection is no AMQP.
+const MAX_STRIKES: u8 = 3;
+/// Longest text of a failure.
+const MAX_REASON_BYTES: usize = 255;
+/// The opening of a connection, from the client's first bytes to the virtual
+/// host's opening.
+const OPENING: u64 = channels::call(0, Method { class: 10, method: 40 });
+
+/// The parser of one connection.
+pub(super) struct Amqp {
+    requests: Frames<Frame>,
+    responses: Frames<Frame>,
+    published: Contents,
+    delivered: Contents,
+    /// The body frame that passes, by side: its channel, and its bytes.
+    body: [Option<(u16, u64)>; 2],
+    channels: Channels,
+    strikes: u8,
+}
+
+/// A method frame.
+struct Message<'a> {
+    channel: u16,
+    method: Method,
+    arguments: Fields<'a>,
+    start: Mark,
+    end: Mark,
+}
+
+/// The failure that a closing method names.
+fn reason(arguments: &mut Fields<'_>) -> (u16, Failure) {
+    let code = arguments.short().unwrap_or(0);
+    let said = text(arguments.short_string().unwrap_or_default(), MAX_REASON_BYTES);
+    (code, Failure { kind: code.to_string(), message: format!("{code}: {said}") })
+}
+
+/// Begins or goes on with the answer to a stream's request; `false` where that
+/// is not open.
+fn answer(exchanges: &mut Exchanges, stream: u64, start: Mark, end: Mark) -> bool {
+    let open = exchanges.answer_where(|found| found == stream);
+    if open {
+        exchanges.begin_response(start);
+        exchanges.response_reached(end);
+    }
+    open
+}
+
+/// The request that is being answered has failed, unless it had already.
+fn fail(exchanges: &mut Exchanges, failure: &Failure, code: Option<u16>) {
+    let Some(exchange) = exchanges.answering() else { return };
+    if exchange.answer.failure.is_none() {
+        exchange.answer.failure = Some(failure.clone());
+        exchange.answer.status_code = code.map(i32::from);
+    }
+}
+
+/// Ends every request that an acknowledgement is for.
+fn settle(
+    exchanges: &mut Exchanges,
+    settled: impl Fn(u64) -> bool,
+    failure: Option<Failure>,
+    start: Mark,
+    end: Mark,
+    desk: &mut Desk<'_>,
+) {
+    while exchanges.answer_where(&settled) {
+        exchanges.begin_response(start);
+        exchanges.response_reached(end);
+        if let Some(failure) = &failure {
+            fail(exchanges, failure, None);
+        }
+        exchanges.end_response(desk);
+    }
+}
+
+impl Amqp {
+    pub(super) fn new() -> Self {
+        Self {
+            requests: Frames::new(Frame(Side::Request)),
+            responses: Frames::new(Frame(Side::Response)),
+            published: Contents::default(),
+            delivered: Contents::default(),
+            body: [None; 2],
+            channels: Channels::default(),
+            strikes: 0,
+        }
+    }
+
+    const fn reader(&mut self, side: Side) -> &mut Frames<Frame> {
+        match side {
+            Side::Request => &mut self.requests,
+            Side::Response => &mut self.responses,
+        }
+    }
+
+    const fn contents(&mut self, side: Side) -> &mut Contents {
+        match side {
+            Side::Request => &mut self.published,
+            Side::Response => &mut self.delivered,
+        }
+    }
+
+    fn strike(&mut self, desk: &mut Desk<'_>) -> Outcome {
+        desk.counters.malformed_messages += 1;
+        self.strikes += 1;
+        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
+    }
+
+    /// Frames of a side were not seen. What its further frames answer is known
+    /// by number; what was answered among the lost ones is not.
+    fn lose(&mut self, side: Side, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        self.body[side as usize] = None;
+        for partial in self.contents(side).take_all() {
+            if let (Purpose::Tell { failure }, Some(request)) = (partial.purpose, partial.request) {
+                exchanges.tell_failed(partial.start, partial.end, request, failure, desk);
+            }
+        }
+        match side {
+            Side::Request => {
+                self.channels.lose_count();
+                exchanges.abandon_where(|stream| channels::is(stream, Kind::Delivery), desk);
+            }
+            Side::Response => {
+                exchanges.abandon_where(|stream| !channels::is(stream, Kind::Delivery), desk);
+            }
+        }
+    }
+
+    fn frame(
+        &mut self,
+        side: Side,
+        head: &Head<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        let [kind, high, low] = *head.header.first_chunk().unwrap_or(&[0; 3]);
+        if kind == b'A' {
+            self.prelude(side, head, exchanges, desk);
+            return Outcome::Read;
+        }
+        let channel = u16::from_be_bytes([high, low]);
+        if !matches!(kind, frame::METHOD | frame::CONTENT_HEADER) {
+            self.body[side as usize] = (kind == frame::BODY).then_some((channel, head.length - 1));
+            return Outcome::Read;
+        }
+        let payload = match head.content.split_last() {
+            Some((&FRAME_END, payload)) if head.is_whole() => payload,
+            _ if head.is_whole() => {
+                self.reader(side).lose();
+                self.lose(side, exchanges, desk);
+                return self.strike(desk);
+            }
+            _ => {
+                desk.counters.heads_cut += 1;
+                &head.content
+            }
+        };
+        self.strikes = 0;
+        // What was not captured was moved by the same call.
+        let end = head.end.after(head.length - head.content.len() as u64);
+        let mut arguments = Fields(payload);
+        if kind == frame::CONTENT_HEADER {
+            self.content_header(side, channel, payload, end, exchanges, desk);
+        } else if let (Some(class), Some(method)) = (arguments.short(), arguments.short()) {
+            let method = Method { class, method };
+            let message = Message { channel, method, arguments, start: head.start, end };
+            match side {
+                Side::Request => self.asked(message, exchanges, desk),
+                Side::Response => self.answered(message, exchanges, desk),
+            }
+        }
+        Outcome::Read
+    }
+
+    /// What a connection begins with. A server says it only to refuse the
+    /// version that was asked for.
+    fn prelude(&self, side: Side, head: &Head<'_>, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        match side {
+            Side::Request => {
+                let request = messaging::request(
+                    "rabbitmq",
+                    "connection.open",
+                    None,
+                    &Destination::plain(b""),
+                    Manner::Call,
+                );
+                let request = Request { stream: OPENING, silent: true, ..request };
+                exchanges.open(head.start, head.end, request, desk);
+            }
+            Side::Response => {
+                if answer(exchanges, OPENING, head.start, head.end) {
+                    fail(exchanges, &Failure::plain("version_refused"), None);
+                    exchanges.end_response(desk);
+                }
+            }
+        }
+    }
+
+    /// A client's method.
+    fn asked(&mut self, message: Message<'_>, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        let Message { channel, method, mut arguments, start, end } = message;
+        let fields = &mut arguments;
+        match (method.class, method.method) {
+            (10, 11 | 21 | 31 | 40) => {
+                if exchanges.continue_request(OPENING) {
+                    exchanges.request_reached(end);
+                }
+                return;
+            }
+            (60, 40) => {
+                let (_reserved, exchange) = (fields.short(), fields.short_string());
+                let key = fields.short_string().unwrap_or_default();
+                let names = (exchange.unwrap_or_default(), key, b"".as_slice());
+                let mut request = method::message("publish", Some("send"), names, Manner::Publish);
+                let purpose = match self.channels.next_published(channel) {
+                    Some(tag) => Purpose::Ask { stream: channels::publish(channel, tag) },
+                    None => Purpose::Tell { failure: None },
+                };
+                if let Purpose::Ask { stream } = &purpose {
+                    request.stream = *stream;
+                }
+                self.published.begin(Partial::new(channel, purpose, Some(request), start, end));
+                return;
+            }
+            (60, 80 | 90 | 120) => {
+                let tag = fields.long_long().unwrap_or(0);
+                let flags = fields.octet().unwrap_or(0);
+                // A rejection is of one message; its flag says something else.
+                let multiple = method.method != 90 && flags & 1 != 0;
+                let failure = match method.method {
+                    90 => Some(Failure::plain("basic.reject")),
+                    120 => Some(Failure::plain("basic.nack")),
+                    _ => None,
+                };
+                let first = channels::delivery(channel, 0);
+                let settled = |stream| channels::settles(first, tag, multiple, stream);
+                settle(exchanges, settled, failure, start, end, desk);
+                return;
+            }
+            (10, 50) => self.end_deliveries(None, start, end, exchanges, desk),
+            (20, 40) => self.end_deliveries(Some(channel), start, end, exchanges, desk),
+            (20, 10) => self.channels.reset(channel),
+            (60, 20) => {
+                let mut fields = *fields;
+                let (_reserved, queue) = (fields.short(), fields.short_string());
+                let tag = fields.short_string().unwrap_or_default();
+                let flags = fields.octet().unwrap_or(0);
+                self.channels.consume(channel, queue.unwrap_or_default(), tag, flags & 2 == 0);
+            }
+            // What was on its way to a consumer that is cancelled may still
+            // come, so it is not forgotten.
+            (85, 10) => self.channels.confirm(channel),
+            _ => {}
+        }
+        let Some(call) = method::call(method, arguments) else { return };
+        let request = Request { stream: channels::call(channel, method), ..call.request };
+        if !call.no_wait {
+            exchanges.open(start, end, request, desk);
+        } else if !request.silent {
+            exchanges.tell(start, end, request, desk);
+        }
+    }
+
+    /// Messages that the client has not acknowledged when it closes the channel
+    /// go to somebody else.
+    fn end_deliveries(
+        &self,
+        channel: Option<u16>,
+        start: Mark,
+        end: Mark,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) {
+        let open = |stream| {
+            channels::is(stream, Kind::Delivery)
+                && channel.is_none_or(|channel| channels::is_on(stream, channel))
+        };
+        settle(exchanges, open, Some(Failure::plain("not_acknowledged")), start, end, desk);
+    }
+
+    /// A server's method.
+    fn answered(&mut self, message: Message<'_>, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        let Message { channel, method, mut arguments, start, end } = message;
+        let fields = &mut arguments;
+        match (method.class, method.method) {
+            (10, 10 | 20 | 30) => {
+                answer(exchanges, OPENING, start, end);
+            }
+            (10, 50) => {
+                let all = |_| true;
+                let why = reason(fields);
+                self.refused("connection.close", why, all, (start, end), exchanges, desk);
+            }
+            (20, 40) => {
+                let here = |stream| channels::is_on(stream, channel);
+                let why = reason(fields);
+                self.refused("channel.close", why, here, (start, end), exchanges, desk);
+                self.channels.reset(channel);
+            }
+            (60, 30) => self.channels.cancel(channel, fields.short_string().unwrap_or_default()),
+            (60, 50) => self.returned(channel, fields, start, end, exchanges),
+            (60, 60) => self.deliver(channel, fields, start, end),
+            (60, 71) => {
+                let stream = channels::call(channel, Method { class: 60, method: 70 });
+                if answer(exchanges, stream, start, end) {
+                    let purpose = Purpose::Answer { stream };
+                    self.delivered.begin(Partial::new(channel, purpose, None, start, end));
+                } else {
+                    desk.counters.orphan_responses += 1;
+                }
+            }
+            (60, 80 | 120) => {
+                let tag = fields.long_long().unwrap_or(0);
+                let multiple = fields.octet().unwrap_or(0) & 1 != 0;
+                let failure = (method.method == 120).then(|| Failure::plain("basic.nack"));
+                let first = channels::publish(channel, 0);
+                let settled = |stream| channels::settles(first, tag, multiple, stream);
+                settle(exchanges, settled, failure, start, end, desk);
+            }
+            _ => {
+                if (method.class, method.method) == (60, 21) {
+                    self.channels.consuming(channel, fields.short_string().unwrap_or_default());
+                }
+                let Some(asked) = method.answers() else { return };
+                if answer(exchanges, channels::call(channel, asked), start, end) {
+                    exchanges.end_response(desk);
+                } else {
+                    desk.counters.orphan_responses += 1;
+                }
+            }
+        }
+    }
+
+    /// The server closes a channel or the connection: what was open there has
+    /// failed. Where nothing was, because a message that nobody answers was the
+    /// reason, the closing makes a span of its own.
+    fn refused(
+        &self,
+        name: &str,
+        (code, failure): (u16, Failure),
+        concerned: impl Fn(u64) -> bool,
+        (start, end): (Mark, Mark),
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) {
+        let mut any = false;
+        while exchanges.answer_where(&concerned) {
+            any = true;
+            exchanges.begin_response(start);
+            exchanges.response_reached(end);
+            fail(exchanges, &failure, Some(code));
+            exchanges.end_response(desk);
+        }
+        // 200 is an orderly end.
+        if !any && code != 200 {
+            let none = Destination::plain(b"");
+            let request = messaging::request("rabbitmq", name, None, &none, Manner::Deliver);
+            exchanges.tell_failed(start, end, request, Some(failure), desk);
+        }
+    }
+
+    /// A message that no queue wanted comes back. With publisher confirms, its
+    /// confirmation follows, so its request is open: the oldest to the same
+    /// destination that has not come back yet.
+    fn returned(
+        &mut self,
+        channel: u16,
+        fields: &mut Fields<'_>,
+        start: Mark,
+        end: Mark,
+        exchanges: &mut Exchanges,
+    ) {
+        let (_, failure) = reason(fields);
+        let exchange = fields.short_string().unwrap_or_default();
+        let key = fields.short_string().unwrap_or_default();
+        let names = (exchange, key, b"".as_slice());
+        let published = method::message("publish", Some("send"), names, Manner::Publish);
+        let sent = |stream| channels::is(stream, Kind::Publish) && channels::is_on(stream, channel);
+        let asked = exchanges.find(|exchange| {
+            sent(exchange.request.stream)
+                && exchange.request.operation == published.operation
+                && exchange.answer.failure.is_none()
+        });
+        if let Some(exchange) = asked {
+            exchange.answer.failure = Some(failure);
+            self.delivered.take(channel);
+            return;
+        }
+        let request = method::message("return", None, names, Manner::Deliver);
+        let purpose = Purpose::Tell { failure: Some(failure) };
+        self.delivered.begin(Partial::new(channel, purpose, Some(request), start, end));
+    }
+
+    fn deliver(&mut self, channel: u16, fields: &mut Fields<'_>, start: Mark, end: Mark) {
+        let consumer = fields.short_string().unwrap_or_default();
+        let tag = fields.long_long().unwrap_or(0);
+        let redelivered = fields.octet().unwrap_or(0) & 1 != 0;
+        let exchange = fields.short_string().unwrap_or_default();
+        let key = fields.short_string().unwrap_or_default();
+        // Of a consumer that is not known, neither is whether it acknowledges.
+        let (queue, acknowledges) =
+            self.channels.consumer(channel, consumer).unwrap_or((b"", false));
+        let names = (exchange, key, queue);
+        let mut request = method::message("deliver", Some("process"), names, Manner::Deliver);
+        if redelivered {
+            let key = "spanwise.redelivered".to_owned();
+            request.attributes.push((key, spanwise_model::AttributeValue::Bool(true)));
+        }
+        let purpose = if acknowledges {
+            request.stream = channels::delivery(channel, tag);
+            Purpose::Ask { stream: request.stream }
+        } else {
+            Purpose::Tell { failure: None }
+        };
+        self.delivered.begin(Partial::new(channel, purpose, Some(request), start, end));
+    }
+
+    fn content_header(
+        &mut self,
+        side: Side,
+        channel: u16,
+        payload: &[u8],
+        end: Mark,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) {
+        let Some(mut partial) = self.contents(side).take(channel) else { return };
+        let Some(properties) = fields::properties(payload) else { return };
+        partial.describe(properties);
+        if matches!(partial.purpose, Purpose::Ask { .. })
+            && let Some(request) = partial.request.take()
+        {
+            exchanges.open(partial.start, end, request, desk);
+        }
+        self.content_reached(side, partial, 0, end, exchanges, desk);
+    }
+
+    /// `bytes` more of a message's body have passed.
+    fn content_reached(
+        &mut self,
+        side: Side,
+        mut partial: Partial,
+        bytes: u64,
+        end: Mark,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) {
+        let Some(remaining) = partial.remaining else { return };
+        let remaining = remaining.saturating_sub(bytes);
+        partial.remaining = Some(remaining);
+        partial.end = end;
+        match &mut partial.purpose {
+            Purpose::Ask { stream } => {
+                if exchanges.continue_request(*stream) {
+                    exchanges.request_reached(end);
+                }
+            }
+            Purpose::Answer { stream } => {
+                if answer(exchanges, *stream, partial.start, end) && remaining == 0 {
+                    exchanges.end_response(desk);
+                }
+            }
+            Purpose::Tell { failure } => {
+                if remaining == 0
+                    && let Some(request) = partial.request.take()
+                {
+                    exchanges.tell_failed(partial.start, end, request, failure.take(), desk);
+                }
+            }
+        }
+        if remaining > 0 {
+            self.contents(side).begin(partial);
+        }
+    }
+}
+
+impl Protocol for Amqp {
+    fn name(&self) -> &'static str {
+        protocol::AMQP
+    }
+
+    fn read(
+        &mut self,
+        side: Side,
+        mut input: Input<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        loop {
+            match self.reader(side).read(&mut input) {
+                Step::More => return Outcome::Read,
+                Step::Head(head) => {
+                    let outcome = self.frame(side, &head, exchanges, desk);
+                    if outcome != Outcome::Read {
+                        return outcome;
+                    }
+                }
+                Step::End(end) => {
+                    let Some((channel, bytes)) = self.body[side as usize].take() else { continue };
+                    if let Some(partial) = self.contents(side).take(channel) {
+                        self.content_reached(side, partial, bytes, end, exchanges, desk);
+                    }
+                }
+                Step::Unseen => {
+                    desk.counters.framing_lost += 1;
+                    self.lose(side, exchanges, desk);
+                }
+                Step::Malformed => {
+                    self.lose(side, exchanges, desk);
+                    if self.strike(desk) == Outcome::Foreign {
+                        return Outcome::Foreign;
+                    }
+                }
+                Step::Resumed => desk.counters.resynchronised += 1,
+            }
+        }
+    }
+
+    fn turn(&mut self, _to: Side, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
+
+    fn quiet(&mut self, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
+
+    fn closed(&mut self, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
+
+    fn between_responses(&self) -> bool {
+        self.responses.is_between()
+    }
+
+    fn speaks_unasked(&self) -> bool {
+        true
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.requests.held_bytes()
+            + self.responses.held_bytes()
+            + self.published.held_bytes()
+            + self.delivered.held_bytes()
+            + self.channels.held_bytes()
+    }
+}

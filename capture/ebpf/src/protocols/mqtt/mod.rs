@@ -1,0 +1,415 @@
+//! MQTT 3.1, 3.1.1 (OASIS) and 5 (OASIS). What a client publishes is handed over
+//! to the server, what a server publishes is delivered to the client; either is
+//! acknowledged by packet identifier, or by nobody at quality of service 0.
+
+mod packet;
+mod reasons;
+
+use spanwise_model::protocol;
+
+use self::packet::{Packets, Reader};
+use super::frames::{Frames, Head, Step};
+use super::infer::Known;
+use super::messaging::{self, Destination};
+use super::{Input, Mark, Outcome, Protocol, Side};
+use crate::sessions::{Desk, Exchanges, Failure, Manner, Request};
+
+/// MQTT, to whoever tells protocols apart.
+pub(super) const KNOWN: Known =
+    Known { name: "mqtt", recognise: packet::recognise, parser: |_| Box::new(Mqtt::new()) };
+
+/// Malformed packets in a row after which the connection is no MQTT.
+const MAX_STRIKES: u8 = 3;
+/// Topic aliases of one side that are remembered.
+const MAX_ALIASES: u16 = 64;
+/// Longest topic that is remembered.
+const MAX_TOPIC_BYTES: usize = 256;
+
+/// What a stream stands for. Both sides number what they publish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Connect = 0,
+    Subscribe = 1,
+    Unsubscribe = 2,
+    Publish = 3,
+    Delivery = 4,
+}
+
+const fn stream(kind: Kind, packet: u16) -> u64 {
+    (kind as u64) << 16 | packet as u64
+}
+
+const fn is_delivery(stream: u64) -> bool {
+    stream >> 16 == Kind::Delivery as u64
+}
+
+/// What has begun to pass on one side and makes a span when it has.
+enum Passing {
+    /// It is open.
+    Open(u64),
+    /// Nobody will acknowledge it.
+    Untold(Mark, Box<Request>),
+}
+
+/// The parser of one connection.
+pub(super) struct Mqtt {
+    requests: Frames<Packets>,
+    responses: Frames<Packets>,
+    passing: [Option<Passing>; 2],
+    /// Topics by their alias, by side.
+    aliases: [Vec<(u16, Vec<u8>)>; 2],
+    version: u8,
+    client: Option<String>,
+    strikes: u8,
+}
+
+impl Mqtt {
+    const fn new() -> Self {
+        Self {
+            requests: Frames::new(Packets(Side::Request)),
+            responses: Frames::new(Packets(Side::Response)),
+            passing: [None, None],
+            aliases: [Vec::new(), Vec::new()],
+            version: 0,
+            client: None,
+            strikes: 0,
+        }
+    }
+
+    fn strike(&mut self, desk: &mut Desk<'_>) -> Outcome {
+        desk.counters.malformed_messages += 1;
+        self.strikes += 1;
+        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
+    }
+
+    /// Packets of a side were not seen, and perhaps acknowledgements among them.
+    fn lose(&mut self, side: Side, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        self.passing[side as usize] = None;
+        // An alias may have got another meaning.
+        self.aliases[side as usize] = Vec::new();
+        let acknowledges_deliveries = side == Side::Request;
+        exchanges.abandon_where(|stream| is_delivery(stream) == acknowledges_deliveries, desk);
+    }
+
+    fn request(
+        &self,
+        operation: &str,
+        kind: Option<&str>,
+        topic: &[u8],
+        manner: Manner,
+    ) -> Request {
+        let destination = Destination::of_levels(topic, '/');
+        let mut request = messaging::request("mqtt", operation, kind, &destination, manner);
+        if let Some(client) = &self.client {
+            let client = client.as_str().into();
+            request.attributes.push(("messaging.client.id".to_owned(), client));
+        }
+        request
+    }
+
+    fn packet(
+        &mut self,
+        side: Side,
+        head: &Head<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) {
+        let first = head.header.first().copied().unwrap_or(0);
+        let (start, content) = (head.start, &*head.content);
+        // What was not captured of the small ones was moved by the same call.
+        let end = head.end.after(head.length - content.len() as u64);
+        let mut reader = Reader(content);
+        self.strikes = 0;
+        match (first >> 4, side) {
+            (packet::PUBLISH, _) => self.publish(side, first, head, exchanges, desk),
+            (packet::CONNECT, Side::Request) => {
+                let (version, client) = packet::connect(content).unwrap_or_default();
+                self.version = version;
+                let mut request = self.request("connect", None, b"", Manner::Call);
+                if let Some(client) = &client {
+                    let client = client.as_str().into();
+                    request.attributes.push(("messaging.client.id".to_owned(), client));
+                }
+                self.client = client;
+                request.stream = stream(Kind::Connect, 0);
+                request.silent = true;
+                exchanges.open(start, end, request, desk);
+            }
+            (packet::CONNACK, Side::Response) => {
+                let (_session, code) = (reader.byte(), reader.byte().unwrap_or(0));
+                let failure = match self.version {
+                    packet::VERSION_5 => reasons::failure(code),
+                    _ => reasons::refusal(code),
+                };
+                answer(exchanges, stream(Kind::Connect, 0), start, end, failure, code, desk);
+            }
+            (kind @ (packet::SUBSCRIBE | packet::UNSUBSCRIBE), Side::Request) => {
+                let packet = reader.short().unwrap_or(0);
+                if self.version == packet::VERSION_5 {
+                    reader.properties();
+                }
+                let filter = reader.string().unwrap_or_default();
+                // Behind the only filter there are its options, if anything.
+                let sole = head.is_whole() && reader.0.len() <= 1;
+                let filter = if sole { filter } else { b"" };
+                let (name, kind) = match kind {
+                    packet::SUBSCRIBE => ("subscribe", Kind::Subscribe),
+                    _ => ("unsubscribe", Kind::Unsubscribe),
+                };
+                let request = self.request(name, None, filter, Manner::Call);
+                self.open(
+                    Request { stream: stream(kind, packet), ..request },
+                    start,
+                    end,
+                    exchanges,
+                    desk,
+                );
+            }
+            (kind @ (packet::SUBACK | packet::UNSUBACK), Side::Response) => {
+                let packet = reader.short().unwrap_or(0);
+                if self.version == packet::VERSION_5 {
+                    reader.properties();
+                }
+                let failed =
+                    reader.0.iter().find_map(|code| Some((reasons::failure(*code)?, *code)));
+                let (failure, code) = failed.map_or((None, 0), |(name, code)| (Some(name), code));
+                let kind = match kind {
+                    packet::SUBACK => Kind::Subscribe,
+                    _ => Kind::Unsubscribe,
+                };
+                answer(exchanges, stream(kind, packet), start, end, failure, code, desk);
+            }
+            (kind @ (packet::PUBACK | packet::PUBREC | packet::PUBCOMP), _) => {
+                let packet = reader.short().unwrap_or(0);
+                let code = reader.byte().unwrap_or(0);
+                let published = match side {
+                    Side::Request => stream(Kind::Delivery, packet),
+                    Side::Response => stream(Kind::Publish, packet),
+                };
+                let failure = reasons::failure(code);
+                // At quality of service 2 the first of two answers is only that.
+                if kind == packet::PUBREC && failure.is_none() {
+                    if exchanges.answer_where(|found| found == published) {
+                        exchanges.begin_response(start);
+                        exchanges.response_reached(end);
+                    }
+                    return;
+                }
+                answer(exchanges, published, start, end, failure, code, desk);
+            }
+            (packet::DISCONNECT, Side::Request) => {
+                while exchanges.answer_where(is_delivery) {
+                    finish(exchanges, start, end, Some("not_acknowledged"), None, desk);
+                }
+            }
+            (packet::DISCONNECT, Side::Response) => {
+                self.disconnected(reader.byte().unwrap_or(0), start, end, exchanges, desk);
+            }
+            _ => {}
+        }
+    }
+
+    /// The server hangs up and says why: what was open has failed. Where nothing
+    /// was, that makes a span of its own.
+    fn disconnected(
+        &self,
+        code: u8,
+        start: Mark,
+        end: Mark,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) {
+        let Some(name) = reasons::failure(code) else { return };
+        let mut any = false;
+        while exchanges.answer_where(|_| true) {
+            any = true;
+            finish(exchanges, start, end, Some(name), Some(code), desk);
+        }
+        if !any {
+            let request = self.request("disconnect", None, b"", Manner::Deliver);
+            exchanges.tell_failed(start, end, request, Some(Failure::plain(name)), desk);
+        }
+    }
+
+    fn open(
+        &self,
+        request: Request,
+        start: Mark,
+        end: Mark,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) {
+        // A number is used again once it is free: the end of its former use was
+        // missed.
+        let stream = request.stream;
+        exchanges.abandon_where(|found| found == stream, desk);
+        exchanges.open(start, end, request, desk);
+    }
+
+    fn publish(
+        &mut self,
+        side: Side,
+        first: u8,
+        head: &Head<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) {
+        let publish = packet::publish(first, &head.content, head.length, self.version);
+        let aliases = &mut self.aliases[side as usize];
+        let topic = match publish.properties.topic_alias {
+            Some(alias) if publish.topic.is_empty() => {
+                let known = aliases.iter().find(|(known, _)| *known == alias);
+                known.map_or(Vec::new(), |(_, topic)| topic.clone())
+            }
+            Some(alias) => {
+                aliases.retain(|(known, _)| *known != alias);
+                if aliases.len() < usize::from(MAX_ALIASES) {
+                    let kept = publish.topic.len().min(MAX_TOPIC_BYTES);
+                    aliases.push((alias, publish.topic[..kept].to_vec()));
+                }
+                publish.topic.to_vec()
+            }
+            None => publish.topic.to_vec(),
+        };
+        let mut request = match side {
+            Side::Request => self.request("publish", Some("send"), &topic, Manner::Publish),
+            Side::Response => self.request("deliver", Some("process"), &topic, Manner::Deliver),
+        };
+        request.headers = publish.properties.headers;
+        if let Some(bytes) = publish.body_bytes.and_then(|bytes| i64::try_from(bytes).ok()) {
+            request.attributes.push(("messaging.message.body.size".to_owned(), bytes.into()));
+        }
+        let Some(packet) = publish.packet else {
+            // Nobody acknowledges it, or what by was not captured.
+            self.passing[side as usize] = Some(Passing::Untold(head.start, Box::new(request)));
+            return;
+        };
+        request.stream = match side {
+            Side::Request => stream(Kind::Publish, packet),
+            Side::Response => stream(Kind::Delivery, packet),
+        };
+        let stream = request.stream;
+        let again = first & 0b1000 != 0;
+        if again && exchanges.find(|exchange| exchange.request.stream == stream).is_some() {
+            return;
+        }
+        self.open(request, head.start, head.end, exchanges, desk);
+        self.passing[side as usize] = Some(Passing::Open(stream));
+    }
+
+    fn passed(&mut self, side: Side, end: Mark, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        match self.passing[side as usize].take() {
+            Some(Passing::Open(stream)) => {
+                exchanges.continue_request(stream);
+                exchanges.request_reached(end);
+            }
+            Some(Passing::Untold(start, request)) => exchanges.tell(start, end, *request, desk),
+            None => {}
+        }
+    }
+}
+
+/// Ends the request of a stream, if it is open.
+fn answer(
+    exchanges: &mut Exchanges,
+    stream: u64,
+    start: Mark,
+    end: Mark,
+    failure: Option<&str>,
+    code: u8,
+    desk: &mut Desk<'_>,
+) {
+    if exchanges.answer_where(|found| found == stream) {
+        finish(exchanges, start, end, failure, Some(code), desk);
+    } else {
+        desk.counters.orphan_responses += 1;
+    }
+}
+
+/// Ends the request that is being answered.
+fn finish(
+    exchanges: &mut Exchanges,
+    start: Mark,
+    end: Mark,
+    failure: Option<&str>,
+    code: Option<u8>,
+    desk: &mut Desk<'_>,
+) {
+    let Some(exchange) = exchanges.answering() else { return };
+    // Of two answers only the bytes of both count, not what lies between them.
+    let end = match exchange.response_end {
+        Some(before) => Mark { offset: before.offset + (end.offset - start.offset), ..end },
+        None => end,
+    };
+    if let Some(name) = failure {
+        exchange.answer.failure = Some(Failure::plain(name));
+        exchange.answer.status_code = code.map(i32::from);
+    }
+    exchanges.begin_response(start);
+    exchanges.response_reached(end);
+    exchanges.end_response(desk);
+}
+
+impl Protocol for Mqtt {
+    fn name(&self) -> &'static str {
+        protocol::MQTT
+    }
+
+    fn read(
+        &mut self,
+        side: Side,
+        mut input: Input<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        loop {
+            let step = match side {
+                Side::Request => self.requests.read(&mut input),
+                Side::Response => self.responses.read(&mut input),
+            };
+            match step {
+                Step::More => return Outcome::Read,
+                Step::Head(head) => self.packet(side, &head, exchanges, desk),
+                Step::End(end) => self.passed(side, end, exchanges, desk),
+                Step::Unseen => {
+                    desk.counters.framing_lost += 1;
+                    self.lose(side, exchanges, desk);
+                }
+                Step::Malformed => {
+                    self.lose(side, exchanges, desk);
+                    if self.strike(desk) == Outcome::Foreign {
+                        return Outcome::Foreign;
+                    }
+                }
+                Step::Resumed => desk.counters.resynchronised += 1,
+            }
+        }
+    }
+
+    fn turn(&mut self, _to: Side, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
+
+    fn quiet(&mut self, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
+
+    fn closed(&mut self, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
+
+    fn between_responses(&self) -> bool {
+        self.responses.is_between()
+    }
+
+    fn speaks_unasked(&self) -> bool {
+        true
+    }
+
+    fn held_bytes(&self) -> usize {
+        let passing = |passing: &Option<Passing>| match passing {
+            Some(Passing::Untold(_, request)) => size_of::<Request>() + request.held_bytes(),
+            _ => 0,
+        };
+        let aliases = self.aliases.iter().flatten();
+        self.requests.held_bytes()
+            + self.responses.held_bytes()
+            + self.passing.iter().map(passing).sum::<usize>()
+            + aliases.map(|(_, topic)| 32 + topic.len()).sum::<usize>()
+            + self.client.as_ref().map_or(0, String::len)
+    }
+}
