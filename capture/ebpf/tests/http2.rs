@@ -212,13 +212,22 @@ fn calls_on_an_older_connection_are_told_by_their_messages() {
         (Sent, answer(103, b"\x7f\x05\x015\xc0")),
         (Received, old(105, b"\0\0\0\0\x02hi")),
         (Sent, answer(105, b"\x7f\x05\x015\x7f\x05\x03why")),
+        // One that is over with its head.
+        (Received, old(109, b"\0\0\0\0\x02hi")),
+        (Sent, frame(HEADERS, WHOLE, 109, b"\x88\xc1\xc0")),
         // Other content.
-        (Received, old(107, b"{\"a\":1}")),
-        (Sent, answer(107, b"\xc1\xc0")),
+        (Received, old(111, b"{\"a\":1}")),
+        (Sent, answer(111, b"\xc1\xc0")),
     ];
     assert_eq!(
         summaries(&turns),
-        ["grpc grpc partial", "grpc grpc partial", "grpc grpc 5 partial", "http POST 200 partial"]
+        [
+            "grpc grpc partial",
+            "grpc grpc partial",
+            "grpc grpc 5 partial",
+            "grpc grpc partial",
+            "http POST 200 partial"
+        ]
     );
 }
 

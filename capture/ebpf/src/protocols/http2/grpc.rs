@@ -216,9 +216,9 @@ impl Messages {
         self.missed = true;
     }
 
-    /// Whether there were some, and nothing else.
+    /// Whether there was nothing else, if anything.
     pub(super) const fn are_complete(&self) -> bool {
-        !self.missed && self.count > 0 && self.remaining == 0 && self.prefix_bytes == 0
+        !self.missed && self.remaining == 0 && self.prefix_bytes == 0
     }
 
     /// How many there were, where that is known.

@@ -207,10 +207,12 @@ impl Streams {
         let state = self.open.entry(stream).or_default();
         let status_known = fields.status.is_some();
         let says_grpc = fields.is_grpc || fields.grpc_status.is_some();
-        // Where nothing says so, both sides' messages do, up to trailers.
+        // Where nothing says so, messages do, up to fields that end the response.
         let looks_grpc = state.known == Knowledge::Partial
-            && (ends && state.begun && !status_known)
-            && (state.asked.are_complete() && state.answered.are_complete());
+            && ends
+            && state.asked.are_complete()
+            && state.asked.count() != Some(0)
+            && state.answered.are_complete();
         if (says_grpc || looks_grpc) && exchange.protocol != protocol::GRPC {
             exchange.protocol = protocol::GRPC;
             grpc::turns_out(&mut exchange.request);
