@@ -193,6 +193,45 @@ fn of_an_older_connection_only_what_is_known_is_said() {
 }
 
 #[test]
+fn calls_on_an_older_connection_are_told_by_their_messages() {
+    let old = |stream, message: &[u8]| {
+        let head = [METHOD_POST, SCHEME_HTTP, b"\xc1\xc0\xbf"].concat();
+        let head = frame(HEADERS, END_HEADERS, stream, &head);
+        [head, frame(DATA, END_STREAM, stream, message)].concat()
+    };
+    let answer = |stream, trailers: &[u8]| {
+        let head = frame(HEADERS, END_HEADERS, stream, b"\x88\xbe");
+        let message = frame(DATA, 0, stream, b"\0\0\0\0\0");
+        [head, message, frame(HEADERS, WHOLE, stream, trailers)].concat()
+    };
+    let turns = [
+        (Received, old(101, b"\0\0\0\0\x02hi")),
+        (Sent, answer(101, b"\xc1\xc0")),
+        // A code that was not said before.
+        (Received, old(103, b"\0\0\0\0\x02hi")),
+        (Sent, answer(103, b"\x7f\x05\x015\xc0")),
+        (Received, old(105, b"\0\0\0\0\x02hi")),
+        (Sent, answer(105, b"\x7f\x05\x015\x7f\x05\x03why")),
+        // One that is over with its head.
+        (Received, old(109, b"\0\0\0\0\x02hi")),
+        (Sent, frame(HEADERS, WHOLE, 109, b"\x88\xc1\xc0")),
+        // Other content.
+        (Received, old(111, b"{\"a\":1}")),
+        (Sent, answer(111, b"\xc1\xc0")),
+    ];
+    assert_eq!(
+        summaries(&turns),
+        [
+            "grpc grpc partial",
+            "grpc grpc partial",
+            "grpc grpc 5 partial",
+            "grpc grpc partial",
+            "http POST 200 partial"
+        ]
+    );
+}
+
+#[test]
 fn a_method_may_be_unknown_too() {
     let turns = [
         (Received, frame(HEADERS, WHOLE, 101, b"\x86\xc1\xc0\xbf")),

@@ -216,6 +216,11 @@ impl Messages {
         self.missed = true;
     }
 
+    /// Whether there was nothing else, if anything.
+    pub(super) const fn are_complete(&self) -> bool {
+        !self.missed && self.remaining == 0 && self.prefix_bytes == 0
+    }
+
     /// How many there were, where that is known.
     pub(super) fn count(&self) -> Option<i64> {
         (!self.missed).then(|| i64::try_from(self.count).unwrap_or(i64::MAX))

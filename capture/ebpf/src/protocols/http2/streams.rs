@@ -204,17 +204,28 @@ impl Streams {
             desk.counters.orphan_responses += u64::from(is_head);
             return false;
         };
+        let state = self.open.entry(stream).or_default();
+        let status_known = fields.status.is_some();
         let says_grpc = fields.is_grpc || fields.grpc_status.is_some();
-        if says_grpc && exchange.protocol != protocol::GRPC {
+        // Where nothing says so, messages do, up to fields that end the response.
+        let looks_grpc = state.known == Knowledge::Partial
+            && ends
+            && state.asked.are_complete()
+            && state.asked.count() != Some(0)
+            && state.answered.are_complete();
+        if (says_grpc || looks_grpc) && exchange.protocol != protocol::GRPC {
             exchange.protocol = protocol::GRPC;
             grpc::turns_out(&mut exchange.request);
+            let answer = std::mem::take(&mut exchange.answer);
+            let status = answer.status_code.and_then(|status| u16::try_from(status).ok());
+            exchange.answer.request_id = answer.request_id;
+            fields.status = fields.status.or(status);
+            say(state.known, exchange);
         }
         let is_grpc = exchange.protocol == protocol::GRPC;
-        let state = self.open.entry(stream).or_default();
         if is_grpc && ends && fields.infer_status() {
             known = Knowledge::Inferred;
         }
-        let status_known = fields.status.is_some();
         fields.answer(exchange.request.tag, &mut exchange.answer, is_grpc, serving);
         // Trailers without the head are no beginning.
         let begins = status_known || !state.may_have_begun;

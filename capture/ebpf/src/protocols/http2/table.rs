@@ -77,6 +77,8 @@ pub(super) struct Table {
     /// Sum of their sizes.
     size: usize,
     limit: usize,
+    /// The other end has the same limit.
+    limit_known: bool,
     /// No entry is missing behind the last one.
     whole: bool,
     /// Bytes of the values kept.
@@ -103,6 +105,7 @@ impl Table {
             entries: VecDeque::new(),
             size: 0,
             limit: USUAL_TABLE_BYTES,
+            limit_known: false,
             whole: false,
             held: 0,
             gap: None,
@@ -129,12 +132,13 @@ impl Table {
 
     /// The connection begins here.
     pub(super) fn fresh(&mut self) {
-        *self = Self { whole: true, ..Self::new() };
+        *self = Self { whole: true, limit_known: true, ..Self::new() };
     }
 
     /// Fields may have been added that were not seen.
     pub(super) fn lose(&mut self) {
-        *self = Self { limit: self.limit, next_number: self.next_number, ..Self::new() };
+        let Self { limit, limit_known, next_number, .. } = *self;
+        *self = Self { limit, limit_known, next_number, ..Self::new() };
     }
 
     /// As [`Self::lose`], but a bridge to what was before may be found.
@@ -142,6 +146,9 @@ impl Table {
         // What is behind two gaps is out of reach.
         while self.gap.is_some_and(|fresh| fresh > 0 && self.entries.len() > fresh) {
             self.drop_oldest();
+        }
+        if self.gap != Some(0) {
+            self.gap_bytes = 0;
         }
         self.whole = false;
         self.gap = Some(0);
@@ -213,7 +220,7 @@ impl Table {
     /// Judged by how fast fields were added before, and some times that.
     fn is_too_small_a_gap_to_replace_the_table(&self) -> bool {
         let added = self.gap_bytes.saturating_mul(self.added_bytes).saturating_mul(CAUTION);
-        added <= (self.limit as u64).saturating_mul(self.read_bytes)
+        self.limit_known && added <= (self.limit as u64).saturating_mul(self.read_bytes)
     }
 
     /// Whether entries were added unseen.
@@ -257,6 +264,7 @@ impl Table {
     pub(super) fn resize(&mut self, limit: u64) {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         self.limit = limit.min(MAX_TABLE_BYTES);
+        self.limit_known = true;
         self.evict();
         // An empty table has nothing unknown in it.
         self.gap = self.gap.filter(|_| limit > 0);
