@@ -79,6 +79,32 @@ def cli():
         relay.write("mysql", "cli")
 
 
+def refused():
+    """More connections than there may be: an error comes in the greeting's place."""
+    import pymysql
+
+    with Mariadb() as server:
+        root = pymysql.connect(host="127.0.0.1", port=server.port, user="root")
+        root.cursor().execute("SET GLOBAL max_connections = 10")
+        where = {"host": "127.0.0.1", "user": "shop", "password": "hunter2"}
+        relay = Relay(server.port)
+        connections = [root]
+        try:
+            while True:
+                connections.append(pymysql.connect(**where, port=server.port))
+        except pymysql.err.OperationalError:
+            pass
+        try:
+            pymysql.connect(**where, port=relay.port)
+        except pymysql.err.OperationalError:
+            pass
+        connections.pop().close()
+        connections.append(pymysql.connect(**where, port=relay.port))
+        for connection in connections:
+            connection.close()
+        relay.write("mysql", "refused")
+
+
 def drivers():
     import mysql.connector
     import pymysql
@@ -238,4 +264,4 @@ def jdbc():
         relay.write("mysql", "jdbc")
 
 
-SCENARIOS = (cli, drivers, packets, jdbc)
+SCENARIOS = (cli, refused, drivers, packets, jdbc)
