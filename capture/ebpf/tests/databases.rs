@@ -66,6 +66,12 @@ mod mysql {
     }
 
     #[test]
+    fn a_connection_that_is_not_let_in_has_failed() {
+        let talk = Talk::new().answer(b"\x17\0\0\0\xff\x10\x04Too many connections");
+        assert_eq!(talk.spans(), ["CONNECT: 1040: Too many connections"]);
+    }
+
+    #[test]
     fn encryption_and_compression_end_the_reading() {
         let mut wish = 0x8a00_u32.to_le_bytes().to_vec();
         wish.extend_from_slice(&[0; 28]);

@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use spanwise_capture_ebpf::event::{
@@ -10,7 +12,7 @@ use spanwise_capture_ebpf::event::{
 };
 use spanwise_capture_ebpf::recording::{RecordedData, RecordedEvent};
 use spanwise_capture_ebpf::tracer::{Tracer, TracerConfig};
-use spanwise_model::Status;
+use spanwise_model::{Capture, Span, Status};
 use support::{Directory, data, recordings, render, spans, split, tracer};
 
 use Direction::{Received, Sent};
@@ -114,6 +116,44 @@ proptest! {
     }
 
     #[test]
+    fn after_loss_no_request_of_a_recording_has_a_response_of_another(
+        which in any::<prop::sample::Index>(),
+        sizes in prop::sample::select(vec![&[100_000][..], &[16, 400], &[4, 2000], &[8, 100]]),
+        near in any::<prop::sample::Index>(),
+        lost in vec((any::<bool>(), any::<prop::sample::Index>(), 0usize..12), 1..7),
+    ) {
+        let (protocol, name, events) = &recordings()[which.index(recordings().len())];
+        let events = in_order(split(events, sizes));
+        let may_go = leave_gaps(&events);
+        let near = near.index(events.len());
+        let gone: BTreeSet<usize> = lost
+            .iter()
+            .map(|(anywhere, at, away)| match anywhere {
+                true => at.index(events.len()),
+                false => (near + away) % events.len(),
+            })
+            .filter(|at| may_go[*at])
+            .collect();
+        let all = responses(&spans(&mut tracer(), &events));
+        let left: Vec<RecordedEvent> = events
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| !gone.contains(at))
+            .map(|(_, event)| event.clone())
+            .collect();
+        for (request, (start, _)) in responses(&spans(&mut tracer(), &left)) {
+            let Some((first, past)) = all.get(&request) else { continue };
+            // Sequence numbers may have wrapped.
+            let within = |start: u64| (*first..*past).contains(&start);
+            prop_assert!(
+                within(start) || within(start + (1 << 32)),
+                "{}/{} without {:?}: {:?} is given {}, not {}..{}",
+                protocol, name, gone, request, start, first, past
+            );
+        }
+    }
+
+    #[test]
     fn after_loss_pairs_are_never_crossed(lost in vec(2usize..40, 1..8)) {
         // Each request's path is its number, and so is its response's length.
         let mut turns: Vec<(Direction, Vec<u8>)> = Vec::new();
@@ -144,6 +184,43 @@ proptest! {
             );
         }
     }
+}
+
+/// Events a millisecond apart: the relay that recorded them lets some time pass
+/// before it says that what it sent was received, when it has been answered.
+fn in_order(mut events: Vec<RecordedEvent>) -> Vec<RecordedEvent> {
+    for (index, event) in events.iter_mut().enumerate() {
+        if let RecordedEvent::Data(data) = event {
+            data.time_nano = 1_000_000_000 + index as u64 * 1_000_000;
+        }
+    }
+    events
+}
+
+/// For each event whether its loss is to be seen: what is lost before the first of
+/// a direction leaves no gap.
+fn leave_gaps(events: &[RecordedEvent]) -> Vec<bool> {
+    let mut begun = BTreeSet::new();
+    let leaves_gap = |event: &RecordedEvent| match event {
+        RecordedEvent::Data(data) => {
+            !begun.insert((data.connection, data.direction == Direction::Sent))
+        }
+        _ => false,
+    };
+    events.iter().map(leaves_gap).collect()
+}
+
+/// The first byte of each request, with its capture point and port, and the bytes
+/// of its response.
+fn responses(spans: &[Span]) -> BTreeMap<(Capture, Option<u16>, u32), (u64, u64)> {
+    spans
+        .iter()
+        .filter_map(|span| {
+            let key = (span.capture, span.flow.client_port, span.request_tcp_seq?);
+            let start = u64::from(span.response_tcp_seq?);
+            Some((key, (start, start + span.network.response_bytes.unwrap_or(0))))
+        })
+        .collect()
 }
 
 fn plain(direction: Direction, seq: u32, bytes: &[u8]) -> RecordedData {

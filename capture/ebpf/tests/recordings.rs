@@ -3,11 +3,8 @@
 
 mod support;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::collections::BTreeSet;
 
-use spanwise_capture_ebpf::event::Direction;
-use spanwise_capture_ebpf::recording::RecordedEvent;
 use spanwise_model::{Capture, Span};
 use support::{folder, recordings, render, spans, split, tracer};
 
@@ -70,77 +67,6 @@ fn secrets_in_the_recordings_are_in_no_span() {
         let text = render(&spans(&mut tracer(), events));
         for secret in ["hunter2", "geheim", "O''Brien", "secret argument"] {
             assert!(!text.contains(secret), "{protocol}/{name} shows {secret}");
-        }
-    }
-}
-
-#[test]
-fn what_was_lost_gives_no_request_a_response_of_another() {
-    type Key = (Capture, Option<u16>, u32);
-    for (protocol, name, events) in recordings() {
-        // The relay lets some time pass before it says that what it sent was
-        // received, when it has been answered already.
-        let mut events = events.clone();
-        for (index, event) in events.iter_mut().enumerate() {
-            if let RecordedEvent::Data(data) = event {
-                data.time_nano = 1_000_000_000 + index as u64 * 1_000_000;
-            }
-        }
-        let mut responses: BTreeMap<Key, (String, Range<u64>)> = BTreeMap::new();
-        for span in spans(&mut tracer(), &events) {
-            let (Some(request), Some(response)) = (span.request_tcp_seq, span.response_tcp_seq)
-            else {
-                continue;
-            };
-            let start = u64::from(response);
-            let range = start..start + span.network.response_bytes.unwrap_or(0);
-            let key = (span.capture, span.flow.client_port, request);
-            responses.insert(key, (span.operation, range));
-        }
-        // What is lost before the first of a direction leaves no gap to be seen.
-        let mut begun = BTreeSet::new();
-        let may_go: Vec<bool> = events
-            .iter()
-            .map(|event| match event {
-                RecordedEvent::Data(data) => {
-                    !begun.insert((data.connection, data.direction == Direction::Sent))
-                }
-                _ => false,
-            })
-            .collect();
-        for lost in 0..events.len() {
-            // One event, or this one and some near it.
-            for further in [0, 1, 4] {
-                let mut left = events.clone();
-                for at in [lost + further, lost] {
-                    if may_go.get(at) == Some(&true) && left.len() > at {
-                        left.remove(at);
-                    }
-                }
-                for span in spans(&mut tracer(), &left) {
-                    // Datagrams have numbers of another kind.
-                    if span.attribute("network.transport").is_some() {
-                        continue;
-                    }
-                    let (Some(request), Some(response)) =
-                        (span.request_tcp_seq, span.response_tcp_seq)
-                    else {
-                        continue;
-                    };
-                    let key = (span.capture, span.flow.client_port, request);
-                    let Some((operation, range)) = responses.get(&key) else { continue };
-                    // Numbers may have wrapped.
-                    let response = u64::from(response);
-                    let within =
-                        range.contains(&response) || range.contains(&(response + (1 << 32)));
-                    assert!(
-                        within,
-                        "{protocol}/{name} without {lost} and {further} further on: {operation} at \
-                         {request} is given {response}, not {range:?}: {}",
-                        render(&[span])
-                    );
-                }
-            }
         }
     }
 }

@@ -1,9 +1,12 @@
 """MariaDB, asked by its own command line, by drivers of Python and Java, and
-packet by packet.
+packet by packet; and a server of MySQL 8's protocol, asked by MySQL's driver.
 
 Needs Debian's mariadb-server and mariadb-client, `pip install pymysql
-mysql-connector-python`, and for `jdbc` a JDK and MariaDB's driver, whose jar
-MARIADB_JAR names.
+mysql-connector-python`, and for `jdbc` and `connectorj` a JDK and the drivers of
+MariaDB (3.4) and MySQL (8.4), whose jars MARIADB_JAR and MYSQL_JAR name. MySQL is
+in no distribution's packages any more: in its place `connectorj` asks the example
+of github.com/dolthub/go-mysql-server (0.18), changed to listen at its first
+argument, which GO_MYSQL_SERVER names.
 """
 
 import os
@@ -77,6 +80,32 @@ def cli():
         run(*address, "-pgeheim", "shop", "-e", "SELECT 1")
         run(*address, "-phunter2", "nowhere", "-e", "SELECT 1")
         relay.write("mysql", "cli")
+
+
+def refused():
+    """More connections than there may be: an error comes in the greeting's place."""
+    import pymysql
+
+    with Mariadb() as server:
+        root = pymysql.connect(host="127.0.0.1", port=server.port, user="root")
+        root.cursor().execute("SET GLOBAL max_connections = 10")
+        where = {"host": "127.0.0.1", "user": "shop", "password": "hunter2"}
+        relay = Relay(server.port)
+        connections = [root]
+        try:
+            while True:
+                connections.append(pymysql.connect(**where, port=server.port))
+        except pymysql.err.OperationalError:
+            pass
+        try:
+            pymysql.connect(**where, port=relay.port)
+        except pymysql.err.OperationalError:
+            pass
+        connections.pop().close()
+        connections.append(pymysql.connect(**where, port=relay.port))
+        for connection in connections:
+            connection.close()
+        relay.write("mysql", "refused")
 
 
 def drivers():
@@ -238,4 +267,59 @@ def jdbc():
         relay.write("mysql", "jdbc")
 
 
-SCENARIOS = (cli, drivers, packets, jdbc)
+CONNECTOR = """
+import java.sql.*;
+
+class Shop {
+    static void run(String url) throws Exception {
+        try (Connection shop = DriverManager.getConnection(url)) {
+            try (PreparedStatement add = shop.prepareStatement(
+                    "INSERT INTO mytable VALUES (?, ?, '[]', now())")) {
+                for (int id = 0; id < 3; id++) {
+                    add.setString(1, "geheim" + id);
+                    add.setString(2, url);
+                    add.addBatch();
+                }
+                add.executeBatch();
+            }
+            for (int round = 0; round < 2; round++)
+                try (PreparedStatement find = shop.prepareStatement(
+                        "SELECT email FROM mytable WHERE name = ?")) {
+                    find.setString(1, "geheim" + round);
+                    find.executeQuery().next();
+                }
+            try (Statement all = shop.createStatement()) {
+                all.executeQuery("SELECT name, 'geheim' FROM mytable").next();
+                all.executeUpdate("DELETE FROM mytable WHERE name = 'geheim0'");
+                all.executeQuery("SELECT * FROM nowhere");
+            } catch (SQLException expected) {
+                shop.isValid(1);
+            }
+        }
+    }
+
+    public static void main(String[] url) throws Exception {
+        run(url[0]);
+        run(url[0] + "&useServerPrepStmts=true&useCursorFetch=true&defaultFetchSize=2");
+    }
+}
+"""
+
+
+class MysqlLike(Server):
+    def start(self):
+        return self.spawn(os.environ["GO_MYSQL_SERVER"], f"127.0.0.1:{self.port}")
+
+
+def connectorj():
+    with MysqlLike() as server:
+        relay = Relay(server.port)
+        source = server.directory / "Shop.java"
+        source.write_text(CONNECTOR)
+        url = f"jdbc:mysql://127.0.0.1:{relay.port}/mydb?user=root&sslMode=DISABLED"
+        subprocess.run(
+            ["java", "-cp", os.environ["MYSQL_JAR"], source, url], check=True, timeout=60)
+        relay.write("mysql", "connectorj")
+
+
+SCENARIOS = (cli, refused, drivers, packets, jdbc, connectorj)

@@ -88,7 +88,7 @@ pub(super) fn is_command(line: &[u8]) -> bool {
         return false;
     }
     let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
-    let Some((_, form)) = words.next().and_then(named) else { return false };
+    let Some((name, form)) = words.next().and_then(named) else { return false };
     let words: Vec<&[u8]> = words.collect();
     match (form, words.as_slice()) {
         (Form::Keys, [_, ..]) => words.iter().all(|key| is_key(key)),
@@ -102,8 +102,11 @@ pub(super) fn is_command(line: &[u8]) -> bool {
                 }
             }
         }
+        // What is added, or a time, which `delete` may have been given of old.
         (Form::Key, [key, rest @ ..]) => {
-            is_key(key) && rest.iter().all(|word| is_number(word) || *word == b"noreply")
+            let numbers = rest.strip_suffix(&[&b"noreply"[..]]).unwrap_or(rest);
+            let right = if name == "delete" { 0..=1 } else { 1..=1 };
+            is_key(key) && right.contains(&numbers.len()) && numbers.iter().all(|n| is_number(n))
         }
         (Form::MetaKey, [key, flags @ ..]) => is_key(key) && flags.iter().all(|flag| is_flag(flag)),
         (Form::MetaStorage, [key, length, flags @ ..]) => {
@@ -201,8 +204,17 @@ mod tests {
         ] {
             assert!(is_command(line.as_bytes()), "{line}");
         }
-        for line in ["GET a", "get", "set a b c d", "quit now", "mg a 1", "hello", "delete a b", ""]
-        {
+        for line in [
+            "GET a",
+            "get",
+            "set a b c d",
+            "quit now",
+            "mg a 1",
+            "hello",
+            "delete a b",
+            "touch 1",
+            "",
+        ] {
             assert!(!is_command(line.as_bytes()), "{line}");
         }
     }

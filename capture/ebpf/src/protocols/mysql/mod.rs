@@ -411,6 +411,14 @@ impl Mysql {
             return Outcome::Read;
         }
         match self.phase {
+            Phase::Greeting if head.content.first() == Some(&ERROR) => {
+                // The connecting that it refuses has no bytes of its own.
+                let request = command::request(self.shown(), command::CHANGE_USER, None);
+                let request = Request { silent: true, ..request };
+                exchanges.open(head.start, head.start, request, desk);
+                exchanges.begin_response(head.start);
+                self.meaning = Meaning::Error;
+            }
             Phase::Greeting => {
                 self.greeting(&head.content);
                 return Outcome::Read;

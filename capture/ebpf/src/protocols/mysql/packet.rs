@@ -77,7 +77,28 @@ impl Framing for Packets {
 pub(in crate::protocols) fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
     match side {
         Side::Request => command_likeness(bytes, whole),
-        Side::Response => greeting_likeness(bytes, whole),
+        Side::Response => match greeting_likeness(bytes, whole) {
+            Likeness::No => refusal_likeness(bytes, whole),
+            likeness => likeness,
+        },
+    }
+}
+
+/// An error in the greeting's place: too many connections, a host that is not let
+/// in. All of it, as nothing comes after it.
+fn refusal_likeness(bytes: &[u8], whole: bool) -> Likeness {
+    let (header, content) = bytes.split_at(bytes.len().min(4));
+    let length = usize::from(*header.first().unwrap_or(&9));
+    let plausible = (9..0xfb).contains(&length)
+        && header.iter().skip(1).all(|byte| *byte == 0)
+        && content.first().is_none_or(|kind| *kind == ERROR)
+        // Numbers of the server's errors are from 1000 to 4999.
+        && content.get(2).is_none_or(|high| (3..0x14).contains(high))
+        && content.iter().skip(3).all(|byte| (b' '..0x7f).contains(byte));
+    match plausible && whole && content.len() <= length {
+        true if content.len() == length => Likeness::Yes,
+        true => Likeness::Maybe,
+        false => Likeness::No,
     }
 }
 
@@ -277,6 +298,17 @@ mod tests {
             assert_ne!(found, Likeness::No, "{end}");
         }
         assert_eq!(recognise(Side::Request, GREETING, true), Likeness::No);
+    }
+
+    #[test]
+    fn an_error_in_its_place_is_recognised() {
+        let refusal = b"\x17\0\0\0\xff\x10\x04Too many connections";
+        assert_eq!(recognise(Side::Response, refusal, true), Likeness::Yes);
+        for end in 0..refusal.len() {
+            assert_eq!(recognise(Side::Response, &refusal[..end], true), Likeness::Maybe, "{end}");
+        }
+        assert_eq!(recognise(Side::Response, refusal, false), Likeness::No);
+        assert_eq!(recognise(Side::Response, &[refusal, &b"x"[..]].concat(), true), Likeness::No);
     }
 
     #[test]

@@ -218,7 +218,13 @@ impl Reply {
             ERROR => self.error(content),
             // A row's first value of 16 MiB begins so, too.
             EOF if length < MAX_PACKET_BYTES => {
-                self.rows = Some(count).filter(|_| self.expected != Expected::Columns);
+                let waits = Status::of(content, length).is_some_and(Status::cursor_exists);
+                self.rows = match self.expected {
+                    // The rows wait to be fetched.
+                    Expected::Results if waits && count == 0 => None,
+                    Expected::Columns => None,
+                    _ => Some(count),
+                };
                 self.result_over(content, length)
             }
             _ => {

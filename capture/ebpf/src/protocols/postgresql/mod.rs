@@ -73,6 +73,14 @@ impl Postgresql {
             input.skip_all();
             return Outcome::Read;
         }
+        if input.missed && !self.frontend.is_between() {
+            // That more is missing is seen only with a later request: the response
+            // to this one may have come and gone.
+            input.skip_all();
+            desk.counters.framing_lost += 1;
+            self.lose_frontend(exchanges);
+            return Outcome::Read;
+        }
         match self.frontend.read(input) {
             Step::More | Step::Begun(..) => Outcome::Read,
             Step::Complete(message) => self.request_message(&message, input.mark, exchanges, desk),
@@ -275,6 +283,14 @@ impl Postgresql {
                 self.backend_lost = false;
                 desk.counters.resynchronised += 1;
             }
+            return Outcome::Read;
+        }
+        if input.missed && !self.backend.is_between() {
+            // The beginning of this message may be an older response's.
+            input.skip_all();
+            exchanges.abandon(desk);
+            desk.counters.framing_lost += 1;
+            self.lose_backend();
             return Outcome::Read;
         }
         let was_in_step = self.backend.in_step;

@@ -155,6 +155,10 @@ impl Redis {
         if !self.opened && self.complete > 0 {
             self.open(at, exchanges, desk);
         }
+        self.forget_request(desk);
+    }
+
+    fn forget_request(&mut self, desk: &mut Desk<'_>) {
         desk.counters.framing_lost += 1;
         self.next_command();
         self.state = State::Lost;
@@ -229,6 +233,13 @@ impl Redis {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
+        if input.missed && !self.opened && self.state != State::Lost {
+            // That more is missing is seen only with a later command: the reply to
+            // this one may have come and gone.
+            input.skip_all();
+            self.forget_request(desk);
+            return Outcome::Read;
+        }
         let unseen_only = input.bytes.is_empty();
         match self.state {
             State::Word { .. } | State::Lost => {}
@@ -329,6 +340,14 @@ impl Redis {
         if self.reply_lost {
             input.skip_all();
             exchanges.response_reached(input.mark);
+            return Outcome::Read;
+        }
+        if input.missed && self.reply.start.is_some() {
+            // The beginning of this reply may be an older one's.
+            input.skip_all();
+            exchanges.abandon(desk);
+            desk.counters.framing_lost += 1;
+            self.lose_reply();
             return Outcome::Read;
         }
         let was_in_step = self.reply.in_step;
