@@ -4,10 +4,14 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
 use spanwise_capture_ebpf::event::Direction;
 use spanwise_capture_ebpf::recording::RecordedEvent;
 use spanwise_model::Span;
-use support::{data, spans, tracer};
+use support::{data, recordings, render, spans, tracer};
 
 use Direction::{Received, Sent};
 
@@ -87,8 +91,13 @@ mod amqp {
         [method(1, 60, 60, &arguments), content(1, bytes)].concat()
     }
 
-    fn confirming() -> [(Direction, Vec<u8>, bool); 2] {
-        [seen(Received, method(1, 85, 10, b"\0")), seen(Sent, method(1, 85, 11, b""))]
+    fn confirming() -> [(Direction, Vec<u8>, bool); 4] {
+        [
+            seen(Received, method(1, 20, 10, b"\0")),
+            seen(Sent, method(1, 20, 11, b"\0\0\0\0")),
+            seen(Received, method(1, 85, 10, b"\0")),
+            seen(Sent, method(1, 85, 11, b"")),
+        ]
     }
 
     #[test]
@@ -572,7 +581,9 @@ fn what_is_remembered_of_a_connection_is_bounded() {
                     };
                     let publish = [b"\0\x3c\0\x28\0\0\xfa", name.as_bytes(), b"\0\0"].concat();
                     let length = (publish.len() as u32).to_be_bytes();
+                    let open = frame(1, b"\0\0\0\x05", b"\0\x14\0\x0a\0");
                     let confirm = frame(1, b"\0\0\0\x05", b"\0\x55\0\x0a\0");
+                    let confirm = [open, confirm].concat();
                     let received =
                         [frame(1, &size, &consume), confirm, frame(1, &length, &publish)].concat();
                     (frame(1, b"\0\0\0\x04", b"\0\x3c\0\x15"), received)
@@ -608,5 +619,47 @@ fn what_is_remembered_of_a_connection_is_bounded() {
             most = most.max(tracer.held_bytes());
         }
         assert!((256 << 10..MAX_CONNECTION_BYTES).contains(&most), "{which}: {most} bytes");
+    }
+}
+
+type Pair = (String, Option<u32>, Option<u16>, Option<u32>);
+
+/// Which answer belongs to which request, of all that were answered.
+fn pairs(spans: &[Span]) -> BTreeSet<Pair> {
+    let answered = spans.iter().filter(|span| span.response_tcp_seq.is_some());
+    let ends = |span: &Span| {
+        let capture = span.capture.to_string();
+        (capture, span.request_tcp_seq, span.flow.client_port, span.response_tcp_seq)
+    };
+    answered.map(ends).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_lost_no_request_gets_the_answer_to_another(
+        which in 0usize..1000,
+        lost in vec(any::<prop::sample::Index>(), 1..12),
+    ) {
+        let mine = |protocol: &str| matches!(protocol, "amqp" | "kafka" | "mqtt" | "nats");
+        let all: Vec<_> = recordings().iter().filter(|(name, _, _)| mine(name)).collect();
+        let (protocol, name, events) = all[which % all.len()];
+        let right = pairs(&spans(&mut tracer(), events));
+        let mut events = events.clone();
+        for index in lost {
+            let at = index.index(events.len());
+            if matches!(events[at], RecordedEvent::Data(_)) {
+                events.remove(at);
+            }
+        }
+        let found = spans(&mut tracer(), &events);
+        // Of an answer in several parts the first may be lost, and the others are
+        // nobody else's.
+        let answer = |pair: &Pair| (pair.0.clone(), pair.2, pair.3);
+        let answers: BTreeSet<_> = right.iter().map(answer).collect();
+        let mut wrong = pairs(&found);
+        wrong.retain(|pair| !right.contains(pair) && answers.contains(&answer(pair)));
+        prop_assert!(wrong.is_empty(), "{}/{}: {:?}\n{}", protocol, name, wrong, render(&found));
     }
 }

@@ -3,10 +3,10 @@
 
 use super::method::Method;
 
-/// Channels with publisher confirms that are counted; RabbitMQ allows 2047.
-const MAX_CONFIRMING: usize = 2048;
+/// Channels known at once; RabbitMQ allows 2047.
+const MAX_CHANNELS: usize = 2048;
 /// Consumers known at once; messages to others are told without waiting for
-/// their acknowledgement.
+/// their acknowledgement. The oldest are forgotten.
 const MAX_CONSUMERS: usize = 512;
 
 const KIND_SHIFT: u32 = 62;
@@ -74,6 +74,10 @@ struct Consumer {
 /// What the channels of a connection have agreed on.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
+    /// Channels whose opening was seen and on which nothing is confirmed yet.
+    /// Asking for confirms a second time changes nothing, so whether it is the
+    /// first time must be known.
+    fresh: Vec<u16>,
     /// The number of the next message published, by channel.
     confirming: Vec<(u16, u64)>,
     consumers: Vec<Consumer>,
@@ -83,8 +87,8 @@ pub(super) struct Channels {
 impl Channels {
     /// From here on the server confirms what is published on a channel.
     pub(super) fn confirm(&mut self, channel: u16) {
-        let known = self.confirming.iter().any(|(known, _)| *known == channel);
-        if !known && self.confirming.len() < MAX_CONFIRMING {
+        if let Some(at) = self.fresh.iter().position(|fresh| *fresh == channel) {
+            self.fresh.swap_remove(at);
             self.confirming.push((channel, 1));
         }
     }
@@ -101,10 +105,20 @@ impl Channels {
     /// What was published has not been seen whole: no number is known any more.
     pub(super) fn lose_count(&mut self) {
         self.confirming.clear();
+        self.fresh.clear();
     }
 
-    /// The channel begins or ends.
-    pub(super) fn reset(&mut self, channel: u16) {
+    /// The channel begins.
+    pub(super) fn open(&mut self, channel: u16) {
+        self.close(channel);
+        if self.fresh.len() + self.confirming.len() < MAX_CHANNELS {
+            self.fresh.push(channel);
+        }
+    }
+
+    /// The channel ends.
+    pub(super) fn close(&mut self, channel: u16) {
+        self.fresh.retain(|known| *known != channel);
         self.confirming.retain(|(known, _)| *known != channel);
         self.consumers.retain(|consumer| consumer.channel != channel);
         self.weigh();
@@ -116,9 +130,10 @@ impl Channels {
         if tag.is_some() {
             self.cancel(channel, tag.as_deref().unwrap_or_default());
         }
-        if self.consumers.len() < MAX_CONSUMERS {
-            self.consumers.push(Consumer { channel, tag, queue: queue.to_vec(), acknowledges });
+        if self.consumers.len() >= MAX_CONSUMERS {
+            self.consumers.remove(0);
         }
+        self.consumers.push(Consumer { channel, tag, queue: queue.to_vec(), acknowledges });
         self.weigh();
     }
 
@@ -162,7 +177,9 @@ impl Channels {
     }
 
     pub(super) const fn held_bytes(&self) -> usize {
-        self.held_bytes + self.confirming.capacity() * size_of::<(u16, u64)>()
+        self.held_bytes
+            + self.confirming.capacity() * size_of::<(u16, u64)>()
+            + self.fresh.capacity() * size_of::<u16>()
     }
 }
 
@@ -193,8 +210,25 @@ mod tests {
         assert_eq!(channels.consumer(1, b"amq.ctag-1"), Some((b"q1".as_slice(), true)));
         assert_eq!(channels.consumer(1, b"mine"), Some((b"q2".as_slice(), false)));
         assert_eq!(channels.consumer(2, b"mine"), None);
-        channels.reset(1);
+        channels.close(1);
         assert_eq!(channels.consumer(1, b"mine"), None);
+    }
+
+    #[test]
+    fn confirms_are_counted_from_the_first_wish_for_them() {
+        let mut channels = Channels::default();
+        // Perhaps not the first.
+        channels.confirm(1);
+        assert_eq!(channels.next_published(1), None);
+        channels.open(1);
+        assert_eq!(channels.next_published(1), None);
+        channels.confirm(1);
+        assert_eq!(channels.next_published(1), Some(1));
+        channels.confirm(1);
+        assert_eq!(channels.next_published(1), Some(2));
+        channels.lose_count();
+        channels.confirm(1);
+        assert_eq!(channels.next_published(1), None);
     }
 
     #[test]
@@ -202,6 +236,7 @@ mod tests {
         let mut channels = Channels::default();
         for number in 0..10_000_u16 {
             channels.consume(number, &[b'q'; 255], number.to_string().as_bytes(), true);
+            channels.open(number);
             channels.confirm(number);
         }
         assert!(channels.held_bytes() < 256 << 10, "{}", channels.held_bytes());

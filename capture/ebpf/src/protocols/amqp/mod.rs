@@ -268,7 +268,7 @@ impl Amqp {
             }
             (10, 50) => self.end_deliveries(None, start, end, exchanges, desk),
             (20, 40) => self.end_deliveries(Some(channel), start, end, exchanges, desk),
-            (20, 10) => self.channels.reset(channel),
+            (20, 10) => self.channels.open(channel),
             (60, 20) => {
                 let mut fields = *fields;
                 let (_reserved, queue) = (fields.short(), fields.short_string());
@@ -276,8 +276,6 @@ impl Amqp {
                 let flags = fields.octet().unwrap_or(0);
                 self.channels.consume(channel, queue.unwrap_or_default(), tag, flags & 2 == 0);
             }
-            // What was on its way to a consumer that is cancelled may still
-            // come, so it is not forgotten.
             (85, 10) => self.channels.confirm(channel),
             _ => {}
         }
@@ -324,7 +322,7 @@ impl Amqp {
                 let here = |stream| channels::is_on(stream, channel);
                 let why = reason(fields);
                 self.refused("channel.close", why, here, (start, end), exchanges, desk);
-                self.channels.reset(channel);
+                self.channels.close(channel);
             }
             (60, 30) => self.channels.cancel(channel, fields.short_string().unwrap_or_default()),
             (60, 50) => self.returned(channel, fields, start, end, exchanges),
@@ -347,8 +345,12 @@ impl Amqp {
                 settle(exchanges, settled, failure, start, end, desk);
             }
             _ => {
-                if (method.class, method.method) == (60, 21) {
-                    self.channels.consuming(channel, fields.short_string().unwrap_or_default());
+                if let (60, 21 | 31) = (method.class, method.method) {
+                    let consumer = fields.short_string().unwrap_or_default();
+                    match method.method {
+                        21 => self.channels.consuming(channel, consumer),
+                        _ => self.channels.cancel(channel, consumer),
+                    }
                 }
                 let Some(asked) = method.answers() else { return };
                 if answer(exchanges, channels::call(channel, asked), start, end) {

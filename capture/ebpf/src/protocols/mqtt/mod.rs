@@ -242,7 +242,9 @@ impl Mqtt {
         // A number is used again once it is free: the end of its former use was
         // missed.
         let stream = request.stream;
-        exchanges.abandon_where(|found| found == stream, desk);
+        if exchanges.answer_where(|found| found == stream) {
+            exchanges.abandon_where(|found| found == stream, desk);
+        }
         exchanges.open(start, end, request, desk);
     }
 

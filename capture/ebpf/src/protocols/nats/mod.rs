@@ -50,6 +50,8 @@ pub(super) struct Nats {
     awaited: VecDeque<(u64, Vec<u8>)>,
     /// Where the server confirms everything: what was sent, what was confirmed.
     confirming: Option<(u64, u64)>,
+    /// The server's first word was seen, so that what is missing after it shows.
+    introduced: bool,
     strikes: u8,
 }
 
@@ -62,6 +64,7 @@ impl Nats {
             subscriptions: Subscriptions::default(),
             awaited: VecDeque::new(),
             confirming: None,
+            introduced: false,
             strikes: 0,
         }
     }
@@ -97,7 +100,7 @@ impl Nats {
         };
         match head.operation {
             Operation::Connect { verbose } => {
-                self.confirming = verbose.then_some((1, 0));
+                self.confirming = (verbose && self.introduced).then_some((1, 0));
                 let none = subjects::destination(b"");
                 let request = messaging::request("nats", "connect", None, &none, Manner::Call);
                 let stream = subjects::stream(Kind::Connect, 0);
@@ -199,6 +202,7 @@ impl Nats {
             }
         }
         match head.operation {
+            Operation::Info => self.introduced = true,
             Operation::Ok => {
                 if let Some((_, confirmed)) = &mut self.confirming {
                     *confirmed += 1;
