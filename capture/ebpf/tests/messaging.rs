@@ -74,11 +74,11 @@ mod amqp {
         [frame(2, channel, &header), frame(3, channel, &vec![b'b'; bytes])].concat()
     }
 
-    fn publish(channel: u16, bytes: usize) -> Vec<u8> {
+    pub(super) fn publish(channel: u16, bytes: usize) -> Vec<u8> {
         [method(channel, 60, 40, b"\0\0\0\x01q\0"), content(channel, bytes)].concat()
     }
 
-    fn ack(channel: u16, tag: u64, multiple: bool) -> Vec<u8> {
+    pub(super) fn ack(channel: u16, tag: u64, multiple: bool) -> Vec<u8> {
         method(channel, 60, 80, &[&tag.to_be_bytes()[..], &[u8::from(multiple)]].concat())
     }
 
@@ -91,7 +91,7 @@ mod amqp {
         [method(1, 60, 60, &arguments), content(1, bytes)].concat()
     }
 
-    fn confirming() -> [(Direction, Vec<u8>, bool); 4] {
+    pub(super) fn confirming() -> [(Direction, Vec<u8>, bool); 4] {
         [
             seen(Received, method(1, 20, 10, b"\0")),
             seen(Sent, method(1, 20, 11, b"\0\0\0\0")),
@@ -361,15 +361,15 @@ mod mqtt {
     }
 
     /// With quality of service 1 or 2.
-    fn publish(flags: u8, id: u16, bytes: usize) -> Vec<u8> {
+    pub(super) fn publish(flags: u8, id: u16, bytes: usize) -> Vec<u8> {
         packet(0x30 | flags, &[b"\0\x01t", &id.to_be_bytes(), b"\0", &vec![b'b'; bytes]])
     }
 
-    fn ack(kind: u8, id: u16) -> Vec<u8> {
+    pub(super) fn ack(kind: u8, id: u16) -> Vec<u8> {
         packet(kind, &[&id.to_be_bytes()])
     }
 
-    fn connected() -> Vec<(Direction, Vec<u8>, bool)> {
+    pub(super) fn connected() -> Vec<(Direction, Vec<u8>, bool)> {
         vec![seen(Received, CONNECT), seen(Sent, CONNACK)]
     }
 
@@ -446,11 +446,11 @@ mod nats {
     const INFO: &[u8] = b"INFO {\"server_id\":\"x\",\"max_payload\":1048576} \r\n";
     const CONNECT: &[u8] = b"CONNECT {\"verbose\":false,\"pass\":\"geheim\"}\r\n";
 
-    fn message(line: &str, bytes: usize) -> Vec<u8> {
+    pub(super) fn message(line: &str, bytes: usize) -> Vec<u8> {
         format!("{line} {bytes}\r\n{}\r\n", "b".repeat(bytes)).into_bytes()
     }
 
-    fn connected() -> Vec<(Direction, Vec<u8>, bool)> {
+    pub(super) fn connected() -> Vec<(Direction, Vec<u8>, bool)> {
         vec![seen(Sent, INFO), seen(Received, CONNECT)]
     }
 
@@ -545,6 +545,44 @@ mod nats {
         turns.push(seen(Received, message("PUB b", 20)));
         assert_eq!(told(&turns), ["publish a of 10 0 ms", "publish b of 20 0 ms"]);
     }
+}
+
+/// A client's connection: what it sent is reported only after the answer that it
+/// received, though it moved before.
+fn told_late(
+    before: &[(Direction, Vec<u8>, bool)],
+    sent: Vec<u8>,
+    received: Vec<u8>,
+) -> Vec<String> {
+    let swapped = |direction| if direction == Sent { Received } else { Sent };
+    let mut turns: Vec<_> = before
+        .iter()
+        .map(|(direction, bytes, seen)| (swapped(*direction), bytes.clone(), *seen))
+        .collect();
+    turns.push(seen(Sent, sent));
+    turns.push(seen(Received, received));
+    let mut events = conversation(&turns);
+    let last = events.len() - 1;
+    events.swap(last - 1, last);
+    let found = spans(&mut tracer(), &events);
+    let describe = |span: &Span| {
+        let answered = if span.response_tcp_seq.is_some() { "answered" } else { "open" };
+        format!("{} {answered} {} ms", span.operation, span.duration_nano / 1_000_000)
+    };
+    found.iter().map(describe).collect()
+}
+
+#[test]
+fn an_answer_reported_before_its_request_still_finds_it() {
+    let found = told_late(&amqp::confirming(), amqp::publish(1, 5), amqp::ack(1, 1, false));
+    assert_eq!(found, ["publish q answered 1 ms"]);
+    let found = told_late(&amqp::confirming(), amqp::publish(1, 5), amqp::ack(1, 0, true));
+    assert_eq!(found, ["publish q answered 1 ms"]);
+    let found = told_late(&mqtt::connected(), mqtt::publish(2, 1, 5), mqtt::ack(0x40, 1));
+    assert_eq!(found, ["publish t answered 1 ms"]);
+    let (asked, answer) = (nats::message("PUB a _INBOX.x", 5), nats::message("MSG _INBOX.x 1", 1));
+    let found = told_late(&nats::connected(), asked, answer);
+    assert_eq!(found, ["deliver (anonymous) open 0 ms", "request a answered 1 ms"]);
 }
 
 /// What one connection may hold, as in the tests of hostile input.

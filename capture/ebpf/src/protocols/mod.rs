@@ -2,6 +2,7 @@
 //! from its first bytes. One file or folder a protocol; `infer` lists them.
 
 mod amqp;
+mod early;
 mod frames;
 mod http1;
 mod infer;

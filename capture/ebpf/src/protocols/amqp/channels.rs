@@ -1,6 +1,8 @@
 //! What a connection's channels have agreed on, and the numbers by which
 //! requests and answers find each other.
 
+use std::ops::RangeInclusive;
+
 use super::method::Method;
 
 /// Channels known at once; RabbitMQ allows 2047.
@@ -53,12 +55,17 @@ pub(super) const fn is_on(stream: u64, channel: u16) -> bool {
     (stream >> CHANNEL_SHIFT) as u16 == channel
 }
 
-/// Whether an acknowledgement settles a stream: of one tag or, where it is for
+/// The streams that an acknowledgement settles: of one tag or, where it is for
 /// several, of all up to it, 0 standing for all there are.
-pub(super) const fn settles(first: u64, tag: u64, multiple: bool, found: u64) -> bool {
-    let number = found & NUMBER_MASK;
-    let same = found & !NUMBER_MASK == first & !NUMBER_MASK;
-    same && (number == tag || multiple && (tag == 0 || number < tag))
+pub(super) const fn settled(
+    kind: Kind,
+    channel: u16,
+    tag: u64,
+    multiple: bool,
+) -> RangeInclusive<u64> {
+    let lowest = if multiple { 0 } else { tag };
+    let highest = if multiple && tag == 0 { NUMBER_MASK } else { tag };
+    stream(kind, channel, lowest)..=stream(kind, channel, highest)
 }
 
 /// A consumer that the client asked for.
@@ -189,14 +196,15 @@ mod tests {
 
     #[test]
     fn acknowledgements_settle_their_own_channel_and_kind() {
-        let settled = |tag, multiple, found| settles(delivery(1, 0), tag, multiple, found);
-        assert!(settled(3, false, delivery(1, 3)));
-        assert!(!settled(3, false, delivery(1, 2)));
-        assert!(settled(3, true, delivery(1, 2)));
-        assert!(!settled(3, true, delivery(1, 4)));
-        assert!(settled(0, true, delivery(1, 4)));
-        assert!(!settled(3, true, delivery(2, 2)));
-        assert!(!settled(3, true, publish(1, 2)));
+        let settles =
+            |tag, multiple, found| settled(Kind::Delivery, 1, tag, multiple).contains(&found);
+        assert!(settles(3, false, delivery(1, 3)));
+        assert!(!settles(3, false, delivery(1, 2)));
+        assert!(settles(3, true, delivery(1, 2)));
+        assert!(!settles(3, true, delivery(1, 4)));
+        assert!(settles(0, true, delivery(1, 4)));
+        assert!(!settles(3, true, delivery(2, 2)));
+        assert!(!settles(3, true, publish(1, 2)));
     }
 
     #[test]
