@@ -4,10 +4,14 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
 use spanwise_capture_ebpf::event::Direction;
 use spanwise_capture_ebpf::recording::RecordedEvent;
 use spanwise_model::Span;
-use support::{data, spans, tracer};
+use support::{data, recordings, render, spans, tracer};
 
 use Direction::{Received, Sent};
 
@@ -70,11 +74,11 @@ mod amqp {
         [frame(2, channel, &header), frame(3, channel, &vec![b'b'; bytes])].concat()
     }
 
-    fn publish(channel: u16, bytes: usize) -> Vec<u8> {
+    pub(super) fn publish(channel: u16, bytes: usize) -> Vec<u8> {
         [method(channel, 60, 40, b"\0\0\0\x01q\0"), content(channel, bytes)].concat()
     }
 
-    fn ack(channel: u16, tag: u64, multiple: bool) -> Vec<u8> {
+    pub(super) fn ack(channel: u16, tag: u64, multiple: bool) -> Vec<u8> {
         method(channel, 60, 80, &[&tag.to_be_bytes()[..], &[u8::from(multiple)]].concat())
     }
 
@@ -87,8 +91,13 @@ mod amqp {
         [method(1, 60, 60, &arguments), content(1, bytes)].concat()
     }
 
-    fn confirming() -> [(Direction, Vec<u8>, bool); 2] {
-        [seen(Received, method(1, 85, 10, b"\0")), seen(Sent, method(1, 85, 11, b""))]
+    pub(super) fn confirming() -> [(Direction, Vec<u8>, bool); 4] {
+        [
+            seen(Received, method(1, 20, 10, b"\0")),
+            seen(Sent, method(1, 20, 11, b"\0\0\0\0")),
+            seen(Received, method(1, 85, 10, b"\0")),
+            seen(Sent, method(1, 85, 11, b"")),
+        ]
     }
 
     #[test]
@@ -352,15 +361,15 @@ mod mqtt {
     }
 
     /// With quality of service 1 or 2.
-    fn publish(flags: u8, id: u16, bytes: usize) -> Vec<u8> {
+    pub(super) fn publish(flags: u8, id: u16, bytes: usize) -> Vec<u8> {
         packet(0x30 | flags, &[b"\0\x01t", &id.to_be_bytes(), b"\0", &vec![b'b'; bytes]])
     }
 
-    fn ack(kind: u8, id: u16) -> Vec<u8> {
+    pub(super) fn ack(kind: u8, id: u16) -> Vec<u8> {
         packet(kind, &[&id.to_be_bytes()])
     }
 
-    fn connected() -> Vec<(Direction, Vec<u8>, bool)> {
+    pub(super) fn connected() -> Vec<(Direction, Vec<u8>, bool)> {
         vec![seen(Received, CONNECT), seen(Sent, CONNACK)]
     }
 
@@ -437,11 +446,11 @@ mod nats {
     const INFO: &[u8] = b"INFO {\"server_id\":\"x\",\"max_payload\":1048576} \r\n";
     const CONNECT: &[u8] = b"CONNECT {\"verbose\":false,\"pass\":\"geheim\"}\r\n";
 
-    fn message(line: &str, bytes: usize) -> Vec<u8> {
+    pub(super) fn message(line: &str, bytes: usize) -> Vec<u8> {
         format!("{line} {bytes}\r\n{}\r\n", "b".repeat(bytes)).into_bytes()
     }
 
-    fn connected() -> Vec<(Direction, Vec<u8>, bool)> {
+    pub(super) fn connected() -> Vec<(Direction, Vec<u8>, bool)> {
         vec![seen(Sent, INFO), seen(Received, CONNECT)]
     }
 
@@ -538,6 +547,44 @@ mod nats {
     }
 }
 
+/// A client's connection: what it sent is reported only after the answer that it
+/// received, though it moved before.
+fn told_late(
+    before: &[(Direction, Vec<u8>, bool)],
+    sent: Vec<u8>,
+    received: Vec<u8>,
+) -> Vec<String> {
+    let swapped = |direction| if direction == Sent { Received } else { Sent };
+    let mut turns: Vec<_> = before
+        .iter()
+        .map(|(direction, bytes, seen)| (swapped(*direction), bytes.clone(), *seen))
+        .collect();
+    turns.push(seen(Sent, sent));
+    turns.push(seen(Received, received));
+    let mut events = conversation(&turns);
+    let last = events.len() - 1;
+    events.swap(last - 1, last);
+    let found = spans(&mut tracer(), &events);
+    let describe = |span: &Span| {
+        let answered = if span.response_tcp_seq.is_some() { "answered" } else { "open" };
+        format!("{} {answered} {} ms", span.operation, span.duration_nano / 1_000_000)
+    };
+    found.iter().map(describe).collect()
+}
+
+#[test]
+fn an_answer_reported_before_its_request_still_finds_it() {
+    let found = told_late(&amqp::confirming(), amqp::publish(1, 5), amqp::ack(1, 1, false));
+    assert_eq!(found, ["publish q answered 1 ms"]);
+    let found = told_late(&amqp::confirming(), amqp::publish(1, 5), amqp::ack(1, 0, true));
+    assert_eq!(found, ["publish q answered 1 ms"]);
+    let found = told_late(&mqtt::connected(), mqtt::publish(2, 1, 5), mqtt::ack(0x40, 1));
+    assert_eq!(found, ["publish t answered 1 ms"]);
+    let (asked, answer) = (nats::message("PUB a _INBOX.x", 5), nats::message("MSG _INBOX.x 1", 1));
+    let found = told_late(&nats::connected(), asked, answer);
+    assert_eq!(found, ["deliver (anonymous) open 0 ms", "request a answered 1 ms"]);
+}
+
 /// What one connection may hold, as in the tests of hostile input.
 const MAX_CONNECTION_BYTES: usize = (2 << 20) + (256 << 10);
 
@@ -572,7 +619,9 @@ fn what_is_remembered_of_a_connection_is_bounded() {
                     };
                     let publish = [b"\0\x3c\0\x28\0\0\xfa", name.as_bytes(), b"\0\0"].concat();
                     let length = (publish.len() as u32).to_be_bytes();
+                    let open = frame(1, b"\0\0\0\x05", b"\0\x14\0\x0a\0");
                     let confirm = frame(1, b"\0\0\0\x05", b"\0\x55\0\x0a\0");
+                    let confirm = [open, confirm].concat();
                     let received =
                         [frame(1, &size, &consume), confirm, frame(1, &length, &publish)].concat();
                     (frame(1, b"\0\0\0\x04", b"\0\x3c\0\x15"), received)
@@ -608,5 +657,49 @@ fn what_is_remembered_of_a_connection_is_bounded() {
             most = most.max(tracer.held_bytes());
         }
         assert!((256 << 10..MAX_CONNECTION_BYTES).contains(&most), "{which}: {most} bytes");
+    }
+}
+
+type Pair = (String, Option<u32>, Option<u16>, Option<u32>);
+
+/// Which answer belongs to which request, of all that were answered.
+fn pairs(spans: &[Span]) -> BTreeSet<Pair> {
+    // What is only seen from outside is no request.
+    let read = |span: &&Span| !matches!(span.protocol.as_deref(), Some("tcp" | "tls"));
+    let answered = spans.iter().filter(read).filter(|span| span.response_tcp_seq.is_some());
+    let ends = |span: &Span| {
+        let capture = span.capture.to_string();
+        (capture, span.request_tcp_seq, span.flow.client_port, span.response_tcp_seq)
+    };
+    answered.map(ends).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_lost_no_request_gets_the_answer_to_another(
+        which in 0usize..1000,
+        lost in vec(any::<prop::sample::Index>(), 1..12),
+    ) {
+        let mine = |protocol: &str| matches!(protocol, "amqp" | "kafka" | "mqtt" | "nats");
+        let all: Vec<_> = recordings().iter().filter(|(name, _, _)| mine(name)).collect();
+        let (protocol, name, events) = all[which % all.len()];
+        let right = pairs(&spans(&mut tracer(), events));
+        let mut events = events.clone();
+        for index in lost {
+            let at = index.index(events.len());
+            if matches!(events[at], RecordedEvent::Data(_)) {
+                events.remove(at);
+            }
+        }
+        let found = spans(&mut tracer(), &events);
+        // Of an answer in several parts the first may be lost, and the others are
+        // nobody else's.
+        let answer = |pair: &Pair| (pair.0.clone(), pair.2, pair.3);
+        let answers: BTreeSet<_> = right.iter().map(answer).collect();
+        let mut wrong = pairs(&found);
+        wrong.retain(|pair| !right.contains(pair) && answers.contains(&answer(pair)));
+        prop_assert!(wrong.is_empty(), "{}/{}: {:?}\n{}", protocol, name, wrong, render(&found));
     }
 }

@@ -4,6 +4,7 @@
 mod amqp;
 pub(crate) mod dns;
 mod dubbo;
+mod early;
 mod fastcgi;
 mod frames;
 mod http;

@@ -1,12 +1,14 @@
 //! What a connection's channels have agreed on, and the numbers by which
 //! requests and answers find each other.
 
+use std::ops::RangeInclusive;
+
 use super::method::Method;
 
-/// Channels with publisher confirms that are counted; RabbitMQ allows 2047.
-const MAX_CONFIRMING: usize = 2048;
+/// Channels known at once; RabbitMQ allows 2047.
+const MAX_CHANNELS: usize = 2048;
 /// Consumers known at once; messages to others are told without waiting for
-/// their acknowledgement.
+/// their acknowledgement. The oldest are forgotten.
 const MAX_CONSUMERS: usize = 512;
 
 const KIND_SHIFT: u32 = 62;
@@ -53,12 +55,17 @@ pub(super) const fn is_on(stream: u64, channel: u16) -> bool {
     (stream >> CHANNEL_SHIFT) as u16 == channel
 }
 
-/// Whether an acknowledgement settles a stream: of one tag or, where it is for
+/// The streams that an acknowledgement settles: of one tag or, where it is for
 /// several, of all up to it, 0 standing for all there are.
-pub(super) const fn settles(first: u64, tag: u64, multiple: bool, found: u64) -> bool {
-    let number = found & NUMBER_MASK;
-    let same = found & !NUMBER_MASK == first & !NUMBER_MASK;
-    same && (number == tag || multiple && (tag == 0 || number < tag))
+pub(super) const fn settled(
+    kind: Kind,
+    channel: u16,
+    tag: u64,
+    multiple: bool,
+) -> RangeInclusive<u64> {
+    let lowest = if multiple { 0 } else { tag };
+    let highest = if multiple && tag == 0 { NUMBER_MASK } else { tag };
+    stream(kind, channel, lowest)..=stream(kind, channel, highest)
 }
 
 /// A consumer that the client asked for.
@@ -74,6 +81,10 @@ struct Consumer {
 /// What the channels of a connection have agreed on.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
+    /// Channels whose opening was seen and on which nothing is confirmed yet.
+    /// Asking for confirms a second time changes nothing, so whether it is the
+    /// first time must be known.
+    fresh: Vec<u16>,
     /// The number of the next message published, by channel.
     confirming: Vec<(u16, u64)>,
     consumers: Vec<Consumer>,
@@ -83,8 +94,8 @@ pub(super) struct Channels {
 impl Channels {
     /// From here on the server confirms what is published on a channel.
     pub(super) fn confirm(&mut self, channel: u16) {
-        let known = self.confirming.iter().any(|(known, _)| *known == channel);
-        if !known && self.confirming.len() < MAX_CONFIRMING {
+        if let Some(at) = self.fresh.iter().position(|fresh| *fresh == channel) {
+            self.fresh.swap_remove(at);
             self.confirming.push((channel, 1));
         }
     }
@@ -101,10 +112,20 @@ impl Channels {
     /// What was published has not been seen whole: no number is known any more.
     pub(super) fn lose_count(&mut self) {
         self.confirming.clear();
+        self.fresh.clear();
     }
 
-    /// The channel begins or ends.
-    pub(super) fn reset(&mut self, channel: u16) {
+    /// The channel begins.
+    pub(super) fn open(&mut self, channel: u16) {
+        self.close(channel);
+        if self.fresh.len() + self.confirming.len() < MAX_CHANNELS {
+            self.fresh.push(channel);
+        }
+    }
+
+    /// The channel ends.
+    pub(super) fn close(&mut self, channel: u16) {
+        self.fresh.retain(|known| *known != channel);
         self.confirming.retain(|(known, _)| *known != channel);
         self.consumers.retain(|consumer| consumer.channel != channel);
         self.weigh();
@@ -116,9 +137,10 @@ impl Channels {
         if tag.is_some() {
             self.cancel(channel, tag.as_deref().unwrap_or_default());
         }
-        if self.consumers.len() < MAX_CONSUMERS {
-            self.consumers.push(Consumer { channel, tag, queue: queue.to_vec(), acknowledges });
+        if self.consumers.len() >= MAX_CONSUMERS {
+            self.consumers.remove(0);
         }
+        self.consumers.push(Consumer { channel, tag, queue: queue.to_vec(), acknowledges });
         self.weigh();
     }
 
@@ -162,7 +184,9 @@ impl Channels {
     }
 
     pub(super) const fn held_bytes(&self) -> usize {
-        self.held_bytes + self.confirming.capacity() * size_of::<(u16, u64)>()
+        self.held_bytes
+            + self.confirming.capacity() * size_of::<(u16, u64)>()
+            + self.fresh.capacity() * size_of::<u16>()
     }
 }
 
@@ -172,14 +196,15 @@ mod tests {
 
     #[test]
     fn acknowledgements_settle_their_own_channel_and_kind() {
-        let settled = |tag, multiple, found| settles(delivery(1, 0), tag, multiple, found);
-        assert!(settled(3, false, delivery(1, 3)));
-        assert!(!settled(3, false, delivery(1, 2)));
-        assert!(settled(3, true, delivery(1, 2)));
-        assert!(!settled(3, true, delivery(1, 4)));
-        assert!(settled(0, true, delivery(1, 4)));
-        assert!(!settled(3, true, delivery(2, 2)));
-        assert!(!settled(3, true, publish(1, 2)));
+        let settles =
+            |tag, multiple, found| settled(Kind::Delivery, 1, tag, multiple).contains(&found);
+        assert!(settles(3, false, delivery(1, 3)));
+        assert!(!settles(3, false, delivery(1, 2)));
+        assert!(settles(3, true, delivery(1, 2)));
+        assert!(!settles(3, true, delivery(1, 4)));
+        assert!(settles(0, true, delivery(1, 4)));
+        assert!(!settles(3, true, delivery(2, 2)));
+        assert!(!settles(3, true, publish(1, 2)));
     }
 
     #[test]
@@ -193,8 +218,25 @@ mod tests {
         assert_eq!(channels.consumer(1, b"amq.ctag-1"), Some((b"q1".as_slice(), true)));
         assert_eq!(channels.consumer(1, b"mine"), Some((b"q2".as_slice(), false)));
         assert_eq!(channels.consumer(2, b"mine"), None);
-        channels.reset(1);
+        channels.close(1);
         assert_eq!(channels.consumer(1, b"mine"), None);
+    }
+
+    #[test]
+    fn confirms_are_counted_from_the_first_wish_for_them() {
+        let mut channels = Channels::default();
+        // Perhaps not the first.
+        channels.confirm(1);
+        assert_eq!(channels.next_published(1), None);
+        channels.open(1);
+        assert_eq!(channels.next_published(1), None);
+        channels.confirm(1);
+        assert_eq!(channels.next_published(1), Some(1));
+        channels.confirm(1);
+        assert_eq!(channels.next_published(1), Some(2));
+        channels.lose_count();
+        channels.confirm(1);
+        assert_eq!(channels.next_published(1), None);
     }
 
     #[test]
@@ -202,6 +244,7 @@ mod tests {
         let mut channels = Channels::default();
         for number in 0..10_000_u16 {
             channels.consume(number, &[b'q'; 255], number.to_string().as_bytes(), true);
+            channels.open(number);
             channels.confirm(number);
         }
         assert!(channels.held_bytes() < 256 << 10, "{}", channels.held_bytes());

@@ -10,6 +10,8 @@ mod fields;
 mod frame;
 mod method;
 
+use std::ops::RangeInclusive;
+
 use spanwise_model::protocol;
 
 use self::channels::{Channels, Kind};
@@ -17,6 +19,7 @@ use self::content::{Contents, Partial, Purpose};
 use self::fields::Fields;
 use self::frame::{FRAME_END, Frame};
 use self::method::Method;
+use super::early::Early;
 use super::frames::{Frames, Head, Step};
 use super::infer::Known;
 use super::messaging::{self, Destination};
@@ -44,6 +47,7 @@ pub(super) struct Amqp {
     /// The body frame that passes, by side: its channel, and its bytes.
     body: [Option<(u16, u64)>; 2],
     channels: Channels,
+    early: Early,
     strikes: u8,
 }
 
@@ -83,7 +87,7 @@ fn fail(exchanges: &mut Exchanges, failure: &Failure, code: Option<u16>) {
     }
 }
 
-/// Ends every request that an acknowledgement is for.
+/// Ends every request that an acknowledgement is for; whether there was any.
 fn settle(
     exchanges: &mut Exchanges,
     settled: impl Fn(u64) -> bool,
@@ -91,8 +95,10 @@ fn settle(
     start: Mark,
     end: Mark,
     desk: &mut Desk<'_>,
-) {
+) -> bool {
+    let mut any = false;
     while exchanges.answer_where(&settled) {
+        any = true;
         exchanges.begin_response(start);
         exchanges.response_reached(end);
         if let Some(failure) = &failure {
@@ -100,6 +106,7 @@ fn settle(
         }
         exchanges.end_response(desk);
     }
+    any
 }
 
 impl Amqp {
@@ -111,6 +118,7 @@ impl Amqp {
             delivered: Contents::default(),
             body: [None; 2],
             channels: Channels::default(),
+            early: Early::default(),
             strikes: 0,
         }
     }
@@ -261,14 +269,13 @@ impl Amqp {
                     120 => Some(Failure::plain("basic.nack")),
                     _ => None,
                 };
-                let first = channels::delivery(channel, 0);
-                let settled = |stream| channels::settles(first, tag, multiple, stream);
-                settle(exchanges, settled, failure, start, end, desk);
+                let streams = channels::settled(Kind::Delivery, channel, tag, multiple);
+                self.acknowledged(streams, failure, (start, end), exchanges, desk);
                 return;
             }
             (10, 50) => self.end_deliveries(None, start, end, exchanges, desk),
             (20, 40) => self.end_deliveries(Some(channel), start, end, exchanges, desk),
-            (20, 10) => self.channels.reset(channel),
+            (20, 10) => self.channels.open(channel),
             (60, 20) => {
                 let mut fields = *fields;
                 let (_reserved, queue) = (fields.short(), fields.short_string());
@@ -276,17 +283,33 @@ impl Amqp {
                 let flags = fields.octet().unwrap_or(0);
                 self.channels.consume(channel, queue.unwrap_or_default(), tag, flags & 2 == 0);
             }
-            // What was on its way to a consumer that is cancelled may still
-            // come, so it is not forgotten.
             (85, 10) => self.channels.confirm(channel),
             _ => {}
         }
         let Some(call) = method::call(method, arguments) else { return };
         let request = Request { stream: channels::call(channel, method), ..call.request };
         if !call.no_wait {
+            let stream = request.stream;
             exchanges.open(start, end, request, desk);
+            self.early.settle(stream, exchanges, desk);
         } else if !request.silent {
             exchanges.tell(start, end, request, desk);
+        }
+    }
+
+    /// Ends every message that an acknowledgement is for.
+    fn acknowledged(
+        &mut self,
+        streams: RangeInclusive<u64>,
+        failure: Option<Failure>,
+        (start, end): (Mark, Mark),
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) {
+        let settled = |stream| streams.contains(&stream);
+        let any = settle(exchanges, settled, failure.clone(), start, end, desk);
+        if !any || streams.start() != streams.end() {
+            self.early.keep(streams, (start, end), failure, None);
         }
     }
 
@@ -324,7 +347,7 @@ impl Amqp {
                 let here = |stream| channels::is_on(stream, channel);
                 let why = reason(fields);
                 self.refused("channel.close", why, here, (start, end), exchanges, desk);
-                self.channels.reset(channel);
+                self.channels.close(channel);
             }
             (60, 30) => self.channels.cancel(channel, fields.short_string().unwrap_or_default()),
             (60, 50) => self.returned(channel, fields, start, end, exchanges),
@@ -342,19 +365,24 @@ impl Amqp {
                 let tag = fields.long_long().unwrap_or(0);
                 let multiple = fields.octet().unwrap_or(0) & 1 != 0;
                 let failure = (method.method == 120).then(|| Failure::plain("basic.nack"));
-                let first = channels::publish(channel, 0);
-                let settled = |stream| channels::settles(first, tag, multiple, stream);
-                settle(exchanges, settled, failure, start, end, desk);
+                let streams = channels::settled(Kind::Publish, channel, tag, multiple);
+                self.acknowledged(streams, failure, (start, end), exchanges, desk);
             }
             _ => {
-                if (method.class, method.method) == (60, 21) {
-                    self.channels.consuming(channel, fields.short_string().unwrap_or_default());
+                if let (60, 21 | 31) = (method.class, method.method) {
+                    let consumer = fields.short_string().unwrap_or_default();
+                    match method.method {
+                        21 => self.channels.consuming(channel, consumer),
+                        _ => self.channels.cancel(channel, consumer),
+                    }
                 }
                 let Some(asked) = method.answers() else { return };
-                if answer(exchanges, channels::call(channel, asked), start, end) {
+                let stream = channels::call(channel, asked);
+                if answer(exchanges, stream, start, end) {
                     exchanges.end_response(desk);
                 } else {
                     desk.counters.orphan_responses += 1;
+                    self.early.keep(stream..=stream, (start, end), None, None);
                 }
             }
         }
@@ -480,8 +508,10 @@ impl Amqp {
         partial.end = end;
         match &mut partial.purpose {
             Purpose::Ask { stream } => {
-                if exchanges.continue_request(*stream) {
-                    exchanges.request_reached(end);
+                exchanges.continue_request(*stream);
+                exchanges.request_reached(end);
+                if remaining == 0 {
+                    self.early.settle(*stream, exchanges, desk);
                 }
             }
             Purpose::Answer { stream } => {
@@ -565,5 +595,6 @@ impl Protocol for Amqp {
             + self.published.held_bytes()
             + self.delivered.held_bytes()
             + self.channels.held_bytes()
+            + self.early.held_bytes()
     }
 }

@@ -8,6 +8,7 @@ mod reasons;
 use spanwise_model::protocol;
 
 use self::packet::{Packets, Reader};
+use super::early::Early;
 use super::frames::{Frames, Head, Step};
 use super::infer::Known;
 use super::messaging::{self, Destination};
@@ -60,11 +61,12 @@ pub(super) struct Mqtt {
     aliases: [Vec<(u16, Vec<u8>)>; 2],
     version: u8,
     client: Option<String>,
+    early: Early,
     strikes: u8,
 }
 
 impl Mqtt {
-    const fn new() -> Self {
+    fn new() -> Self {
         Self {
             requests: Frames::new(Packets(Side::Request)),
             responses: Frames::new(Packets(Side::Response)),
@@ -72,6 +74,7 @@ impl Mqtt {
             aliases: [Vec::new(), Vec::new()],
             version: 0,
             client: None,
+            early: Early::default(),
             strikes: 0,
         }
     }
@@ -141,7 +144,7 @@ impl Mqtt {
                     packet::VERSION_5 => reasons::failure(code),
                     _ => reasons::refusal(code),
                 };
-                answer(exchanges, stream(Kind::Connect, 0), start, end, failure, code, desk);
+                self.answer(stream(Kind::Connect, 0), (start, end), failure, code, exchanges, desk);
             }
             (kind @ (packet::SUBSCRIBE | packet::UNSUBSCRIBE), Side::Request) => {
                 let packet = reader.short().unwrap_or(0);
@@ -157,13 +160,9 @@ impl Mqtt {
                     _ => ("unsubscribe", Kind::Unsubscribe),
                 };
                 let request = self.request(name, None, filter, Manner::Call);
-                self.open(
-                    Request { stream: stream(kind, packet), ..request },
-                    start,
-                    end,
-                    exchanges,
-                    desk,
-                );
+                let stream = stream(kind, packet);
+                self.open(Request { stream, ..request }, start, end, exchanges, desk);
+                self.early.settle(stream, exchanges, desk);
             }
             (kind @ (packet::SUBACK | packet::UNSUBACK), Side::Response) => {
                 let packet = reader.short().unwrap_or(0);
@@ -177,7 +176,7 @@ impl Mqtt {
                     packet::SUBACK => Kind::Subscribe,
                     _ => Kind::Unsubscribe,
                 };
-                answer(exchanges, stream(kind, packet), start, end, failure, code, desk);
+                self.answer(stream(kind, packet), (start, end), failure, code, exchanges, desk);
             }
             (kind @ (packet::PUBACK | packet::PUBREC | packet::PUBCOMP), _) => {
                 let packet = reader.short().unwrap_or(0);
@@ -195,7 +194,7 @@ impl Mqtt {
                     }
                     return;
                 }
-                answer(exchanges, published, start, end, failure, code, desk);
+                self.answer(published, (start, end), failure, code, exchanges, desk);
             }
             (packet::DISCONNECT, Side::Request) => {
                 while exchanges.answer_where(is_delivery) {
@@ -242,7 +241,9 @@ impl Mqtt {
         // A number is used again once it is free: the end of its former use was
         // missed.
         let stream = request.stream;
-        exchanges.abandon_where(|found| found == stream, desk);
+        if exchanges.answer_where(|found| found == stream) {
+            exchanges.abandon_where(|found| found == stream, desk);
+        }
         exchanges.open(start, end, request, desk);
     }
 
@@ -297,32 +298,36 @@ impl Mqtt {
         self.passing[side as usize] = Some(Passing::Open(stream));
     }
 
+    /// Ends the request of a stream, if it is open.
+    fn answer(
+        &mut self,
+        stream: u64,
+        (start, end): (Mark, Mark),
+        failure: Option<&str>,
+        code: u8,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) {
+        if exchanges.answer_where(|found| found == stream) {
+            finish(exchanges, start, end, failure, Some(code), desk);
+        } else {
+            desk.counters.orphan_responses += 1;
+            let status_code = failure.map(|_| i32::from(code));
+            let failure = failure.map(Failure::plain);
+            self.early.keep(stream..=stream, (start, end), failure, status_code);
+        }
+    }
+
     fn passed(&mut self, side: Side, end: Mark, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
         match self.passing[side as usize].take() {
             Some(Passing::Open(stream)) => {
                 exchanges.continue_request(stream);
                 exchanges.request_reached(end);
+                self.early.settle(stream, exchanges, desk);
             }
             Some(Passing::Untold(start, request)) => exchanges.tell(start, end, *request, desk),
             None => {}
         }
-    }
-}
-
-/// Ends the request of a stream, if it is open.
-fn answer(
-    exchanges: &mut Exchanges,
-    stream: u64,
-    start: Mark,
-    end: Mark,
-    failure: Option<&str>,
-    code: u8,
-    desk: &mut Desk<'_>,
-) {
-    if exchanges.answer_where(|found| found == stream) {
-        finish(exchanges, start, end, failure, Some(code), desk);
-    } else {
-        desk.counters.orphan_responses += 1;
     }
 }
 
@@ -410,6 +415,7 @@ impl Protocol for Mqtt {
             + self.responses.held_bytes()
             + self.passing.iter().map(passing).sum::<usize>()
             + aliases.map(|(_, topic)| 32 + topic.len()).sum::<usize>()
+            + self.early.held_bytes()
             + self.client.as_ref().map_or(0, String::len)
     }
 }

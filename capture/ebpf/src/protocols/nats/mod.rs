@@ -16,6 +16,7 @@ use self::headers::{Headers, headers};
 use self::operation::{Message, Operation};
 use self::reader::{Head, Reader, Step};
 use self::subjects::{Expectation, Kind, Subscriptions};
+use super::early::Early;
 use super::infer::Known;
 use super::messaging;
 use super::{Input, Mark, Outcome, Protocol, Side};
@@ -48,8 +49,11 @@ pub(super) struct Nats {
     subscriptions: Subscriptions,
     /// Deliveries that subscriptions may answer that have not answered yet.
     awaited: VecDeque<(u64, Vec<u8>)>,
+    early: Early,
     /// Where the server confirms everything: what was sent, what was confirmed.
     confirming: Option<(u64, u64)>,
+    /// The server's first word was seen, so that what is missing after it shows.
+    introduced: bool,
     strikes: u8,
 }
 
@@ -61,7 +65,9 @@ impl Nats {
             passing: [None, None],
             subscriptions: Subscriptions::default(),
             awaited: VecDeque::new(),
+            early: Early::default(),
             confirming: None,
+            introduced: false,
             strikes: 0,
         }
     }
@@ -97,7 +103,7 @@ impl Nats {
         };
         match head.operation {
             Operation::Connect { verbose } => {
-                self.confirming = verbose.then_some((1, 0));
+                self.confirming = (verbose && self.introduced).then_some((1, 0));
                 let none = subjects::destination(b"");
                 let request = messaging::request("nats", "connect", None, &none, Manner::Call);
                 let stream = subjects::stream(Kind::Connect, 0);
@@ -160,6 +166,11 @@ impl Nats {
             self.passing[Side::Request as usize] = Some(Passing::Answer(stream));
             return;
         }
+        if acknowledges || subjects::is_inbox(&message.subject) {
+            // What this answers may not have been reported yet.
+            let end = end.after(unread(message, content));
+            self.early.keep(stream..=stream, (start, end), found.error.clone(), None);
+        }
         if acknowledges || subjects::is_pull(&message.subject) {
             return;
         }
@@ -199,6 +210,7 @@ impl Nats {
             }
         }
         match head.operation {
+            Operation::Info => self.introduced = true,
             Operation::Ok => {
                 if let Some((_, confirmed)) = &mut self.confirming {
                     *confirmed += 1;
@@ -241,8 +253,13 @@ impl Nats {
         if exchanges.answer_where(|open| open == stream) {
             exchanges.begin_response(start);
             self.passing[Side::Response as usize] = Some(Passing::Answer(stream));
-            reply(found, payload, exchanges);
+            reply(&found, payload, exchanges);
             return;
+        }
+        if subjects::is_inbox(&message.subject) {
+            let end = end.after(unread(message, content));
+            let (code, failure) = failed(&found, payload);
+            self.early.keep(stream..=stream, (start, end), failure, code);
         }
         if found.status.is_some() {
             // The broker's own word: nothing more to come, or not now.
@@ -283,6 +300,7 @@ impl Nats {
             Some(Passing::Open(stream)) => {
                 exchanges.continue_request(stream);
                 exchanges.request_reached(end);
+                self.early.settle(stream, exchanges, desk);
             }
             Some(Passing::Answer(stream)) if exchanges.answer_where(|open| open == stream) => {
                 exchanges.response_reached(end);
@@ -344,11 +362,11 @@ fn asked_at(exchanges: &mut Exchanges, reason: &str) -> Option<u64> {
 }
 
 /// What the answer to a request says of how it went.
-fn reply(found: Headers, payload: &[u8], exchanges: &mut Exchanges) {
+fn reply(found: &Headers, payload: &[u8], exchanges: &mut Exchanges) {
     let Some(exchange) = exchanges.answering() else { return };
-    let refused = headers::refusal(payload);
+    let refused = headers::refusal(payload).is_some();
     let to_broker = exchange.request.operation.starts_with("request $JS.");
-    if !to_broker && (headers::is_stored(payload) || refused.is_some()) {
+    if !to_broker && (headers::is_stored(payload) || refused) {
         // JetStream's word that it has the message, or will not take it.
         let request = &mut exchange.request;
         request.manner = Manner::Publish;
@@ -361,20 +379,26 @@ fn reply(found: Headers, payload: &[u8], exchanges: &mut Exchanges) {
         let send = ("messaging.operation.type".to_owned(), "send".into());
         exchange.answer.attributes.push(send);
     }
-    let failed = match found.status {
-        Some((code, said)) if code >= 400 => {
-            // The one that comes without words means that nobody listens.
-            let said = if code == 503 && said.is_empty() { "no responders" } else { &said };
-            Some((code, Failure { kind: code.to_string(), message: format!("{code}: {said}") }))
-        }
-        _ => refused,
-    };
-    if let Some((code, failure)) = failed {
-        exchange.answer.status_code = Some(code);
-        exchange.answer.failure = Some(failure);
-    } else {
-        exchange.answer.failure = found.error;
+    (exchange.answer.status_code, exchange.answer.failure) = failed(found, payload);
+}
+
+/// The failure that an answer names, if it does.
+fn failed(found: &Headers, payload: &[u8]) -> (Option<i32>, Option<Failure>) {
+    if let Some((code, said)) = found.status.as_ref().filter(|(code, _)| *code >= 400) {
+        // The one that comes without words means that nobody listens.
+        let said = if *code == 503 && said.is_empty() { "no responders" } else { said };
+        let message = format!("{code}: {said}");
+        return (Some(*code), Some(Failure { kind: code.to_string(), message }));
     }
+    match headers::refusal(payload) {
+        Some((code, failure)) => (Some(code), Some(failure)),
+        None => (None, found.error.clone()),
+    }
+}
+
+/// Bytes of a message that come after what is looked at, its end counted.
+fn unread(message: &Message, content: &[u8]) -> u64 {
+    message.bytes - content.len() as u64 + 2
 }
 
 /// Ends the request of a stream, if it is open.
@@ -468,5 +492,6 @@ impl Protocol for Nats {
             + self.passing.iter().map(passing).sum::<usize>()
             + self.awaited.iter().map(awaited).sum::<usize>()
             + self.subscriptions.held_bytes()
+            + self.early.held_bytes()
     }
 }

@@ -269,7 +269,9 @@ impl Redis {
                     let mut words =
                         self.line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
                     let name = words.next().unwrap_or_default();
-                    if !name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_')) {
+                    // Any word may be a command here, also one of another protocol's
+                    // messages, so only those count by which a connection is told.
+                    if !INLINE.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name)) {
                         return self.malformed_request(desk);
                     }
                     self.command.name = name.to_vec();
