@@ -121,8 +121,11 @@ fn spans(agent: Agent, batches: &Receiver<RecordBatch>, port: u16) -> Vec<Span> 
     found
 }
 
+/// Operation, status code, and the numbers of request and response.
+type Seen = (String, Option<i32>, Option<u32>, Option<u32>);
+
 /// What must be the same on both sides of a hop.
-fn sides(spans: &[Span], capture: Capture) -> Vec<(String, Option<i32>, Option<u32>, Option<u32>)> {
+fn sides(spans: &[Span], capture: Capture) -> Vec<Seen> {
     spans
         .iter()
         .filter(|span| span.capture == capture)
