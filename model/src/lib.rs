@@ -29,7 +29,7 @@ pub use clock::{ClockFault, ClockFaults, mark_clocks};
 pub use ids::{IdError, SpanId, TraceId};
 pub use rows::{SpanRows, Templated};
 pub use span::{Event, Flow, Link, Network, Span};
-pub use span_ref::{Emitter, SpanRef};
+pub use span_ref::{Emitter, Observed, SpanRef};
 pub use template::{Slot, Template};
 pub use vocabulary::{Capture, Evidence, Kind, Status, UnknownName, protocol};
 

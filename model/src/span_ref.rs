@@ -1,7 +1,7 @@
 //! A span whose texts lie elsewhere: what decoders hand to the batch builder
 //! without copying anything in between.
 
-use crate::{Capture, Kind, ResourceJson, Span, SpanId, Status, TraceId};
+use crate::{Capture, Evidence, Kind, Network, ResourceJson, Span, SpanId, Status, TraceId};
 
 /// Who emitted spans: columns that all spans of a resource share, with the
 /// meaning that they have in [`Span`].
@@ -38,6 +38,34 @@ pub struct SpanRef<'a> {
     pub server_address: Option<&'a str>,
     pub server_port: Option<u16>,
     pub x_request_id: Option<&'a str>,
+}
+
+/// The columns that only a span has which was observed from outside the
+/// application, with the meaning that they have in [`Span`].
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(missing_docs, reason = "documented column by column in the schema")]
+pub struct Observed {
+    pub fragment_id: Option<u64>,
+    pub request_tcp_seq: Option<u32>,
+    pub response_tcp_seq: Option<u32>,
+    pub network_namespace: Option<u32>,
+    pub evidence: Option<Evidence>,
+    pub confidence: Option<f32>,
+    pub network: Network,
+}
+
+impl From<&Span> for Observed {
+    fn from(span: &Span) -> Self {
+        Self {
+            fragment_id: span.fragment_id,
+            request_tcp_seq: span.request_tcp_seq,
+            response_tcp_seq: span.response_tcp_seq,
+            network_namespace: span.flow.network_namespace,
+            evidence: span.evidence,
+            confidence: span.confidence,
+            network: span.network,
+        }
+    }
 }
 
 impl<'a> From<&'a Span> for SpanRef<'a> {

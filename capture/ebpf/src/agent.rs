@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use parking_lot::Mutex;
 use serde::Serialize;
-use spanwise_model::{Span, SpanBatchBuilder};
 
 use crate::event::{Endpoint, Event};
 use crate::kernel::{Hook, HookChoice, Kernel, KernelConfig, LoadError, RingReader, decode};
@@ -363,11 +362,9 @@ fn run(
     }
 }
 
-/// Finished spans on their way out.
+/// When finished spans go out.
 #[derive(Default)]
 struct Batches {
-    spans: Vec<Span>,
-    builder: SpanBatchBuilder,
     oldest: Option<Instant>,
     unbuilt: u64,
 }
@@ -379,29 +376,16 @@ impl Batches {
         deliver: &mut Box<dyn FnMut(RecordBatch) + Send>,
         now: bool,
     ) {
-        tracer.drain(&mut self.spans);
-        for span in self.spans.drain(..) {
-            self.builder.push(&span);
-            self.oldest.get_or_insert_with(Instant::now);
-            if self.builder.len() >= BATCH_SPANS {
-                Self::deliver(&mut self.builder, deliver, &mut self.unbuilt);
-                self.oldest = None;
-            }
+        if tracer.finished() == 0 {
+            return;
         }
-        if self.oldest.is_some_and(|oldest| now || oldest.elapsed() >= DELIVER_EVERY) {
-            Self::deliver(&mut self.builder, deliver, &mut self.unbuilt);
+        let oldest = *self.oldest.get_or_insert_with(Instant::now);
+        if now || tracer.finished() >= BATCH_SPANS || oldest.elapsed() >= DELIVER_EVERY {
             self.oldest = None;
-        }
-    }
-
-    fn deliver(
-        builder: &mut SpanBatchBuilder,
-        deliver: &mut Box<dyn FnMut(RecordBatch) + Send>,
-        unbuilt: &mut u64,
-    ) {
-        match builder.finish() {
-            Ok(batch) => deliver(batch),
-            Err(_) => *unbuilt += 1,
+            match tracer.take() {
+                Ok(batch) => deliver(batch),
+                Err(_) => self.unbuilt += 1,
+            }
         }
     }
 }

@@ -1,8 +1,12 @@
 //! Exchanges to spans.
 
-use rand::RngExt;
-use rand::rngs::SmallRng;
-use spanwise_model::{Capture, Evidence, Flow, Network, Span, SpanId, Status};
+use std::io::Write;
+use std::net::IpAddr;
+
+use spanwise_model::{
+    AttributeRef, Capture, Emitter, Evidence, Network, Observed, SpanBatchBuilder, SpanId, SpanRef,
+    Status,
+};
 
 use crate::context::Fragment;
 use crate::event::{Endpoint, Opened, Role};
@@ -21,47 +25,87 @@ pub(crate) struct Ends {
     pub(crate) serving: bool,
 }
 
-/// Makes the span of an exchange between `ends` in `process`.
-pub(crate) fn span(
-    exchange: Exchange,
+/// Writes the span of an exchange between `ends` in `process` as the next row.
+pub(crate) fn write(
+    exchange: &Exchange,
     ends: Ends,
     process: &Process,
     unix_minus_monotonic_nano: i64,
-    random: &mut SmallRng,
-) -> Span {
-    let serving = exchange.serving;
-    let kind = exchange.request.manner.kind(serving);
-    let capture = if serving { Capture::ServerProcess } else { Capture::ClientProcess };
-    let flow = flow(ends, exchange.other);
-    let service = process.service(flow.server_port.filter(|_| ends.serving));
+    span_id: SpanId,
+    into: &mut SpanBatchBuilder,
+) {
+    let Exchange { request, answer, serving, .. } = exchange;
     let start = exchange.request_start;
     let end = exchange.response_end.unwrap_or(exchange.request_end);
-    let duration_nano = end.time_nano.saturating_sub(start.time_nano).cast_signed();
-    let start_unix_nano = start.time_nano.cast_signed().saturating_add(unix_minus_monotonic_nano);
-
-    let mut span = Span::new(
-        span_id(random),
-        capture,
-        kind,
-        service,
-        exchange.request.operation,
-        start_unix_nano,
-        duration_nano,
-    );
-    if let Some((trace, parent)) = exchange.request.headers.parent() {
-        span.trace_id = Some(trace);
-        span.parent_span_id = Some(parent);
-        span.trace_state = exchange.request.headers.trace_state().map(str::to_owned);
+    let parent = request.headers.parent();
+    let failure = answer.failure.as_ref();
+    let flow = Flow::of(ends, exchange.other);
+    let (mut client, mut server) = (AddressText::default(), AddressText::default());
+    into.observe(&observed(exchange, ends, flow.network_namespace));
+    let emitter = into.emitter(&Emitter {
+        service: &process.service(flow.server.port.filter(|_| ends.serving)),
+        instance: Some(&process.instance),
+        host: Some(&process.host),
+        process_id: Some(process.process),
+        resource: &process.resource,
+    });
+    let span = SpanRef {
+        trace_id: parent.map(|(trace, _)| trace),
+        span_id,
+        parent_span_id: parent.map(|(_, parent)| parent),
+        trace_state: parent.and_then(|_| request.headers.trace_state()),
+        start_unix_nano: start.time_nano.cast_signed().saturating_add(unix_minus_monotonic_nano),
+        duration_nano: end.time_nano.saturating_sub(start.time_nano).cast_signed(),
+        operation: &request.operation,
+        kind: request.manner.kind(*serving),
+        protocol: Some(exchange.protocol),
+        status: if failure.is_some() { Status::Error } else { Status::Unset },
+        status_code: answer.status_code,
+        error: failure.map(|failure| failure.message.as_str()),
+        capture: if *serving { Capture::ServerProcess } else { Capture::ClientProcess },
+        client_address: client.write(flow.client.address),
+        client_port: flow.client.port,
+        server_address: server.write(flow.server.address),
+        server_port: flow.server.port,
+        x_request_id: request.headers.request_id.as_deref().or(answer.request_id.as_deref()),
+    };
+    let mut row = into.begin(&span, &emitter);
+    let mut named = false;
+    for (key, value) in request.attributes.iter().chain(&answer.attributes) {
+        named |= key == "server.address";
+        // Parsers cannot tell.
+        let encrypted = exchange.encryption.is_some() && key == "url.scheme";
+        row.attribute(key, if encrypted { AttributeRef::String("https") } else { value.as_ref() });
     }
-    span.instance = Some(process.instance.clone());
-    span.host = Some(process.host.clone());
-    span.process_id = Some(process.process);
-    span.resource = process.resource.clone();
-    span.protocol = Some(exchange.protocol.to_owned());
-    span.request_tcp_seq = start.seq;
-    span.response_tcp_seq = exchange.response_start.and_then(|mark| mark.seq);
-    span.x_request_id = exchange.request.headers.request_id.or(exchange.answer.request_id);
-    span.network = Network {
+    if let Some(encryption) = &exchange.encryption {
+        if let (Some(name), false) = (&encryption.server_name, named) {
+            row.attribute("server.address", AttributeRef::String(name));
+        }
+        if let Some(version) = encryption.version {
+            row.attribute("tls.protocol.version", AttributeRef::String(version));
+        }
+        row.attribute("tls.established", AttributeRef::Bool(true));
+    }
+    if let Some(failure) = failure {
+        row.attribute("error.type", AttributeRef::String(&failure.kind));
+    }
+    if let Fragment::Ambiguous { candidates } = exchange.fragment {
+        let candidates = i64::try_from(candidates).unwrap_or(i64::MAX);
+        row.attribute(CANDIDATES, AttributeRef::Int(candidates));
+    }
+}
+
+fn observed(exchange: &Exchange, ends: Ends, network_namespace: Option<u32>) -> Observed {
+    let start = exchange.request_start;
+    let end = exchange.response_end.unwrap_or(exchange.request_end);
+    let [request_bytes, response_bytes] = exchange.counted.unwrap_or_else(|| {
+        let response = exchange.response_start.zip(exchange.response_end);
+        [
+            exchange.request_end.offset - start.offset,
+            response.map_or(0, |(first, last)| last.offset.saturating_sub(first.offset)),
+        ]
+    });
+    let network = Network {
         connect_nano: ends
             .opened
             .filter(|opened| exchange.first && opened.role == Role::Client)
@@ -70,77 +114,135 @@ pub(crate) fn span(
         rtt_nano: (end.srtt_micros > 0).then(|| i64::from(end.srtt_micros) * 1000),
         retransmits: Some(end.retransmits.saturating_sub(start.retransmits)),
         zero_windows: None,
-        resets: None,
-        request_bytes: Some(match exchange.counted {
-            Some([request, _]) => request,
-            None => exchange.request_end.offset - start.offset,
-        }),
-        response_bytes: Some(match (exchange.response_start, exchange.response_end) {
-            (Some(first), Some(last)) => match exchange.counted {
-                Some([_, response]) => response,
-                None => last.offset.saturating_sub(first.offset),
-            },
-            _ => 0,
-        }),
+        resets: exchange
+            .answer
+            .failure
+            .as_ref()
+            .and_then(|failure| (failure.kind == "connection_reset").then_some(1)),
+        request_bytes: Some(request_bytes),
+        response_bytes: Some(exchange.response_start.map_or(0, |_| response_bytes)),
     };
-    span.attributes = exchange.request.attributes;
-    span.attributes.extend(exchange.answer.attributes);
-    if let Some(encryption) = exchange.encryption {
-        encryption.tell(&mut span.attributes);
-    }
-    span.status_code = exchange.answer.status_code;
-    if let Some(failure) = exchange.answer.failure {
-        span.status = Status::Error;
-        span.network.resets = (failure.kind == "connection_reset").then_some(1);
-        span.attributes.push(("error.type".to_owned(), failure.kind.into()));
-        span.error = Some(failure.message);
-    }
-    match exchange.fragment {
-        Fragment::None => {}
-        Fragment::Own(fragment) => span.fragment_id = Some(fragment),
+    let (fragment_id, evidence, confidence) = match exchange.fragment {
+        Fragment::None => (None, None, None),
+        Fragment::Own(fragment) => (Some(fragment), None, None),
         Fragment::Within { fragment, evidence, confidence } => {
-            span.fragment_id = Some(fragment);
-            span.evidence = Some(evidence);
-            span.confidence = Some(confidence);
+            (Some(fragment), Some(evidence), Some(confidence))
         }
-        Fragment::Ambiguous { candidates } => {
-            span.evidence = Some(Evidence::Ambiguous);
-            let candidates = i64::try_from(candidates).unwrap_or(i64::MAX);
-            span.attributes.push((CANDIDATES.to_owned(), candidates.into()));
-        }
-    }
-    span.flow = flow;
-    span
-}
-
-/// The connection's two ends: by who opened it where that is known, else by who
-/// asks. Of a socket that has no fixed peer, the `other` end is this.
-fn flow(ends: Ends, other: Option<Endpoint>) -> Flow {
-    let Some(opened) = ends.opened else { return Flow::default() };
-    let local_is_server = match opened.role {
-        Role::Client => false,
-        Role::Server => true,
-        Role::Unknown => ends.serving,
+        Fragment::Ambiguous { .. } => (None, Some(Evidence::Ambiguous), None),
     };
-    let remote = other.unwrap_or(opened.remote);
-    let (client, server) =
-        if local_is_server { (remote, opened.local) } else { (opened.local, remote) };
-    let address = |end: Endpoint| (!end.address.is_unspecified()).then(|| end.address.to_string());
-    let port = |end: Endpoint| (end.port > 0).then_some(end.port);
-    Flow {
-        client_address: address(client),
-        client_port: port(client),
-        server_address: address(server),
-        server_port: port(server),
-        network_namespace: (opened.network_namespace > 0).then_some(opened.network_namespace),
+    Observed {
+        fragment_id,
+        request_tcp_seq: start.seq,
+        response_tcp_seq: exchange.response_start.and_then(|mark| mark.seq),
+        network_namespace,
+        evidence,
+        confidence,
+        network,
     }
 }
 
-fn span_id(random: &mut SmallRng) -> SpanId {
-    loop {
-        // Zero, which is no span id, comes up once in 2^64 times.
-        if let Some(id) = SpanId::from_u64(random.random()) {
-            return id;
+/// An end of a connection, as far as it is known.
+#[derive(Debug, Clone, Copy, Default)]
+struct KnownEnd {
+    address: Option<IpAddr>,
+    port: Option<u16>,
+}
+
+impl From<Endpoint> for KnownEnd {
+    fn from(Endpoint { address, port }: Endpoint) -> Self {
+        Self {
+            address: (!address.is_unspecified()).then_some(address),
+            port: (port > 0).then_some(port),
         }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Flow {
+    client: KnownEnd,
+    server: KnownEnd,
+    network_namespace: Option<u32>,
+}
+
+impl Flow {
+    /// The connection's two ends: by who opened it where that is known, else by
+    /// who asks. Of a socket that has no fixed peer, the `other` end is this.
+    fn of(ends: Ends, other: Option<Endpoint>) -> Self {
+        let Some(opened) = ends.opened else { return Self::default() };
+        let local_is_server = match opened.role {
+            Role::Client => false,
+            Role::Server => true,
+            Role::Unknown => ends.serving,
+        };
+        let remote = other.unwrap_or(opened.remote);
+        let (client, server) =
+            if local_is_server { (remote, opened.local) } else { (opened.local, remote) };
+        Self {
+            client: client.into(),
+            server: server.into(),
+            network_namespace: (opened.network_namespace > 0).then_some(opened.network_namespace),
+        }
+    }
+}
+
+/// Room for an address as text: every span has two.
+struct AddressText {
+    bytes: [u8; 46],
+    length: usize,
+}
+
+impl Default for AddressText {
+    fn default() -> Self {
+        Self { bytes: [0; 46], length: 0 }
+    }
+}
+
+impl AddressText {
+    fn write(&mut self, address: Option<IpAddr>) -> Option<&str> {
+        match address? {
+            IpAddr::V4(address) => {
+                for (index, number) in address.octets().into_iter().enumerate() {
+                    if index > 0 {
+                        self.byte(b'.');
+                    }
+                    if number >= 100 {
+                        self.byte(b'0' + number / 100);
+                    }
+                    if number >= 10 {
+                        self.byte(b'0' + number / 10 % 10);
+                    }
+                    self.byte(b'0' + number % 10);
+                }
+            }
+            IpAddr::V6(address) => {
+                let mut rest = self.bytes.as_mut_slice();
+                // 46 bytes hold the longest (INET6_ADDRSTRLEN).
+                let written = write!(rest, "{address}");
+                let left = rest.len();
+                self.length = if written.is_ok() { self.bytes.len() - left } else { 0 };
+            }
+        }
+        std::str::from_utf8(&self.bytes[..self.length]).ok()
+    }
+
+    const fn byte(&mut self, byte: u8) {
+        self.bytes[self.length] = byte;
+        self.length += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_as_the_standard_library_does() {
+        let texts = ["0.0.0.9", "10.20.30.40", "127.0.0.1", "255.255.255.255", "::1"];
+        let long = "fe80:1234:5678:9abc:def0:1234:5678:9abc";
+        for text in texts.into_iter().chain([long]) {
+            let address: IpAddr = text.parse().expect("an address");
+            assert_eq!(AddressText::default().write(Some(address)), Some(text));
+        }
+        assert_eq!(AddressText::default().write(None), None);
     }
 }

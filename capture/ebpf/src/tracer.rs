@@ -1,9 +1,10 @@
 //! The whole of the span side: events in, spans out.
 
 use ahash::AHashMap;
+use arrow::array::RecordBatch;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use spanwise_model::Span;
+use spanwise_model::{ModelError, Span, SpanBatch, SpanBatchBuilder, SpanId};
 
 use crate::connections::Connection;
 use crate::context::Context;
@@ -59,7 +60,7 @@ pub struct Tracer {
     unix_minus_monotonic_nano: i64,
     last_tick_nano: u64,
     finished: Vec<Exchange>,
-    spans: Vec<Span>,
+    spans: SpanBatchBuilder,
 }
 
 impl Tracer {
@@ -83,7 +84,7 @@ impl Tracer {
             unix_minus_monotonic_nano: 0,
             last_tick_nano: 0,
             finished: Vec::new(),
-            spans: Vec::new(),
+            spans: SpanBatchBuilder::default(),
         }
     }
 
@@ -166,9 +167,31 @@ impl Tracer {
         }
     }
 
-    /// Moves the finished spans to the end of `into`.
-    pub fn drain(&mut self, into: &mut Vec<Span>) {
-        into.append(&mut self.spans);
+    /// Finished spans that were not taken yet.
+    pub fn finished(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Takes the finished spans.
+    ///
+    /// # Errors
+    /// Where Arrow refuses the columns, which would be a mistake here; the spans
+    /// are lost then.
+    pub fn take(&mut self) -> Result<RecordBatch, ModelError> {
+        self.spans.finish()
+    }
+
+    /// Moves the finished spans to the end of `into`, for who looks at them one
+    /// by one.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub fn drain(&mut self, into: &mut Vec<Span>) -> Result<(), ModelError> {
+        let batch = SpanBatch::try_from(self.take()?)?;
+        for span in batch.spans() {
+            into.push(span?);
+        }
+        Ok(())
     }
 
     /// Totals since the beginning, each with its name.
@@ -274,13 +297,9 @@ impl Tracer {
                 std::sync::Arc::clone(&exchange.process)
             };
             self.counters.spans += 1;
-            self.spans.push(spans::span(
-                exchange,
-                ends,
-                &process,
-                self.unix_minus_monotonic_nano,
-                &mut self.random,
-            ));
+            let span_id = span_id(&mut self.random);
+            let offset = self.unix_minus_monotonic_nano;
+            spans::write(&exchange, ends, &process, offset, span_id, &mut self.spans);
         }
     }
 
@@ -302,6 +321,15 @@ impl Tracer {
                 self.with(*id, |connection, desk| connection.evict(desk));
                 self.remove(*id);
             }
+        }
+    }
+}
+
+fn span_id(random: &mut SmallRng) -> SpanId {
+    loop {
+        // Zero, which is no span id, comes up once in 2^64 times.
+        if let Some(id) = SpanId::from_u64(random.random()) {
+            return id;
         }
     }
 }

@@ -57,7 +57,7 @@ fn feed(tracer: &mut Tracer, datagram: RecordedDatagram) {
 
 fn drained(tracer: &mut Tracer) -> Vec<Span> {
     let mut found = Vec::new();
-    tracer.drain(&mut found);
+    tracer.drain(&mut found).unwrap();
     found
 }
 

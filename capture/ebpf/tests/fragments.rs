@@ -48,7 +48,7 @@ impl Process {
 
     fn spans(&mut self) -> Vec<Span> {
         let mut found = Vec::new();
-        self.tracer.drain(&mut found);
+        self.tracer.drain(&mut found).unwrap();
         found
     }
 }

@@ -132,7 +132,7 @@ fn whatever_is_lost_nothing_is_crossed_nor_said_to_have_failed() {
         let mut tracer = tracer();
         let mut found = spans(&mut tracer, &events);
         tracer.tick(500_000_000_000);
-        tracer.drain(&mut found);
+        tracer.drain(&mut found).unwrap();
         // What was open when the gap was seen is given up: two rounds at most.
         assert!(found.len() >= 24, "lost {lost}: {}", found.len());
         for span in &found {
@@ -162,7 +162,7 @@ fn answers_that_were_not_captured_are_given_up() {
     let mut tracer = tracer();
     let mut found = spans(&mut tracer, &events);
     tracer.tick(500_000_000_000);
-    tracer.drain(&mut found);
+    tracer.drain(&mut found).unwrap();
     assert_eq!(told(&found), expected(&[1, 4]), "{}", render(&found));
     assert_eq!(counter(&tracer, "requests_lost"), 2);
 }

@@ -48,7 +48,7 @@ fn close(tracer: &mut Tracer, connection: u64, at: u64, reset: bool) {
 
 fn drained(tracer: &mut Tracer) -> Vec<Span> {
     let mut found = Vec::new();
-    tracer.drain(&mut found);
+    tracer.drain(&mut found).unwrap();
     found
 }
 
@@ -112,12 +112,12 @@ fn a_day_of_traffic_makes_thirty_spans_that_both_sides_name_alike() {
             tracer.event(&event.event());
         }
         seq += 4;
-        tracer.drain(&mut found);
+        tracer.drain(&mut found).unwrap();
     }
     assert!(tracer.held_bytes() < 4096, "{}", tracer.held_bytes());
     close(&mut tracer, 1, 86_401 * SECOND_NANO, false);
     close(&mut tracer, 2, 86_401 * SECOND_NANO, false);
-    tracer.drain(&mut found);
+    tracer.drain(&mut found).unwrap();
     assert!(found.len() < 70, "{}", found.len());
     let names = |kind| -> Vec<_> {
         let mine = found.iter().filter(|span| span.kind == kind);

@@ -19,8 +19,8 @@ use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type
 use crate::absent::shared_without_values;
 use crate::schema::column;
 use crate::{
-    AttributeRef, Attributes, Emitter, Evidence, ModelError, Span, SpanId, SpanRef, SpanRows,
-    Template, TraceId, schema,
+    AttributeRef, Attributes, Emitter, Evidence, ModelError, Observed, Span, SpanId, SpanRef,
+    SpanRows, Template, TraceId, schema,
 };
 pub(crate) use attributes::AttributeMaps;
 use lists::{Events, Links};
@@ -215,25 +215,32 @@ impl SpanBatchBuilder {
         self.rows += 1;
     }
 
+    /// Sets, for the span that is begun next, what was observed of it.
+    pub fn observe(&mut self, observed: &Observed) {
+        let row = self.rows;
+        self.fragment_id.set(row, observed.fragment_id);
+        self.request_tcp_seq.set(row, observed.request_tcp_seq);
+        self.response_tcp_seq.set(row, observed.response_tcp_seq);
+        self.network_namespace.set(row, observed.network_namespace);
+        self.evidence.set(row, observed.evidence.map(Evidence::as_str));
+        self.confidence.set(row, observed.confidence);
+        let network = &observed.network;
+        self.connect_nano.set(row, network.connect_nano);
+        self.rtt_nano.set(row, network.rtt_nano);
+        self.retransmits.set(row, network.retransmits);
+        self.zero_windows.set(row, network.zero_windows);
+        self.resets.set(row, network.resets);
+        self.request_bytes.set(row, network.request_bytes);
+        self.response_bytes.set(row, network.response_bytes);
+    }
+
     /// Appends one span.
     pub fn push(&mut self, span: &Span) {
         let row = self.rows;
-        self.fragment_id.set(row, span.fragment_id);
-        self.request_tcp_seq.set(row, span.request_tcp_seq);
-        self.response_tcp_seq.set(row, span.response_tcp_seq);
-        self.network_namespace.set(row, span.flow.network_namespace);
         self.logical_key.set(row, span.logical_key.as_deref());
         self.assembled_trace_id.set(row, span.assembled_trace_id.map(|id| id.0));
         self.assembled_parent.set(row, span.assembled_parent.map(|id| id.0));
-        self.evidence.set(row, span.evidence.map(Evidence::as_str));
-        self.confidence.set(row, span.confidence);
-        self.connect_nano.set(row, span.network.connect_nano);
-        self.rtt_nano.set(row, span.network.rtt_nano);
-        self.retransmits.set(row, span.network.retransmits);
-        self.zero_windows.set(row, span.network.zero_windows);
-        self.resets.set(row, span.network.resets);
-        self.request_bytes.set(row, span.network.request_bytes);
-        self.response_bytes.set(row, span.network.response_bytes);
+        self.observe(&Observed::from(span));
         let emitter = self.emitter(&Emitter {
             service: &span.service,
             instance: span.instance.as_deref(),

@@ -91,7 +91,7 @@ pub(crate) fn spans(tracer: &mut Tracer, events: &[RecordedEvent]) -> Vec<Span> 
         tracer.event(&event.event());
     }
     tracer.tick(last + 1_000_000_000);
-    tracer.drain(&mut found);
+    tracer.drain(&mut found).unwrap();
     found
 }
 

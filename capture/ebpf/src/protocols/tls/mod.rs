@@ -133,28 +133,6 @@ pub(crate) struct Encryption {
     pub(crate) server_name: Option<String>,
 }
 
-impl Encryption {
-    /// Adds it to what a span says.
-    pub(crate) fn tell(&self, attributes: &mut Attributes) {
-        let mut named = false;
-        for (key, value) in attributes.iter_mut() {
-            named |= key == "server.address";
-            // Parsers cannot tell.
-            if key == "url.scheme" {
-                *value = "https".into();
-            }
-        }
-        let mut add = |name: &str, value| attributes.push((name.to_owned(), value));
-        if let (Some(name), false) = (&self.server_name, named) {
-            add("server.address", name.as_str().into());
-        }
-        if let Some(version) = self.version {
-            add("tls.protocol.version", version.into());
-        }
-        add("tls.established", true.into());
-    }
-}
-
 impl TlsFacts {
     /// Whether a session was established, where that is known.
     pub(crate) const fn established(&self) -> Option<bool> {
