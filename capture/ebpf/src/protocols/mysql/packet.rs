@@ -169,6 +169,8 @@ fn command_likeness(bytes: &[u8], whole: bool) -> Likeness {
         }
         // The statement's number, flags, and how often: always once.
         command::STMT_EXECUTE => match content {
+            // Of the statement that was prepared just before: its answer comes first.
+            [0xff, 0xff, 0xff, 0xff, ..] => Likeness::No,
             _ if length < 10 => Likeness::No,
             [_, _, _, _, 0..=0x0f, 1, 0, 0, 0, ..] => Likeness::Yes,
             [..] if content.len() < 9 => partly(whole),
