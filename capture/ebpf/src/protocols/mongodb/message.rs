@@ -25,7 +25,6 @@ pub(super) const MESSAGE: u32 = 2013;
 /// Flags of an OP_MSG.
 const CHECKSUM_PRESENT: u32 = 1;
 const MORE_TO_COME: u32 = 1 << 1;
-const EXHAUST_ALLOWED: u32 = 1 << 16;
 
 /// The numbers of a header.
 #[derive(Debug, Clone, Copy)]
