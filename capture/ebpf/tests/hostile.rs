@@ -4,6 +4,7 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -141,16 +142,26 @@ proptest! {
             .filter(|(at, _)| !gone.contains(at))
             .map(|(_, event)| event.clone())
             .collect();
-        for (request, (start, _)) in responses(&spans(&mut tracer(), &left)) {
-            let Some((first, past)) = all.get(&request) else { continue };
-            // Sequence numbers may have wrapped.
-            let within = |start: u64| (*first..*past).contains(&start);
-            prop_assert!(
-                within(start) || within(start + (1 << 32)),
-                "{}/{} without {:?}: {:?} is given {}, not {}..{}",
-                protocol, name, gone, request, start, first, past
-            );
+        let crossed = crossed(&all, &responses(&spans(&mut tracer(), &left)));
+        prop_assert!(crossed.is_none(), "{}/{} without {:?}: {:?}", protocol, name, gone, crossed);
+    }
+
+    #[test]
+    fn what_is_seen_of_older_connections_is_right(
+        which in any::<prop::sample::Index>(),
+        from in any::<prop::sample::Index>(),
+    ) {
+        let (protocol, name, events) = &recordings()[which.index(recordings().len())];
+        let mut events = in_order(events.clone());
+        events.retain(|event| !matches!(event, RecordedEvent::Opened(_)));
+        let whole = spans(&mut tracer(), &events);
+        let all = responses(&whole);
+        let found = spans(&mut tracer(), &events[from.index(events.len())..]);
+        for span in &found {
+            prop_assert_eq!(&span.protocol, &whole[0].protocol, "{}/{}", protocol, name);
         }
+        let crossed = crossed(&all, &responses(&found));
+        prop_assert!(crossed.is_none(), "{}/{}: {:?}", protocol, name, crossed);
     }
 
     #[test]
@@ -210,17 +221,36 @@ fn leave_gaps(events: &[RecordedEvent]) -> Vec<bool> {
     events.iter().map(leaves_gap).collect()
 }
 
-/// The first byte of each request, with its capture point and port, and the bytes
-/// of its response.
-fn responses(spans: &[Span]) -> BTreeMap<(Capture, Option<u16>, u32), (u64, u64)> {
-    spans
-        .iter()
-        .filter_map(|span| {
-            let key = (span.capture, span.flow.client_port, span.request_tcp_seq?);
-            let start = u64::from(span.response_tcp_seq?);
-            Some((key, (start, start + span.network.response_bytes.unwrap_or(0))))
-        })
-        .collect()
+/// The bytes of each request's response, by the request's first byte, its capture
+/// point and port. Without a port several connections may have the same.
+type Responses = BTreeMap<RequestKey, Vec<Range<u64>>>;
+type RequestKey = (Capture, Option<u16>, u32);
+
+fn responses(spans: &[Span]) -> Responses {
+    let mut found = Responses::new();
+    for span in spans {
+        let (Some(request), Some(start)) = (span.request_tcp_seq, span.response_tcp_seq) else {
+            continue;
+        };
+        let start = u64::from(start);
+        let range = start..start + span.network.response_bytes.unwrap_or(0);
+        found.entry((span.capture, span.flow.client_port, request)).or_default().push(range);
+    }
+    found
+}
+
+/// The first request that has a response which is not its own.
+fn crossed(all: &Responses, found: &Responses) -> Option<String> {
+    let wrong = |(request, ranges): (&RequestKey, &Vec<Range<u64>>)| {
+        let right = all.get(request)?;
+        let given = ranges.iter().find(|given| {
+            // Sequence numbers may have wrapped.
+            let within = |start: u64| right.iter().any(|range| range.contains(&start));
+            !within(given.start) && !within(given.start + (1 << 32))
+        })?;
+        Some(format!("{request:?} is given {given:?}, not {right:?}"))
+    };
+    found.iter().find_map(wrong)
 }
 
 fn plain(direction: Direction, seq: u32, bytes: &[u8]) -> RecordedData {

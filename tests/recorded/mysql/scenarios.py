@@ -26,6 +26,8 @@ CREATE PROCEDURE totals() BEGIN SELECT id FROM orders; SELECT total FROM orders;
 
 
 class Mariadb(Server):
+    encrypts = False
+
     def start(self):
         data = self.directory / "data"
         user = []
@@ -36,9 +38,17 @@ class Mariadb(Server):
             "--auth-root-authentication-method=normal", *user)
         return self.spawn(
             "mariadbd", "--no-defaults", f"--datadir={data}", f"--port={self.port}",
-            "--bind-address=127.0.0.1", f"--socket={self.directory}/socket", "--skip-ssl",
-            "--local-infile=1", *user,
+            "--bind-address=127.0.0.1", f"--socket={self.directory}/socket", "--local-infile=1",
+            *(self.certificate() if self.encrypts else ["--skip-ssl"]), *user,
         )
+
+    def certificate(self):
+        key, certificate = self.directory / "key.pem", self.directory / "certificate.pem"
+        run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=shop",
+            "-keyout", key, "-out", certificate)
+        if os.geteuid() == 0:
+            shutil.chown(key, "mysql")
+        return [f"--ssl-key={key}", f"--ssl-cert={certificate}"]
 
     def __enter__(self):
         super().__enter__()
@@ -106,6 +116,27 @@ def refused():
         for connection in connections:
             connection.close()
         relay.write("mysql", "refused")
+
+
+class EncryptingMariadb(Mariadb):
+    encrypts = True
+
+
+def encrypted():
+    """One connection that goes over to TLS, and one that does not."""
+    import ssl
+
+    import pymysql
+
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with EncryptingMariadb() as server:
+        relay = Relay(server.port)
+        where = {"host": "127.0.0.1", "port": relay.port, "user": "shop", "password": "hunter2"}
+        for options in ({"ssl": context}, {"ssl_disabled": True}):
+            with pymysql.connect(**where, **options) as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT 'geheim'")
+        relay.write("mysql", "encrypted")
 
 
 def drivers():
@@ -322,4 +353,4 @@ def connectorj():
         relay.write("mysql", "connectorj")
 
 
-SCENARIOS = (cli, refused, drivers, packets, jdbc, connectorj)
+SCENARIOS = (cli, refused, encrypted, drivers, packets, jdbc, connectorj)

@@ -37,8 +37,8 @@ const PROTOCOLS: &[Known] = &[
     fastcgi::KNOWN,
     mongodb::KNOWN,
     kafka::KNOWN,
-    postgresql::KNOWN,
     mysql::KNOWN,
+    postgresql::KNOWN,
     memcached::KNOWN,
     redis::KNOWN,
     dns::KNOWN,
@@ -153,5 +153,53 @@ mod tests {
         for bytes in foreign {
             assert_eq!(guess(bytes), Err(Unrecognised), "{}", bytes.escape_ascii());
         }
+    }
+
+    /// A connection may be older than the agent: whatever comes first of it must
+    /// not be taken for another protocol's.
+    #[test]
+    fn nothing_recorded_is_taken_for_another_protocol() {
+        use crate::event::{Direction, Role};
+        use crate::recording::{self, RecordedEvent};
+
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/recorded");
+        let mut wrong = std::collections::BTreeSet::new();
+        for known in PROTOCOLS {
+            let files = std::fs::read_dir(format!("{folder}/{}", known.name)).unwrap();
+            for path in files.map(|file| file.unwrap().path()) {
+                if path.extension().is_none_or(|extension| extension != "jsonl") {
+                    continue;
+                }
+                let file = std::io::BufReader::new(std::fs::File::open(&path).unwrap());
+                let mut serving = std::collections::BTreeSet::new();
+                for event in recording::read(file).unwrap() {
+                    match event {
+                        RecordedEvent::Opened(opened) if opened.role == Role::Server => {
+                            serving.insert(opened.connection);
+                        }
+                        RecordedEvent::Data(data) => {
+                            let received = data.direction == Direction::Received;
+                            let asks = serving.contains(&data.connection) == received;
+                            let right = if asks { Side::Request } else { Side::Response };
+                            let whole = data.bytes.len() == data.length as usize;
+                            let Ok(Some((found, side))) = infer(&data.bytes, &BOTH, whole) else {
+                                continue;
+                            };
+                            // What Memcached refuses Redis may still take from people.
+                            let refused = (known.name, found.name) == ("memcached", "redis");
+                            if found.name != known.name && !refused {
+                                let bytes = data.bytes[..data.bytes.len().min(24)].escape_ascii();
+                                wrong.insert(format!(
+                                    "{}: {right:?} taken for {} {side:?}: {bytes}",
+                                    known.name, found.name
+                                ));
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
     }
 }

@@ -528,7 +528,12 @@ impl Protocol for Http1 {
         match self.response.state {
             State::UntilClose | State::Lost => exchanges.end_response(desk),
             State::Head if !self.response.buffer.is_empty() => {
-                if let Some(start) = self.response.start {
+                // It may be the beginning of an older response whose rest was missed.
+                if let Some(start) = self.response.start
+                    && exchanges
+                        .answering()
+                        .is_some_and(|exchange| exchange.request_start.time_nano <= start.time_nano)
+                {
                     exchanges.begin_response(start);
                 }
             }

@@ -159,7 +159,8 @@ fn command_likeness(bytes: &[u8], whole: bool) -> Likeness {
             if rest.iter().any(|byte| *byte < b' ' && !byte.is_ascii_whitespace()) {
                 Likeness::No
             } else if command::begins_statement(&rest[..word]) || rest.starts_with(b"/*") {
-                Likeness::Yes
+                // What was captured whole must be the whole packet.
+                if more && whole { Likeness::Maybe } else { Likeness::Yes }
             } else if (word == rest.len() || content == [0]) && more && word < 10 {
                 partly(whole)
             } else {
@@ -168,6 +169,8 @@ fn command_likeness(bytes: &[u8], whole: bool) -> Likeness {
         }
         // The statement's number, flags, and how often: always once.
         command::STMT_EXECUTE => match content {
+            // Of the statement that was prepared just before: its answer comes first.
+            [0xff, 0xff, 0xff, 0xff, ..] => Likeness::No,
             _ if length < 10 => Likeness::No,
             [_, _, _, _, 0..=0x0f, 1, 0, 0, 0, ..] => Likeness::Yes,
             [..] if content.len() < 9 => partly(whole),
@@ -321,7 +324,7 @@ mod tests {
             b"\x0b\0\0\0\x03\0\x01SELECT 1",
         ];
         for bytes in commands {
-            assert_eq!(recognise(Side::Request, bytes, true), Likeness::Yes);
+            assert_eq!(recognise(Side::Request, bytes, bytes[1] == 0), Likeness::Yes);
             for end in 0..6 {
                 let found = recognise(Side::Request, &bytes[..end], true);
                 assert_eq!(found, Likeness::Maybe, "{end}");

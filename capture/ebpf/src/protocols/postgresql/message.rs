@@ -97,6 +97,28 @@ pub(in crate::protocols) fn recognise(side: Side, bytes: &[u8], whole: bool) -> 
                 length > 4 && text.iter().all(|byte| *byte >= b' ' || byte.is_ascii_whitespace())
             }
             (Side::Response, b'Z') => length == 5,
+            (Side::Response, b'1' | b'2' | b'3' | b'n' | b's' | b'I') => length == 4,
+            // The kinds of authentication are numbered from 0.
+            (Side::Response, b'R') => {
+                length >= 8 && length_at(content, 0).is_none_or(|kind| kind < 32)
+            }
+            (Side::Response, b'K') => length == 12,
+            (Side::Response, b'C' | b'S') => {
+                length > 5 && content.first().is_none_or(u8::is_ascii_alphabetic)
+            }
+            (Side::Response, b'G' | b'H' | b'W') => {
+                length >= 7 && content.first().is_none_or(|format| *format <= 1)
+            }
+            // So many values or columns, each of which takes some bytes.
+            (Side::Response, b'D' | b'T') => {
+                let each = if *kind == b'D' { 4 } else { 19 };
+                let count = content.first_chunk().map_or(0, |count| u16::from_be_bytes(*count));
+                length >= 6 + each * u32::from(count)
+            }
+            // A severity, by its letter.
+            (Side::Response, b'E' | b'N') => {
+                length > 4 && content.first().is_none_or(|field| matches!(field, b'S' | b'V'))
+            }
             _ => is_header(side, *kind, length),
         };
         if !plausible {

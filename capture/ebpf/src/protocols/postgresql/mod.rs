@@ -323,6 +323,8 @@ impl Postgresql {
                 Outcome::Read
             }
             Step::Malformed => {
+                // Whose it was, and whose the next is, is not known.
+                exchanges.abandon(desk);
                 self.lose_backend();
                 self.strike(was_in_step, desk)
             }

@@ -100,7 +100,11 @@ fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
                 Some(end) => {
                     let plain = bytes[..end].iter().all(|b| !b.is_ascii_control() || *b == b'\r');
                     let ended = matches!(bytes[letters], b' ' | b'\r' | b'\n');
-                    if plain && ended && INLINE.iter().any(is) {
+                    // In lower case, and refused by Memcached: an error of its.
+                    let other = matches!(word, b"get" | b"set" | b"incr" | b"decr");
+                    // A word that Memcached answers with.
+                    let other = other || (word == b"EXISTS" && bytes[letters] != b' ');
+                    if plain && ended && !other && INLINE.iter().any(is) {
                         Likeness::Yes
                     } else {
                         Likeness::No
@@ -392,6 +396,8 @@ impl Redis {
                 Outcome::Read
             }
             Step::Malformed => {
+                // Whose it was, and whose the next is, is not known.
+                exchanges.abandon(desk);
                 self.lose_reply();
                 self.strike(was_in_step, desk)
             }

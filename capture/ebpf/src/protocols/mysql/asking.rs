@@ -1,0 +1,204 @@
+//! The client's side: its answer to the greeting, and commands.
+
+use super::command::{self, Opening, Place as Shown};
+use super::packet::{MAX_PACKET_BYTES, MAX_TEXT_BYTES, capability};
+use super::reply::Expected;
+use super::{MAX_PENDING, Mysql, Pending, Phase};
+use crate::protocols::frames::{Head, Step};
+use crate::protocols::sql::Statement;
+use crate::protocols::{Input, Outcome};
+use crate::sessions::{Desk, Exchanges, Request};
+
+impl Mysql {
+    pub(super) fn read_request(
+        &mut self,
+        input: &mut Input<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        if input.missed && self.requests.is_in_head() {
+            // That more is missing is seen only with a later request: the
+            // response to this one may have come and gone.
+            input.skip_all();
+            desk.counters.framing_lost += 1;
+            self.lose_requests();
+        }
+        loop {
+            match self.requests.read(input) {
+                Step::More => {
+                    // What is lost of a request is most likely its rest.
+                    if self.asking {
+                        exchanges.request_reached(input.mark);
+                    }
+                    return Outcome::Read;
+                }
+                Step::Head(head) => match self.request_head(&head, exchanges, desk) {
+                    Outcome::Read => {}
+                    outcome => return outcome,
+                },
+                Step::End(end) => {
+                    if std::mem::take(&mut self.asking) {
+                        exchanges.request_reached(end);
+                    }
+                }
+                Step::Unseen | Step::Malformed | Step::Resumed => {
+                    desk.counters.framing_lost += 1;
+                    self.lose_requests();
+                }
+            }
+        }
+    }
+
+    pub(super) fn lose_requests(&mut self) {
+        self.requests.lose();
+        self.asking |= self.sending_file || self.request_continued;
+        self.request_continued = false;
+        self.next_sequence = None;
+        self.sending_file = false;
+        self.statements.forget_last();
+    }
+
+    fn request_head(
+        &mut self,
+        head: &Head<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        let sequence = head.header[3];
+        self.next_sequence = Some(sequence.wrapping_add(1));
+        let continues = head.length == MAX_PACKET_BYTES;
+        self.asking = true;
+        if std::mem::replace(&mut self.request_continued, continues) {
+            return Outcome::Read;
+        }
+        if self.sending_file {
+            // An empty packet ends the file.
+            self.sending_file = head.length > 0;
+            return Outcome::Read;
+        }
+        match self.phase {
+            Phase::Greeting if sequence > 0 => self.opening(head, exchanges, desk),
+            Phase::Authentication if sequence > 0 => Outcome::Read,
+            // The content of a file may be seen before what asks for it.
+            Phase::Commands if sequence > 0 && exchanges.uploading().is_some() => Outcome::Read,
+            Phase::Commands if sequence > 0 => {
+                self.lose_requests();
+                self.strike(exchanges, desk)
+            }
+            Phase::Greeting | Phase::Authentication => {
+                // The connection is older, or its opening was missed.
+                exchanges.abandon(desk);
+                self.phase = Phase::Commands;
+                self.command(head, exchanges, desk)
+            }
+            Phase::Commands => self.command(head, exchanges, desk),
+        }
+    }
+
+    fn opening(
+        &mut self,
+        head: &Head<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        match command::opening(&head.content, head.length) {
+            Some(Opening::Encryption) => return Outcome::Encrypted,
+            Some(Opening::Session { capabilities, database }) => {
+                self.capabilities &= capabilities;
+                self.database = database;
+            }
+            None => self.capabilities = 0,
+        }
+        self.reply.ended_definitions = Some(!self.shares(capability::DEPRECATE_EOF));
+        self.reply.optional_metadata =
+            self.system == "mysql" && self.shares(capability::OPTIONAL_METADATA);
+        self.authenticate(head, exchanges, desk);
+        Outcome::Read
+    }
+
+    fn authenticate(&mut self, head: &Head<'_>, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
+        self.phase = Phase::Authentication;
+        let request = command::request(self.shown(), command::CHANGE_USER, None);
+        exchanges.open(head.start, head.end, Request { silent: true, ..request }, desk);
+    }
+
+    pub(super) fn shown(&self) -> Shown<'_> {
+        Shown { system: self.system, database: self.database.as_deref() }
+    }
+
+    fn command(
+        &mut self,
+        head: &Head<'_>,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        let Some((kind, content)) = head.content.split_first() else {
+            self.lose_requests();
+            return self.strike(exchanges, desk);
+        };
+        let kind = *kind;
+        if command::name(kind).is_none() {
+            self.lose_requests();
+            return self.strike(exchanges, desk);
+        }
+        self.strikes = 0;
+        let number = content.first_chunk().map(|number| u32::from_le_bytes(*number));
+        let mut statement = None;
+        let mut database = None;
+        match kind {
+            // Nobody answers these.
+            command::QUIT | command::STMT_SEND_LONG_DATA => {
+                self.asking = false;
+                return Outcome::Read;
+            }
+            command::STMT_CLOSE => {
+                self.asking = false;
+                if let Some(number) = number {
+                    self.statements.remove(number);
+                }
+                return Outcome::Read;
+            }
+            command::BINLOG_DUMP | command::BINLOG_DUMP_GTID | command::TABLE_DUMP => {
+                return Outcome::Switched;
+            }
+            command::CHANGE_USER => {
+                self.database = command::changed_database(content);
+                self.statements.clear();
+                self.authenticate(head, exchanges, desk);
+                return Outcome::Read;
+            }
+            command::QUERY => {
+                let attributes = self.shares(capability::QUERY_ATTRIBUTES);
+                if let Some(text) = command::query_text(content, attributes) {
+                    statement = Some(Statement::new(text, MAX_TEXT_BYTES, self.dialect()));
+                    database = command::used_database(text);
+                }
+            }
+            command::STMT_PREPARE => {
+                let prepared = Statement::new(content, MAX_TEXT_BYTES, self.dialect());
+                self.statements.asked(&prepared);
+                statement = Some(prepared);
+            }
+            command::STMT_EXECUTE | command::STMT_BULK_EXECUTE | command::STMT_FETCH => {
+                statement = number.and_then(|number| self.statements.get(number).cloned());
+            }
+            command::INIT_DB => database = command::database(content),
+            command::RESET_CONNECTION => self.statements.clear(),
+            _ => {}
+        }
+        let request = command::request(self.shown(), kind, statement.as_deref());
+        exchanges.open(head.start, head.end, request, desk);
+        let expected = Expected::of(kind);
+        if (expected != Expected::Results || database.is_some())
+            && let Some(exchange) = exchanges.uploading()
+        {
+            if self.pending.len() >= MAX_PENDING {
+                self.pending.pop_front();
+            }
+            let statement = statement.filter(|_| expected == Expected::Prepared);
+            let exchange = exchange.id;
+            self.pending.push_back(Pending { exchange, expected, statement, database });
+        }
+        Outcome::Read
+    }
+}
