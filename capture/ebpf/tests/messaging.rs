@@ -678,7 +678,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_lost_no_request_gets_the_answer_to_another(
+    fn whatever_is_lost_no_answer_is_another_requests_and_no_message_is_shown(
         which in 0usize..1000,
         lost in vec(any::<prop::sample::Index>(), 1..12),
     ) {
@@ -700,6 +700,12 @@ proptest! {
         let answers: BTreeSet<_> = right.iter().map(answer).collect();
         let mut wrong = pairs(&found);
         wrong.retain(|pair| !right.contains(pair) && answers.contains(&answer(pair)));
-        prop_assert!(wrong.is_empty(), "{}/{}: {:?}\n{}", protocol, name, wrong, render(&found));
+        let text = render(&found);
+        prop_assert!(wrong.is_empty(), "{}/{}: {:?}\n{}", protocol, name, wrong, text);
+        // Nor is a message taken for anything else.
+        let shown = text.to_ascii_lowercase();
+        for secret in ["geheim", "hunter2"] {
+            prop_assert!(!shown.contains(secret), "{}/{} shows {}:\n{}", protocol, name, secret, text);
+        }
     }
 }

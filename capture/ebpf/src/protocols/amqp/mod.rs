@@ -346,6 +346,15 @@ impl Amqp {
             (20, 40) => {
                 let here = |stream| channels::is_on(stream, channel);
                 let why = reason(fields);
+                // It names the method that was refused. Other calls will not be
+                // answered any more, or their answers were missed.
+                if let (Some(class @ 1..), Some(method)) = (fields.short(), fields.short()) {
+                    let refused = channels::call(channel, Method { class, method });
+                    let other = |stream| {
+                        here(stream) && channels::is(stream, Kind::Call) && stream != refused
+                    };
+                    exchanges.abandon_where(other, desk);
+                }
                 self.refused("channel.close", why, here, (start, end), exchanges, desk);
                 self.channels.close(channel);
             }
