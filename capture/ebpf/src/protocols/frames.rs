@@ -140,15 +140,6 @@ impl<F: Framing> Frames<F> {
         matches!(self.state, State::Header) && self.header.count == 0
     }
 
-    /// Whether a message has begun of which [`Step::Head`] has not been given.
-    pub(crate) const fn is_in_head(&self) -> bool {
-        match self.state {
-            State::Header => self.header.count > 0,
-            State::Kept { .. } => true,
-            State::Rest { .. } | State::Lost => false,
-        }
-    }
-
     /// Whether the borders are lost.
     pub(crate) const fn is_lost(&self) -> bool {
         matches!(self.state, State::Lost)
@@ -214,6 +205,13 @@ impl<F: Framing> Frames<F> {
                         return Step::Malformed;
                     }
                 },
+                // What was missed of what is looked at may have been all of the
+                // message's meaning.
+                State::Kept { .. } if input.missed => {
+                    self.lose();
+                    input.skip_all();
+                    return Step::Unseen;
+                }
                 State::Kept { length, remaining, keep } => {
                     let wanted = (keep - self.content.len()).min(cut(remaining));
                     let here = &input.bytes[..wanted.min(input.bytes.len())];

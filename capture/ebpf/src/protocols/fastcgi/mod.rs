@@ -109,14 +109,6 @@ impl Fastcgi {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
-        if input.missed && self.requests.is_in_head() {
-            // That more is missing is seen only with a later request: the
-            // response to this one may have come and gone.
-            input.skip_all();
-            desk.counters.framing_lost += 1;
-            self.requests.lose();
-            self.abandon(exchanges, desk);
-        }
         loop {
             match self.requests.read(input) {
                 Step::More => {
@@ -231,13 +223,6 @@ impl Fastcgi {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
-        if input.missed && self.responses.is_in_head() {
-            // The beginning of this record may be an older response's.
-            input.skip_all();
-            desk.counters.framing_lost += 1;
-            self.responses.lose();
-            self.abandon(exchanges, desk);
-        }
         loop {
             if self.ends_unseen(input, exchanges) {
                 input.skip_all();

@@ -205,14 +205,6 @@ impl Binary {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
-        if input.missed && self.requests.is_in_head() {
-            // That more is missing is seen only with a later command: the
-            // response to this one may have come and gone.
-            input.skip_all();
-            desk.counters.framing_lost += 1;
-            self.batch = None;
-            self.requests.lose();
-        }
         loop {
             match self.requests.read(input) {
                 Step::More => {
@@ -285,14 +277,6 @@ impl Binary {
         if self.responses.is_lost() {
             input.skip_all();
             exchanges.response_reached(input.mark);
-            return Outcome::Read;
-        }
-        if input.missed && self.responses.is_in_head() {
-            // The beginning of this message may be an older response's.
-            input.skip_all();
-            exchanges.abandon(desk);
-            desk.counters.framing_lost += 1;
-            self.responses.lose();
             return Outcome::Read;
         }
         loop {

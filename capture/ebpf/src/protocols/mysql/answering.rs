@@ -25,11 +25,6 @@ impl Mysql {
             }
             return Outcome::Read;
         }
-        if input.missed && self.responses.is_in_head() {
-            // The beginning of this packet may be an older response's.
-            self.unseen_response(input, exchanges, desk);
-            return Outcome::Read;
-        }
         loop {
             match self.responses.read(input) {
                 Step::More | Step::Resumed => {

@@ -16,13 +16,6 @@ impl Mysql {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
-        if input.missed && self.requests.is_in_head() {
-            // That more is missing is seen only with a later request: the
-            // response to this one may have come and gone.
-            input.skip_all();
-            desk.counters.framing_lost += 1;
-            self.lose_requests();
-        }
         loop {
             match self.requests.read(input) {
                 Step::More => {
