@@ -172,9 +172,10 @@ impl fmt::Display for Report {
                 writeln!(f, "The agent can run, with {hook}.")?;
                 writeln!(
                     f,
-                    "Seen: TCP over IPv4 and IPv6; HTTP/1.1, PostgreSQL and Redis in plaintext.\n\
-                     Not seen yet: TLS plaintext, HTTP/2, UDP, Unix sockets, other protocols; \
-                     payload moved by sendfile, splice or io_uring is counted, not read."
+                    "Seen: TCP over IPv4 and IPv6, and DNS over UDP; what OpenSSL, GnuTLS and Go \
+                     encrypt, in the clear.\n\
+                     Not seen: Unix sockets, other UDP, TLS of the JVM and of rustls; payload \
+                     moved by sendfile, splice or io_uring is counted, not read."
                 )
             }
             None => writeln!(
