@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use spanwise_model::{Attributes, protocol};
+use crate::sessions::Attributes;
+use spanwise_model::protocol;
 
 use crate::context::Fragment;
 use crate::event::{Direction, Opened, Role};
@@ -309,7 +310,7 @@ impl Opaque {
         };
         let mut attributes = self.facts().map(TlsFacts::attributes).unwrap_or_default();
         if let Some(before) = self.before {
-            attributes.push((AFTER.to_owned(), before.protocol.into()));
+            attributes.push((AFTER, before.protocol.into()));
         }
         if self.part == 0 {
             let asked_nano = request.map(|way| way.first_nano);
@@ -324,7 +325,7 @@ impl Opaque {
             add(&mut attributes, PART, u64::from(self.part));
         }
         if !closed {
-            attributes.push((OPEN.to_owned(), true.into()));
+            attributes.push((OPEN, true.into()));
         }
         Request { attributes, ..Request::new(operation) }
     }
@@ -349,6 +350,6 @@ impl Opaque {
     }
 }
 
-fn add(attributes: &mut Attributes, name: &str, value: u64) {
-    attributes.push((name.to_owned(), value.cast_signed().into()));
+fn add(attributes: &mut Attributes, name: &'static str, value: u64) {
+    attributes.push((name, value.cast_signed().into()));
 }

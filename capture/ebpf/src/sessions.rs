@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use spanwise_model::{AttributeValue, Attributes, Kind};
+use spanwise_model::{AttributeValue, Kind};
 
 use crate::context::{Context, Fragment, Handled};
 use crate::counters::Counters;
@@ -50,6 +50,9 @@ pub(crate) enum Tag {
     /// Memcached's commands of which only the last is surely answered.
     Batch,
 }
+
+/// What is said of a request or a response, in order. All keys are ours.
+pub(crate) type Attributes = Vec<(&'static str, AttributeValue)>;
 
 /// What passes between the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,7 +215,8 @@ fn attributes_bytes(attributes: &Attributes) -> usize {
     attributes
         .iter()
         .map(|(key, value)| {
-            64 + key.len() + if let AttributeValue::String(text) = value { text.len() } else { 0 }
+            let text = if let AttributeValue::String(text) = value { text.len() } else { 0 };
+            size_of_val(key) + size_of_val(value) + text
         })
         .sum()
 }

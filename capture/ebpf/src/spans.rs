@@ -72,9 +72,9 @@ pub(crate) fn write(
     let mut row = into.begin(&span, &emitter);
     let mut named = false;
     for (key, value) in request.attributes.iter().chain(&answer.attributes) {
-        named |= key == "server.address";
+        named |= *key == "server.address";
         // Parsers cannot tell.
-        let encrypted = exchange.encryption.is_some() && key == "url.scheme";
+        let encrypted = exchange.encryption.is_some() && *key == "url.scheme";
         row.attribute(key, if encrypted { AttributeRef::String("https") } else { value.as_ref() });
     }
     if let Some(encryption) = &exchange.encryption {

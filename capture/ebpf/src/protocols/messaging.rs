@@ -1,7 +1,8 @@
 //! What the spans of messages have in common, whatever the broker
 //! (OpenTelemetry semantic conventions for messaging).
 
-use spanwise_model::{AttributeValue, Attributes};
+use crate::sessions::Attributes;
+use spanwise_model::AttributeValue;
 
 use super::http::operation::is_identifier;
 use super::text;
@@ -84,7 +85,7 @@ impl Destination {
     /// What spans say of it.
     pub(super) fn attributes(&self) -> Attributes {
         let mut attributes = Attributes::new();
-        let mut add = |key: &str, value: AttributeValue| attributes.push((key.to_owned(), value));
+        let mut add = |key: &'static str, value: AttributeValue| attributes.push((key, value));
         if !self.is_empty() {
             add("messaging.destination.name", self.name.as_str().into());
         }
@@ -117,7 +118,7 @@ pub(super) fn request(
         Request::new(format!("{operation} {}", destination.template))
     };
     request.manner = manner;
-    let mut add = |key: &str, value: &str| request.attributes.push((key.to_owned(), value.into()));
+    let mut add = |key: &'static str, value: &str| request.attributes.push((key, value.into()));
     add("messaging.system", system);
     add("messaging.operation.name", operation);
     if let Some(kind) = kind {
@@ -137,7 +138,7 @@ mod tests {
         let request = request("mqtt", "publish", Some("send"), &topic, Manner::Publish);
         assert_eq!(request.operation, "publish devices/{id}/temperature");
         let value = |key: &str| {
-            let found = request.attributes.iter().find(|(known, _)| known == key);
+            let found = request.attributes.iter().find(|(known, _)| *known == key);
             found.map(|(_, value)| value.to_string())
         };
         assert_eq!(value("messaging.destination.name").unwrap(), "devices/4711/temperature");

@@ -55,8 +55,8 @@ impl Partial {
         self.remaining = Some(properties.body_bytes);
         let Some(request) = &mut self.request else { return };
         request.headers = properties.headers;
-        let mut add = |key: &str, value: AttributeValue| {
-            request.attributes.push((key.to_owned(), value));
+        let mut add = |key: &'static str, value: AttributeValue| {
+            request.attributes.push((key, value));
         };
         if let Some(id) = properties.message_id {
             add("messaging.message.id", id.into());

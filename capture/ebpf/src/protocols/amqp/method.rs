@@ -176,7 +176,7 @@ pub(super) fn message(
     let mut request = messaging::request("rabbitmq", operation, kind, &destination, manner);
     if !key.is_empty() {
         let key = crate::protocols::text(key, 255).into();
-        request.attributes.push(("messaging.rabbitmq.destination.routing_key".to_owned(), key));
+        request.attributes.push(("messaging.rabbitmq.destination.routing_key", key));
     }
     request
 }

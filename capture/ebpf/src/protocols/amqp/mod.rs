@@ -469,7 +469,7 @@ impl Amqp {
         let names = (exchange, key, queue);
         let mut request = method::message("deliver", Some("process"), names, Manner::Deliver);
         if redelivered {
-            let key = "spanwise.redelivered".to_owned();
+            let key = "spanwise.redelivered";
             request.attributes.push((key, spanwise_model::AttributeValue::Bool(true)));
         }
         let purpose = if acknowledges {

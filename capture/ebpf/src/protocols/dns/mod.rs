@@ -101,8 +101,8 @@ impl Reading {
             None => "DNS".to_owned(),
         });
         request.stream = self.stream();
-        let mut add = |name: &str, value: AttributeValue| {
-            request.attributes.push((name.to_owned(), value));
+        let mut add = |name: &'static str, value: AttributeValue| {
+            request.attributes.push((name, value));
         };
         if let Some(question) = question {
             add("dns.question.name", question.name.as_str().into());
@@ -120,10 +120,10 @@ impl Reading {
         let mut answer = Answer { status_code: Some(i32::from(rcode)), ..Answer::default() };
         if !self.message.addresses.is_empty() {
             let addresses = super::json_list(&self.message.addresses);
-            answer.attributes.push(("dns.answers".to_owned(), addresses));
+            answer.attributes.push(("dns.answers", addresses));
         }
         if self.message.truncated {
-            answer.attributes.push(("spanwise.dns.truncated".to_owned(), true.into()));
+            answer.attributes.push(("spanwise.dns.truncated", true.into()));
         }
         // SERVFAIL, NOTIMP
         let failed = if serving { matches!(rcode, 2 | 4) } else { rcode != 0 };
@@ -330,6 +330,6 @@ mod tests {
         assert_ne!(one.stream(), read(&query(5, "shop.example", 28)).unwrap().stream());
         let odd = read(&query(5, "shop.example", 12_345)).unwrap().request("udp");
         assert_eq!(odd.operation, "DNS");
-        assert!(odd.attributes.contains(&("dns.question.type".to_owned(), "TYPE12345".into())));
+        assert!(odd.attributes.contains(&("dns.question.type", "TYPE12345".into())));
     }
 }

@@ -143,9 +143,9 @@ fn request(facts: Facts, content: &[u8]) -> Request {
     let mut request = Request::new(method.as_deref().or(service.as_deref()).unwrap_or("Dubbo"));
     request.stream = facts.id;
     let attributes = &mut request.attributes;
-    attributes.push(("rpc.system.name".to_owned(), "dubbo".into()));
+    attributes.push(("rpc.system.name", "dubbo".into()));
     if let Some(method) = method {
-        attributes.push(("rpc.method".to_owned(), method.into()));
+        attributes.push(("rpc.method", method.into()));
     }
     if facts.flags & SERIALIZATION == HESSIAN {
         for key in TRACE_HEADERS {
@@ -189,7 +189,7 @@ fn answer(facts: Facts, content: &[u8], serving: bool) -> Answer {
     let status_name = status_name(status).unwrap_or_default();
     let mut answer = Answer { status_code: Some(i32::from(status)), ..Answer::default() };
     let attributes = &mut answer.attributes;
-    attributes.push(("rpc.response.status_code".to_owned(), status_name.into()));
+    attributes.push(("rpc.response.status_code", status_name.into()));
     if status_name != "OK" {
         let failed = !serving || is_servers_failure(status);
         answer.failure = failed.then(|| Failure::plain(status_name));

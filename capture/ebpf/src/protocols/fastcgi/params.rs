@@ -91,12 +91,12 @@ pub(super) fn request(params: &[u8]) -> Request {
     let Some(found) = head::request(&line, true) else { return Request::new("HTTP") };
     let mut request = Request { tag: Tag::Plain, ..found.request };
     // The version is the client's with the web server, and not known here.
-    request.attributes.retain(|(key, _)| key != "network.protocol.version");
+    request.attributes.retain(|(key, _)| *key != "network.protocol.version");
     if method.is_none() {
         request.attributes.retain(|(key, _)| !key.starts_with("http.request.method"));
     }
     for (key, value) in &mut request.attributes {
-        if encrypted && key == "url.scheme" {
+        if encrypted && *key == "url.scheme" {
             *value = "https".into();
         }
     }

@@ -3,7 +3,8 @@
 
 pub(super) mod operation;
 
-use spanwise_model::{AttributeValue, Attributes};
+use crate::sessions::Attributes;
+use spanwise_model::AttributeValue;
 
 use super::text;
 use super::trace_headers::TraceHeaders;
@@ -75,11 +76,15 @@ fn host_and_port(authority: &[u8]) -> (String, Option<u16>) {
 }
 
 /// Adds an attribute.
-pub(super) fn add(attributes: &mut Attributes, key: &str, value: impl Into<AttributeValue>) {
-    attributes.push((key.to_owned(), value.into()));
+pub(super) fn add(
+    attributes: &mut Attributes,
+    key: &'static str,
+    value: impl Into<AttributeValue>,
+) {
+    attributes.push((key, value.into()));
 }
 
-fn add_length(attributes: &mut Attributes, key: &str, length: Option<u64>) {
+fn add_length(attributes: &mut Attributes, key: &'static str, length: Option<u64>) {
     if let Some(length) = length {
         add(attributes, key, i64::try_from(length).unwrap_or(i64::MAX));
     }

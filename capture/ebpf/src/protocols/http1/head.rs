@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     fn attribute<'a>(request: &'a RequestHead, key: &str) -> Option<&'a AttributeValue> {
-        request.request.attributes.iter().find(|(k, _)| k == key).map(|(_, value)| value)
+        request.request.attributes.iter().find(|(k, _)| *k == key).map(|(_, value)| value)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! gRPC over HTTP/2 (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md), named by the
 //! semantic conventions for gRPC.
 
-use spanwise_model::Attributes;
+use crate::sessions::Attributes;
 
 use super::message::Fields;
 use crate::protocols::http::{add, add_agent, add_server};
@@ -115,7 +115,7 @@ pub(super) fn request(fields: &Fields) -> Request {
 
 /// Only the response says that it was a call.
 pub(super) fn turns_out(request: &mut Request) {
-    let path = request.attributes.iter().find(|(key, _)| key == "url.path");
+    let path = request.attributes.iter().find(|(key, _)| *key == "url.path");
     let path = path.and_then(|(_, path)| path.as_str()).map(|path| method(path.as_bytes()));
     request.attributes.retain(|(key, _)| !key.starts_with("http.") && !key.starts_with("url."));
     describe(&mut request.attributes, path.as_deref());

@@ -1,6 +1,6 @@
 //! What header blocks say (RFC 9113, section 8.3), as requests and answers.
 
-use spanwise_model::Attributes;
+use crate::sessions::Attributes;
 
 use super::grpc;
 use super::names::{Name, TRACE_HEADERS};
@@ -15,7 +15,7 @@ const HPACK: &str = "spanwise.hpack";
 
 /// Says how much is known, unless that is all.
 pub(super) fn add_knowledge(attributes: &mut Attributes, known: Knowledge) {
-    attributes.retain(|(key, _)| key != HPACK);
+    attributes.retain(|(key, _)| *key != HPACK);
     match known {
         Knowledge::Known => {}
         Knowledge::Inferred => add(attributes, HPACK, "inferred"),

@@ -1,7 +1,5 @@
 //! What requests ask for (kafka.apache.org/protocol, "Messages").
 
-use spanwise_model::AttributeValue;
-
 use super::api;
 use super::frame::RequestHeader;
 use super::primitives::Reader;
@@ -9,7 +7,7 @@ use super::records::records;
 use super::topics::Topics;
 use crate::protocols::messaging::{self, Destination};
 use crate::protocols::text;
-use crate::sessions::{Manner, Request};
+use crate::sessions::{Attributes, Manner, Request};
 
 /// Longest name of a client or of a group that is shown.
 const MAX_NAME_BYTES: usize = 128;
@@ -96,20 +94,20 @@ fn named(operation: &str, kind: Option<&str>, topic: Option<String>, manner: Man
     messaging::request("kafka", operation, kind, &destination, manner)
 }
 
-fn add(request: &mut Request, key: &str, value: &[u8]) {
+fn add(request: &mut Request, key: &'static str, value: &[u8]) {
     if !value.is_empty() {
         let value = text(value, MAX_NAME_BYTES).into();
-        request.attributes.push((key.to_owned(), value));
+        request.attributes.push((key, value));
     }
 }
 
 /// What was found in topics, as attributes.
-pub(super) fn attributes(found: &Found, to: &mut Vec<(String, AttributeValue)>) {
+pub(super) fn attributes(found: &Found, to: &mut Attributes) {
     if let Some(partition) = found.partition {
-        to.push(("messaging.destination.partition.id".to_owned(), partition.to_string().into()));
+        to.push(("messaging.destination.partition.id", partition.to_string().into()));
     }
     if let Some(records) = found.records {
-        to.push(("messaging.batch.message_count".to_owned(), records.into()));
+        to.push(("messaging.batch.message_count", records.into()));
     }
 }
 

@@ -341,7 +341,7 @@ impl Binary {
             exchange.answer.status_code = Some(i32::from(fields.status));
             let code = fields.status.to_string().into();
             let attributes = &mut exchange.answer.attributes;
-            attributes.push(("db.response.status_code".to_owned(), code));
+            attributes.push(("db.response.status_code", code));
             let message = text(&head.content, MAX_ERROR_BYTES);
             let message = if message.is_empty() { kind.to_owned() } else { message };
             exchange.answer.failure = Some(Failure { kind: kind.to_owned(), message });

@@ -1,6 +1,7 @@
 //! What clients ask of Memcached, in either protocol, and what of it is shown.
 
-use spanwise_model::{AttributeValue, Attributes};
+use crate::sessions::Attributes;
+use spanwise_model::AttributeValue;
 
 use crate::protocols::text;
 use crate::sessions::Request;
@@ -134,7 +135,7 @@ impl Batch {
             shown.push_str(" ...");
         }
         let mut attributes = Attributes::with_capacity(5);
-        let mut add = |key: &str, value: AttributeValue| attributes.push((key.to_owned(), value));
+        let mut add = |key: &'static str, value: AttributeValue| attributes.push((key, value));
         add("db.system.name", "memcached".into());
         if self.count > 1 {
             let count = i64::try_from(self.count).unwrap_or(i64::MAX);

@@ -326,7 +326,7 @@ impl Text {
                 if let Some(exchange) = exchanges.answering() {
                     let kind = failure.kind.as_str().into();
                     let attributes = &mut exchange.answer.attributes;
-                    attributes.push(("db.response.status_code".to_owned(), kind));
+                    attributes.push(("db.response.status_code", kind));
                     exchange.answer.failure = Some(failure);
                 }
                 self.reply_over(false, exchanges, desk);
@@ -357,7 +357,7 @@ impl Text {
             return;
         }
         if let Some(values) = values {
-            let attribute = ("db.response.returned_rows".to_owned(), values.into());
+            let attribute = ("db.response.returned_rows", values.into());
             exchange.answer.attributes.push(attribute);
         }
         exchanges.end_response(desk);

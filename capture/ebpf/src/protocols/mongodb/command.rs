@@ -1,6 +1,7 @@
 //! Commands of MongoDB and their answers: what of them is shown. No values are.
 
-use spanwise_model::{AttributeValue, Attributes};
+use crate::sessions::Attributes;
+use spanwise_model::AttributeValue;
 
 use super::bson::{Elements, Value, elements};
 use crate::protocols::text;
@@ -126,8 +127,8 @@ impl Command {
     /// The request that it is.
     pub(super) fn request(&self) -> Request {
         let mut attributes = Attributes::with_capacity(4);
-        let mut add = |key: &str, value: &str| {
-            attributes.push((key.to_owned(), AttributeValue::String(value.to_owned())));
+        let mut add = |key: &'static str, value: &str| {
+            attributes.push((key, AttributeValue::String(value.to_owned())));
         };
         add("db.system.name", "mongodb");
         if let Some(database) = &self.database {
@@ -148,7 +149,7 @@ impl Command {
 /// A request that cannot be read.
 pub(super) fn compressed() -> Request {
     let mut request = Request::new("compressed");
-    request.attributes.push(("db.system.name".to_owned(), "mongodb".into()));
+    request.attributes.push(("db.system.name", "mongodb".into()));
     request
 }
 
@@ -187,7 +188,7 @@ pub(super) fn answer(body: Elements<'_>, answer: &mut Answer) {
     answer.status_code = problem.code;
     if let Some(code) = problem.code {
         let code = code.to_string().into();
-        answer.attributes.push(("db.response.status_code".to_owned(), code));
+        answer.attributes.push(("db.response.status_code", code));
     }
     answer.failure = Some(problem.failure());
 }

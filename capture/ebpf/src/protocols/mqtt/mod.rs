@@ -105,7 +105,7 @@ impl Mqtt {
         let mut request = messaging::request("mqtt", operation, kind, &destination, manner);
         if let Some(client) = &self.client {
             let client = client.as_str().into();
-            request.attributes.push(("messaging.client.id".to_owned(), client));
+            request.attributes.push(("messaging.client.id", client));
         }
         request
     }
@@ -131,7 +131,7 @@ impl Mqtt {
                 let mut request = self.request("connect", None, b"", Manner::Call);
                 if let Some(client) = &client {
                     let client = client.as_str().into();
-                    request.attributes.push(("messaging.client.id".to_owned(), client));
+                    request.attributes.push(("messaging.client.id", client));
                 }
                 self.client = client;
                 request.stream = stream(Kind::Connect, 0);
@@ -278,7 +278,7 @@ impl Mqtt {
         };
         request.headers = publish.properties.headers;
         if let Some(bytes) = publish.body_bytes.and_then(|bytes| i64::try_from(bytes).ok()) {
-            request.attributes.push(("messaging.message.body.size".to_owned(), bytes.into()));
+            request.attributes.push(("messaging.message.body.size", bytes.into()));
         }
         let Some(packet) = publish.packet else {
             // Nobody acknowledges it, or what by was not captured.

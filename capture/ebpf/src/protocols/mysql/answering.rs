@@ -155,7 +155,7 @@ impl Mysql {
                     let (code, failure) = packet::failure(&head.content);
                     let attributes = &mut exchange.answer.attributes;
                     let value = failure.kind.as_str().into();
-                    attributes.push(("db.response.status_code".to_owned(), value));
+                    attributes.push(("db.response.status_code", value));
                     exchange.answer.status_code = Some(code);
                     exchange.answer.failure = Some(failure);
                 }
@@ -210,7 +210,7 @@ impl Mysql {
             Meaning::End { rows } => {
                 if let (Some(rows), Some(exchange)) = (rows, exchanges.answering()) {
                     let rows = i64::try_from(rows).unwrap_or(i64::MAX);
-                    let attribute = ("db.response.returned_rows".to_owned(), rows.into());
+                    let attribute = ("db.response.returned_rows", rows.into());
                     exchange.answer.attributes.push(attribute);
                 }
             }

@@ -1,7 +1,8 @@
 //! What clients ask of MySQL (MySQL Source Code Documentation, "Command
 //! Phase"), and what of it is shown.
 
-use spanwise_model::{AttributeValue, Attributes};
+use crate::sessions::Attributes;
+use spanwise_model::AttributeValue;
 
 use crate::protocols::sql::Statement;
 use crate::protocols::text;
@@ -140,7 +141,7 @@ pub(super) fn request(place: Place<'_>, kind: u8, statement: Option<&Statement>)
         bare.clone_into(&mut operation);
     }
     let mut attributes = Attributes::with_capacity(5);
-    let mut add = |key: &str, value: AttributeValue| attributes.push((key.to_owned(), value));
+    let mut add = |key: &'static str, value: AttributeValue| attributes.push((key, value));
     add("db.system.name", place.system.into());
     if let Some(database) = place.database {
         add("db.namespace", database.into());

@@ -268,7 +268,7 @@ impl Nats {
         let mut request = describe("deliver", Some("process"), Manner::Deliver, message, found);
         if let Some(queue) = self.subscriptions.queue(&message.subscription) {
             let queue = super::text(queue, 64).into();
-            request.attributes.push(("messaging.consumer.group.name".to_owned(), queue));
+            request.attributes.push(("messaging.consumer.group.name", queue));
         }
         let answerable =
             subjects::is_inbox(&message.reply) || subjects::is_acknowledgement(&message.reply);
@@ -329,8 +329,7 @@ fn describe(
     let destination = subjects::destination(&message.subject);
     let mut request = messaging::request("nats", name, kind, &destination, manner);
     request.headers = found.trace;
-    let mut add =
-        |key: &str, value: AttributeValue| request.attributes.push((key.to_owned(), value));
+    let mut add = |key: &'static str, value: AttributeValue| request.attributes.push((key, value));
     if let Some(id) = found.message_id {
         add("messaging.message.id", id.into());
     }
@@ -352,7 +351,7 @@ fn asked_at(exchanges: &mut Exchanges, reason: &str) -> Option<u64> {
     let subject = reason.split('"').nth(1)?;
     let named = |request: &Request| {
         request.attributes.iter().any(|(key, value)| {
-            key == "messaging.destination.name" && value.as_str() == Some(subject)
+            *key == "messaging.destination.name" && value.as_str() == Some(subject)
         })
     };
     let asked = exchanges.find(|exchange| {
@@ -372,11 +371,11 @@ fn reply(found: &Headers, payload: &[u8], exchanges: &mut Exchanges) {
         request.manner = Manner::Publish;
         request.operation = request.operation.replacen("request", "publish", 1);
         for (key, value) in &mut request.attributes {
-            if key == "messaging.operation.name" {
+            if *key == "messaging.operation.name" {
                 *value = "publish".into();
             }
         }
-        let send = ("messaging.operation.type".to_owned(), "send".into());
+        let send = ("messaging.operation.type", "send".into());
         exchange.answer.attributes.push(send);
     }
     (exchange.answer.status_code, exchange.answer.failure) = failed(found, payload);

@@ -86,7 +86,7 @@ impl Cycle {
         let statement = if prepares { self.parsed.as_ref() } else { first };
         let attributes = &mut request.attributes;
         attributes.clear();
-        let mut add = |key: &str, value: AttributeValue| attributes.push((key.to_owned(), value));
+        let mut add = |key: &'static str, value: AttributeValue| attributes.push((key, value));
         add("db.system.name", "postgresql".into());
         if let Some(database) = database {
             add("db.namespace", database.into());

@@ -357,7 +357,7 @@ impl Postgresql {
                     let failure = failure(&message.content);
                     let code = failure.kind.as_str().into();
                     let attributes = &mut exchange.answer.attributes;
-                    attributes.push(("db.response.status_code".to_owned(), code));
+                    attributes.push(("db.response.status_code", code));
                     exchange.answer.failure = Some(failure);
                 }
             }
@@ -367,8 +367,8 @@ impl Postgresql {
                 {
                     let key = "db.response.returned_rows";
                     let attributes = &mut exchange.answer.attributes;
-                    attributes.retain(|(known, _)| known != key);
-                    attributes.push((key.to_owned(), rows.into()));
+                    attributes.retain(|(known, _)| *known != key);
+                    attributes.push((key, rows.into()));
                 }
             }
             _ => {}

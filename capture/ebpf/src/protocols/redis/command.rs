@@ -1,6 +1,7 @@
 //! Redis commands: what of them is shown, and which end the pairing.
 
-use spanwise_model::{AttributeValue, Attributes};
+use crate::sessions::Attributes;
+use spanwise_model::AttributeValue;
 
 use crate::protocols::text;
 use crate::sessions::Request;
@@ -105,8 +106,8 @@ impl Command {
             shown.push_str(" ...");
         }
         let mut attributes = Attributes::with_capacity(4);
-        let mut add = |key: &str, value: String| {
-            attributes.push((key.to_owned(), AttributeValue::String(value)));
+        let mut add = |key: &'static str, value: String| {
+            attributes.push((key, AttributeValue::String(value)));
         };
         add("db.system.name", "redis".to_owned());
         add("db.operation.name", operation.clone());
@@ -134,7 +135,7 @@ mod tests {
 
     fn shown(words: &[&str]) -> String {
         let request = command(words).request(None);
-        let query = request.attributes.iter().find(|(key, _)| key == "db.query.text").unwrap();
+        let query = request.attributes.iter().find(|(key, _)| *key == "db.query.text").unwrap();
         format!("{} | {}", request.operation, query.1)
     }
 

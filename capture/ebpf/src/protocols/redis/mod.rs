@@ -371,10 +371,10 @@ impl Redis {
                     exchanges.response_reached(input.mark);
                     if let (Some(error), Some(exchange)) = (error, exchanges.answering()) {
                         let failure = failure(&error);
-                        exchange.answer.attributes.push((
-                            "db.response.status_code".to_owned(),
-                            failure.kind.as_str().into(),
-                        ));
+                        exchange
+                            .answer
+                            .attributes
+                            .push(("db.response.status_code", failure.kind.as_str().into()));
                         exchange.answer.failure = Some(failure);
                     }
                     exchanges.end_response(desk);

@@ -4,7 +4,8 @@
 mod hello;
 mod records;
 
-use spanwise_model::{Attributes, protocol};
+use crate::sessions::Attributes;
+use spanwise_model::protocol;
 
 use self::hello::Hello;
 use self::records::{Found, Kind, Records};
@@ -159,7 +160,7 @@ impl TlsFacts {
     /// attributes: `tls.client.server_name` has become `server.address`).
     pub(crate) fn attributes(&self) -> Attributes {
         let mut list = Attributes::new();
-        let mut add = |name: &str, value| list.push((name.to_owned(), value));
+        let mut add = |name: &'static str, value| list.push((name, value));
         if let Some(name) = &self.server_name {
             add("server.address", name.as_str().into());
         }
