@@ -214,9 +214,9 @@ pub(crate) struct Exchanges {
 fn attributes_bytes(attributes: &Attributes) -> usize {
     attributes
         .iter()
-        .map(|(key, value)| {
-            let text = if let AttributeValue::String(text) = value { text.len() } else { 0 };
-            size_of_val(key) + size_of_val(value) + text
+        .map(|attribute| {
+            let text = attribute.1.as_str().map_or(0, str::len);
+            size_of_val(attribute) + text
         })
         .sum()
 }
