@@ -9,7 +9,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build unit e2e browser clients fuzz test-kill test-cluster \
+.PHONY: help demo test dev lint bench setup web build unit e2e browser clients fuzz test-kill test-restarts test-cluster \
         bench-capture bench-assemble bench-decode bench-store bench-store-grow bench-nginx bench-soak clean
 
 help: ## This list
@@ -67,6 +67,9 @@ e2e: build ## The shop under the tracer against its own ground truth; bad input
 
 test-kill: setup ## The store killed with -9 a hundred times under load
 	SPANWISE_TEST_KILLS=100 $(CHECKED) $(CARGO) test --release --workspace --locked --test store kill::whatever -- --nocapture
+
+test-restarts: setup ## Programs under TLS probes through a thousand restarts of the agent
+	SPANWISE_TEST_RESTARTS=1000 $(CHECKED) $(CARGO) test --release --workspace --locked --test restarts -- --nocapture
 
 test-cluster: ## The ClickHouse store on a cluster of two shards and two replicas (x86-64)
 	@SPANWISE_SETUP=cluster scripts/setup.sh

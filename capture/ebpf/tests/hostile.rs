@@ -14,7 +14,7 @@ use spanwise_capture_ebpf::event::{
 use spanwise_capture_ebpf::recording::{RecordedData, RecordedEvent};
 use spanwise_capture_ebpf::tracer::{Tracer, TracerConfig};
 use spanwise_model::{Capture, Span, Status};
-use support::{Directory, data, recordings, render, spans, split, tracer};
+use support::{Everyone, data, recordings, render, spans, split, tracer};
 
 use Direction::{Received, Sent};
 
@@ -517,7 +517,7 @@ fn connections_and_bytes_held_are_bounded_over_all() {
         seed: Some(1),
         ..TracerConfig::default()
     };
-    let mut tracer = Tracer::new(config, Box::new(Directory));
+    let mut tracer = Tracer::new(config, Box::new(Everyone));
     let partial = [b"GET / HTTP/1.1\r\nX: ".as_slice(), &[b'x'; 8000]].concat();
     for connection in 0..5_000 {
         tracer.event(&data(connection, Received, 1, &partial).event());

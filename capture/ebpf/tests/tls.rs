@@ -3,65 +3,17 @@
 //!
 //! These tests load BPF and so need the right to; without it they fail.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
 use spanwise_model::{Capture, Span, SpanBatch};
-
-/// A process that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A directory that goes with the test.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("spanwise-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a temporary directory");
-        Self(path)
-    }
-
-    /// A key and a certificate that nobody trusts.
-    fn certificate(&self) {
-        let made = Command::new("openssl")
-            .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"])
-            .args(["-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"])
-            .current_dir(&self.0)
-            .stderr(Stdio::null())
-            .status();
-        assert!(made.expect("openssl runs").success());
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a loopback port");
-    listener.local_addr().expect("bound").port()
-}
-
-fn wait_for(port: u16) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(Instant::now() < end, "nothing listens on port {port}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use support::programs::{Directory, Running, free_port, wait_for, wait_until_probed};
 
 fn nginx(directory: &Path, port: u16, environment: &[(&str, &str)]) -> Running {
     std::fs::write(directory.join("index.html"), "geheim ".repeat(3000)).expect("a page");
@@ -105,7 +57,6 @@ fn agent() -> (Agent, Receiver<RecordBatch>) {
 /// The spans of connections to this port that the agent has made until it stops.
 fn spans(agent: Agent, batches: &Receiver<RecordBatch>, port: u16) -> Vec<Span> {
     std::thread::sleep(Duration::from_millis(300));
-    eprintln!("{:?}", agent.facts().counters);
     agent.stop();
     let mut found: Vec<Span> = batches
         .try_iter()
@@ -135,20 +86,12 @@ fn sides(spans: &[Span], capture: Capture) -> Vec<Seen> {
         .collect()
 }
 
-fn wait_until_probed(agent: &Agent, count: u64) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while agent.facts().counters.get("tls_libraries_probed").is_none_or(|found| *found < count) {
-        assert!(Instant::now() < end, "no TLS library is found: {:?}", agent.facts().counters);
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn both_sides_of_encrypted_requests_name_the_same_bytes() {
     let directory = Directory::new("tls-nginx");
     directory.certificate();
     let port = free_port();
-    let _nginx = nginx(&directory.0, port, &[]);
+    let _nginx = nginx(directory.path(), port, &[]);
     let (agent, batches) = agent();
     // nginx has libssl mapped already, and curl uses the same.
     wait_until_probed(&agent, 1);
@@ -185,10 +128,10 @@ fn asks_nginx(name: &str, client: impl Fn(&Path, u16) -> Command) {
     let directory = Directory::new(&format!("tls-{name}"));
     directory.certificate();
     let port = free_port();
-    let _nginx = nginx(&directory.0, port, &[]);
+    let _nginx = nginx(directory.path(), port, &[]);
     let (agent, batches) = agent();
     wait_until_probed(&agent, 1);
-    let mut command = client(&directory.0, port);
+    let mut command = client(directory.path(), port);
     // The first run may be what the agent learns of the library from.
     for _ in 0..2 {
         let output = command.stdin(Stdio::null()).output().expect("the client runs");
@@ -338,8 +281,8 @@ fn is_asked(name: &str, server: impl Fn(&Path, u16) -> Command) {
     let directory = Directory::new(&format!("tls-{name}-server"));
     directory.certificate();
     let port = free_port();
-    let started = server(&directory.0, port)
-        .current_dir(&directory.0)
+    let started = server(directory.path(), port)
+        .current_dir(directory.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
@@ -427,7 +370,7 @@ fn a_process_that_opts_out_is_left_alone() {
     let directory = Directory::new("tls-out");
     directory.certificate();
     let port = free_port();
-    let _nginx = nginx(&directory.0, port, &[("SPANWISE_TLS", "off")]);
+    let _nginx = nginx(directory.path(), port, &[("SPANWISE_TLS", "off")]);
     let (agent, batches) = agent();
     std::thread::sleep(Duration::from_secs(1));
     for _ in 0..2 {

@@ -15,6 +15,7 @@ pub use decode::{DecodeError, decode};
 pub use hook::{Hook, HookChoice};
 pub use objects::LoadError;
 pub use probe::{Probe, ProbeOutcome, probe_all};
+use tls::Tls;
 pub(crate) use tls::TlsProbe;
 
 /// Bounds and choices for the kernel side.
@@ -50,8 +51,7 @@ pub struct Kernel {
     // Links go before the object that holds their programs.
     links: Vec<Link>,
     object: Object,
-    /// Why plaintext of TLS libraries cannot be read.
-    tls_refusal: Option<String>,
+    tls: Tls,
 }
 
 /// The hooks with nothing behind them, for measuring what they cost by
@@ -68,7 +68,7 @@ impl EmptyHooks {
     /// Where the kernel refuses.
     pub fn attach(hook: Hook) -> Result<Self, LoadError> {
         let attach = || {
-            let object = objects::load(objects::EMPTY, hook.empty_programs(), |_, _| Ok(()))?;
+            let object = objects::load(objects::EMPTY, hook.empty_programs(), &[], |_, _| Ok(()))?;
             let links = objects::attach(&object, hook.empty_programs())?;
             Ok(Self { _links: links, _object: object })
         };
@@ -110,21 +110,18 @@ impl Kernel {
 
     fn attach_hook(hook: Hook, config: &KernelConfig) -> Result<Self, String> {
         if !config.tls {
-            return Self::attach_programs(hook, config, &[], Some("switched off".to_owned()));
+            return Self::attach_programs(hook, config, Tls::Refused("switched off".to_owned()));
         }
-        Self::attach_programs(hook, config, tls::PROGRAMS, None)
-            .or_else(|reason| Self::attach_programs(hook, config, &[], Some(reason)))
+        Self::attach_programs(hook, config, Tls::Many)
+            .or_else(|_| Self::attach_programs(hook, config, Tls::Single))
+            .or_else(|reason| Self::attach_programs(hook, config, Tls::Refused(reason)))
     }
 
-    fn attach_programs(
-        hook: Hook,
-        config: &KernelConfig,
-        further: &[&str],
-        tls_refusal: Option<String>,
-    ) -> Result<Self, String> {
+    fn attach_programs(hook: Hook, config: &KernelConfig, tls: Tls) -> Result<Self, String> {
         let ring_bytes = config.ring_bytes.clamp(1 << 16, 1 << 30).next_power_of_two();
+        let (further, many) = tls.programs();
         let wanted = [hook.programs(), further].concat();
-        let object = objects::load(objects::CAPTURE, &wanted, |name, map| {
+        let object = objects::load(objects::CAPTURE, &wanted, many, |name, map| {
             if name == "events" {
                 map.set_max_entries(ring_bytes)?;
             } else if name.ends_with(".rodata")
@@ -143,7 +140,7 @@ impl Kernel {
             }
         }
         let links = objects::attach(&object, hook.programs())?;
-        Ok(Self { hook, links, object, tls_refusal })
+        Ok(Self { hook, links, object, tls })
     }
 
     /// The hooks in use.

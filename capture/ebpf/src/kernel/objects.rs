@@ -2,7 +2,9 @@
 
 use std::sync::Once;
 
-use libbpf_rs::{Link, Object, ObjectBuilder, OpenMapMut, PrintLevel, UprobeOpts};
+use libbpf_rs::{
+    Link, Object, ObjectBuilder, OpenMapMut, PrintLevel, ProgramAttachType, UprobeOpts,
+};
 use parking_lot::Mutex;
 
 use super::Hook;
@@ -61,10 +63,13 @@ fn keep_log(_level: PrintLevel, message: String) {
 
 /// Loads the named programs of an object and none of its others.
 ///
-/// `prepare` sees every map before the kernel does.
+/// Those that are also named in `many` are for many probes at once
+/// (`BPF_TRACE_UPROBE_MULTI`, Linux 6.6). `prepare` sees every map before the
+/// kernel does.
 pub(super) fn load(
     bytes: &[u8],
     programs: &[&str],
+    many: &[&str],
     mut prepare: impl FnMut(&str, &mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
 ) -> Result<Object, String> {
     static PRINT: Once = Once::new();
@@ -76,6 +81,9 @@ pub(super) fn load(
     for mut program in open.progs_mut() {
         let wanted = programs.iter().any(|name| program.name() == *name);
         program.set_autoload(wanted);
+        if many.iter().any(|name| program.name() == *name) {
+            program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
+        }
     }
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();

@@ -103,7 +103,7 @@ pub fn probe_all() -> Vec<Probe> {
         .iter()
         .map(|&(feature, program, purpose, without)| {
             let tried =
-                objects::load(objects::EMPTY, &[program], |_, _| Ok(())).and_then(|object| {
+                objects::load(objects::EMPTY, &[program], &[], |_, _| Ok(())).and_then(|object| {
                     if program == "empty_uprobe" {
                         objects::attach_to_libc(&object, program).map(drop)
                     } else {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use libbpf_rs::{Link, MapCore, MapFlags, UprobeOpts};
+use libbpf_rs::{Link, MapCore, MapFlags, UprobeMultiOpts, UprobeOpts};
 
 use super::Kernel;
 use crate::libraries::Function;
@@ -31,7 +31,7 @@ pub(crate) enum TlsProbe {
 }
 
 /// Names of the programs in the BPF object.
-pub(super) const PROGRAMS: &[&str] = &[
+const PROGRAMS: &[&str] = &[
     "tls_write",
     "tls_read",
     "tls_write_ex",
@@ -43,6 +43,29 @@ pub(super) const PROGRAMS: &[&str] = &[
     "go_tls_read",
     "go_tls_read_end",
 ];
+
+/// How probes are set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Tls {
+    /// All of a program and file at once (Linux 6.6): to set and to take away
+    /// each by itself takes as long as all together.
+    Many,
+    /// Each by itself.
+    Single,
+    /// Not at all, for this reason.
+    Refused(String),
+}
+
+impl Tls {
+    /// The programs that are loaded, and those of them for many probes.
+    pub(super) const fn programs(&self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self {
+            Self::Many => (PROGRAMS, PROGRAMS),
+            Self::Single => (PROGRAMS, &[]),
+            Self::Refused(_) => (&[], &[]),
+        }
+    }
+}
 
 impl TlsProbe {
     /// Whether its end is of interest, and can be met by changing the return
@@ -69,36 +92,64 @@ impl TlsProbe {
 impl Kernel {
     /// Why plaintext of TLS libraries cannot be read; `None` where it can.
     pub fn tls_refusal(&self) -> Option<&str> {
-        self.tls_refusal.as_deref()
+        match &self.tls {
+            Tls::Refused(reason) => Some(reason),
+            Tls::Many | Tls::Single => None,
+        }
     }
 
-    /// Sets the probes of a function, in all processes that use the file.
+    /// Sets the probes of a file's functions, in all processes that use it.
     ///
     /// # Errors
     /// The kernel's reason.
-    pub(crate) fn probe_tls(&self, function: Function, path: &Path) -> Result<Vec<Link>, String> {
-        if let Some(reason) = &self.tls_refusal {
-            return Err(reason.clone());
+    pub(crate) fn probe_tls(
+        &self,
+        functions: &[Function],
+        path: &Path,
+    ) -> Result<Vec<Link>, String> {
+        if let Some(reason) = self.tls_refusal() {
+            return Err(reason.to_owned());
         }
-        let Ok(offset) = usize::try_from(function.file_offset) else {
-            return Err("the function lies beyond the address space".to_owned());
+        let offsets_of = |wanted: &dyn Fn(TlsProbe) -> bool| -> Vec<usize> {
+            let wanted = functions.iter().filter(|function| wanted(function.probe));
+            wanted.filter_map(|function| usize::try_from(function.file_offset).ok()).collect()
         };
-        let attach = |name: &str, retprobe: bool| {
-            let program = self.object.progs_mut().find(|program| program.name() == name);
-            let Some(program) = program else { return Err(format!("there is no program {name}")) };
-            let opts = UprobeOpts { retprobe, ..UprobeOpts::default() };
-            // Process -1: all.
-            program
-                .attach_uprobe_with_opts(-1, path, offset, opts)
-                .map_err(|error| format!("{error:#}"))
-        };
-        // The end first: a beginning without one would leave calls open.
-        let mut links = Vec::with_capacity(2);
-        if function.probe.returns() {
-            links.push(attach("tls_exit", true)?);
+        let mut links = Vec::new();
+        // The ends first: a beginning without one would leave calls open.
+        links.extend(self.set("tls_exit", true, path, &offsets_of(&TlsProbe::returns))?);
+        for program in PROGRAMS {
+            let offsets = offsets_of(&|probe| probe.entry() == *program);
+            links.extend(self.set(program, false, path, &offsets)?);
         }
-        links.push(attach(function.probe.entry(), false)?);
         Ok(links)
+    }
+
+    /// Attaches a program at each of these places in a file.
+    fn set(
+        &self,
+        name: &str,
+        retprobe: bool,
+        path: &Path,
+        offsets: &[usize],
+    ) -> Result<Vec<Link>, String> {
+        if offsets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let program = self.object.progs_mut().find(|program| program.name() == name);
+        let Some(program) = program else { return Err(format!("there is no program {name}")) };
+        // Process -1: all.
+        let set = if self.tls == Tls::Many {
+            let opts =
+                UprobeMultiOpts { offsets: offsets.to_vec(), retprobe, ..Default::default() };
+            program.attach_uprobe_multi_with_opts(-1, path, "", opts).map(|link| vec![link])
+        } else {
+            let single = |offset: &usize| {
+                let opts = UprobeOpts { retprobe, ..UprobeOpts::default() };
+                program.attach_uprobe_with_opts(-1, path, *offset, opts)
+            };
+            offsets.iter().map(single).collect()
+        };
+        set.map_err(|error| format!("{error:#}"))
     }
 
     /// Leaves a process alone, in spite of probes in a library that others use as

@@ -239,18 +239,15 @@ impl Libraries {
             probed.unused_since = None;
             return;
         }
-        let mut links = Vec::new();
         let path = PathBuf::from(format!("/proc/self/fd/{}", found.handle.as_raw_fd()));
-        for function in &found.functions {
-            match kernel.probe_tls(*function, &path) {
-                Ok(more) => links.extend(more),
-                Err(reason) => {
-                    tracing::warn!("what {} encrypts stays unseen: {reason}", found.path.display());
-                    self.refused.insert(found.file);
-                    return;
-                }
+        let links = match kernel.probe_tls(&found.functions, &path) {
+            Ok(links) => links,
+            Err(reason) => {
+                tracing::warn!("what {} encrypts stays unseen: {reason}", found.path.display());
+                self.refused.insert(found.file);
+                return;
             }
-        }
+        };
         tracing::info!("reading what {} encrypts", found.path.display());
         kernel.use_tls(true);
         let processes = HashSet::from([found.process]);

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod programs;
+
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::fs::File;
@@ -16,9 +18,9 @@ use spanwise_capture_ebpf::tracer::{Tracer, TracerConfig};
 use spanwise_model::{ResourceJson, Span};
 
 /// Knows every process by its number.
-pub(crate) struct Directory;
+pub(crate) struct Everyone;
 
-impl ProcessDirectory for Directory {
+impl ProcessDirectory for Everyone {
     fn describe(&mut self, process: u32) -> Arc<Process> {
         let executable = format!("p{process}");
         Arc::new(Process {
@@ -70,7 +72,7 @@ fn read_recordings() -> Vec<Recording> {
 
 /// A tracer whose ids are the same in every run.
 pub(crate) fn tracer() -> Tracer {
-    Tracer::new(TracerConfig { seed: Some(7), ..TracerConfig::default() }, Box::new(Directory))
+    Tracer::new(TracerConfig { seed: Some(7), ..TracerConfig::default() }, Box::new(Everyone))
 }
 
 /// The spans of events, with time passing after the last.
