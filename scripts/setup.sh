@@ -37,6 +37,7 @@ if [ "$for" = all ]; then
         psql:postgresql-client
         openssl:openssl
         wget:wget
+        javac:default-jdk-headless
         wrk:wrk
     )
 fi
