@@ -34,7 +34,7 @@ struct socket_state {
 /* What is known of TLS on a socket; asked only while any library has probes. */
 enum socket_tls {
     SOCKET_TLS_UNKNOWN,
-    SOCKET_TLS_NOT, /* what it receives is none */
+    SOCKET_TLS_NOT, /* what it received first is none, and no library uses it itself */
     SOCKET_TLS_NESTED, /* a library with probes uses it itself */
     SOCKET_TLS_LOOSE, /* the program moves its bytes to a library */
 };

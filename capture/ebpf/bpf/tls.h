@@ -170,7 +170,7 @@ static __always_inline bool tls_covers_loose(struct socket_state *state,
 static __always_inline bool tls_covers(struct socket_state *state,
                                        const struct transfer *transfer, const struct call *call)
 {
-    if (!tls_attached || state->tls == SOCKET_TLS_NOT)
+    if (!tls_attached)
         return false;
     struct tls_thread *thread = tls_thread_of(transfer->task, false);
     if (!thread || !thread->call.session) {

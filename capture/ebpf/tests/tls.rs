@@ -385,3 +385,70 @@ fn a_process_that_opts_out_is_left_alone() {
     assert!(!sides(&found, Capture::ClientProcess).is_empty(), "curl does not opt out");
     assert_eq!(sides(&found, Capture::ServerProcess), []);
 }
+
+/// A PostgreSQL server that asks nobody for a password, and encrypts.
+fn postgres(directory: &Directory, port: u16) -> Running {
+    let programs = std::fs::read_dir("/usr/lib/postgresql")
+        .expect("PostgreSQL is installed")
+        .map(|version| version.expect("a directory").path().join("bin"))
+        .max()
+        .expect("a version");
+    // It does not run as root.
+    let run = |program: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
+        command.arg(programs.join(program)).current_dir("/");
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let given = Command::new("chown").args(["-R", "postgres"]).arg(directory.path()).status();
+    assert!(given.expect("chown runs").success());
+    let data = directory.path().join("data");
+    let made = run("initdb").arg("-D").arg(&data).args(["-U", "shop", "-A", "trust"]).status();
+    assert!(made.expect("initdb runs").success());
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let started = run("postgres")
+        .arg("-D")
+        .arg(&data)
+        .args(["-p", &port.to_string(), "-k", &file("")])
+        .args(["-c", "listen_addresses=127.0.0.1", "-c", "ssl=on"])
+        .args(["-c", &format!("ssl_cert_file={}", file("cert.pem"))])
+        .args(["-c", &format!("ssl_key_file={}", file("key.pem"))])
+        .spawn();
+    let running = Running(started.expect("postgres runs"));
+    wait_for(port);
+    running
+}
+
+#[test]
+fn what_is_encrypted_after_a_word_in_clear_is_read() {
+    let directory = Directory::new("tls-postgres");
+    directory.certificate();
+    let port = free_port();
+    let mut server = postgres(&directory, port);
+    let (agent, batches) = agent();
+    wait_until_probed(&agent, 1);
+    for _ in 0..2 {
+        let asked = Command::new("psql")
+            .arg(format!("host=127.0.0.1 port={port} user=shop dbname=postgres sslmode=require"))
+            .args(["-c", "SELECT 'geheim'", "-c", "SELECT missing"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        // The second statement fails.
+        assert_eq!(asked.expect("psql runs").code(), Some(1));
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let found = spans(agent, &batches, port);
+    // At once, and its children with it.
+    let stopped = Command::new("kill").args(["-QUIT", &server.0.id().to_string()]).status();
+    assert!(stopped.expect("kill runs").success());
+    server.0.wait().expect("it ends");
+    let server = sides(&found, Capture::ServerProcess);
+    let client = sides(&found, Capture::ClientProcess);
+    assert_eq!(server.len(), 4, "{found:#?}");
+    assert!(server.iter().all(|(name, ..)| name == "SELECT"), "{server:?}");
+    assert!(client.len() >= 2, "{client:?}");
+    assert_eq!(client, server[4 - client.len()..]);
+    assert!(found.iter().all(|span| span.protocol.as_deref() == Some("postgresql")));
+}
