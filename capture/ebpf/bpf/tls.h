@@ -72,6 +72,7 @@ struct tls_session {
     __u8 direction;
     __u8 begun; /* a record's header was read, and nothing of the record yet */
     __u8 loose;
+    __u8 stepwise; /* it reads headers by themselves, and so record by record */
 };
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -190,6 +191,13 @@ static __always_inline bool tls_covers(struct socket_state *state,
         open->srtt_eighth_micros = transfer->srtt_eighth_micros;
         open->retransmits = transfer->retransmits;
     }
+    /* One that reads ahead takes several records at once, and returns them one
+     * by one. */
+    struct tls_stream *stream =
+        transfer->sent ? 0 : tls_stream_of(transfer->connection, false, true);
+    if (stream)
+        tls_follow_records(stream, one_buffer(call, transfer->length), transfer->seq,
+                           transfer->length);
     state->tls = SOCKET_TLS_NESTED;
     return true;
 }
@@ -348,6 +356,7 @@ int tls_exit(struct pt_regs *context)
         if (!sent && (call.header || !session->begun))
             session->record_seq = call.seq;
         session->begun |= call.header;
+        session->stepwise |= call.header;
     }
     int returned = (int)PT_REGS_RC(context);
     if (returned <= 0)
@@ -375,8 +384,10 @@ int tls_exit(struct pt_regs *context)
     } else if (sent) {
         transfer.seq = call.seq;
     } else {
-        transfer.seq = session->record_seq;
-        session->record_seq += length;
+        struct tls_stream *stream = tls_stream_of(session->connection, false, false);
+        if (session->stepwise || !stream || !tls_record_of(stream, length, &transfer.seq))
+            transfer.seq = session->record_seq;
+        session->record_seq = transfer.seq + length;
         session->begun = 0;
     }
     tls_emit(session, &transfer, call.buffer);
