@@ -194,7 +194,7 @@ static __always_inline bool tls_covers(struct socket_state *state,
     /* One that reads ahead takes several records at once, and returns them one
      * by one. */
     struct tls_stream *stream =
-        transfer->sent ? 0 : tls_stream_of(transfer->connection, false, true);
+        transfer->sent || open->header ? 0 : tls_stream_of(transfer->connection, false, true);
     if (stream)
         tls_follow_records(stream, one_buffer(call, transfer->length), transfer->seq,
                            transfer->length);

@@ -16,7 +16,7 @@ pub use hook::{Hook, HookChoice};
 pub use objects::LoadError;
 pub use probe::{Probe, ProbeOutcome, probe_all};
 use tls::Tls;
-pub(crate) use tls::TlsProbe;
+pub(crate) use tls::{Function, TlsProbe};
 
 /// Bounds and choices for the kernel side.
 #[derive(Debug, Clone)]

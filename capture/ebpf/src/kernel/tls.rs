@@ -5,7 +5,6 @@ use std::path::Path;
 use libbpf_rs::{Link, MapCore, MapFlags, UprobeMultiOpts, UprobeOpts};
 
 use super::Kernel;
-use crate::libraries::Function;
 
 /// What a function does, and so which programs go where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +27,15 @@ pub(crate) enum TlsProbe {
     GoRead,
     /// An instruction that returns from it.
     GoReadEnd,
+}
+
+/// A function of a file, or a place in it, to probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Function {
+    /// What it does.
+    pub(crate) probe: TlsProbe,
+    /// Its first byte's place in the file.
+    pub(crate) file_offset: u64,
 }
 
 /// Names of the programs in the BPF object.

@@ -13,7 +13,7 @@ use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
 use super::go;
-use crate::kernel::TlsProbe;
+use crate::kernel::{Function, TlsProbe};
 
 /// Functions that are looked for. GnuTLS's and others' that take the same
 /// arguments in the same places are handled as OpenSSL's.
@@ -29,15 +29,6 @@ const FUNCTIONS: &[(&str, TlsProbe)] = &[
     ("gnutls_handshake", TlsProbe::Handshake),
     ("gnutls_deinit", TlsProbe::Free),
 ];
-
-/// A function to probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Function {
-    /// What it does.
-    pub(crate) probe: TlsProbe,
-    /// Its first byte's place in the file.
-    pub(crate) file_offset: u64,
-}
 
 /// Most bytes of symbols, and of their names, that are read of a file.
 const MAX_TABLE_BYTES: u64 = 128 << 20;

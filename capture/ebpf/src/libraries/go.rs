@@ -6,8 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use iced_x86::{Code, Decoder, DecoderOptions, Mnemonic, Register};
 
-use super::functions::Function;
-use crate::kernel::TlsProbe;
+use crate::kernel::{Function, TlsProbe};
 
 const WRITE: &[u8] = b"crypto/tls.(*Conn).Write";
 const READ: &[u8] = b"crypto/tls.(*Conn).Read";

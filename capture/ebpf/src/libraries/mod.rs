@@ -15,18 +15,17 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::Link;
 
-pub(crate) use self::functions::Function;
 use self::maps::{FileId, Mapped};
-use crate::kernel::Kernel;
+use crate::kernel::{Function, Kernel};
+use crate::processes::environment_variable;
 
 /// A program is looked at when its start is heard of, for it may end soon, and
 /// again after this long, for it may load libraries late.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// A process is not looked at more often than this for handshakes seen.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Files whose last known user has ended are kept this long: another one will
-/// often come.
-const KEEP_FOR: Duration = Duration::from_secs(60);
+/// How often it is looked whether anybody still uses the files that have probes.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Most processes that wait to be looked at.
 const MAX_WAITING: usize = 16_384;
 /// Files known to have no TLS functions: most executables of a machine.
@@ -41,12 +40,11 @@ enum Seen {
     OptedOut(u32),
 }
 
-/// A process that has this in its environment is left alone.
-const OPT_OUT: &[u8] = b"SPANWISE_TLS=off";
+/// A process that has this variable with the value `off` is left alone.
+const SWITCH: &str = "SPANWISE_TLS";
 
 fn opts_out(process: u32) -> bool {
-    std::fs::read(format!("/proc/{process}/environ"))
-        .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|v| v == OPT_OUT))
+    environment_variable(process, SWITCH).as_deref() == Some("off")
 }
 
 /// A file with functions to probe, and a process that uses it.
@@ -106,9 +104,10 @@ fn look(asked: &Receiver<u32>, seen: &Sender<Seen>) {
 /// A file that has probes.
 struct Probed {
     _links: Vec<Link>,
-    /// Processes known to use it.
+    /// Processes known to use it; some may have ended since.
     processes: HashSet<u32>,
-    unused_since: Option<Instant>,
+    /// None of them lived at the last sweep.
+    doubted: bool,
 }
 
 /// Sets probes in the TLS libraries of processes, and takes them away.
@@ -118,6 +117,7 @@ pub(crate) struct Libraries {
     waiting: Vec<(Instant, u32)>,
     looked: HashMap<u32, Instant>,
     probed: HashMap<FileId, Probed>,
+    swept: Instant,
     /// Processes that are left alone, and those of them that have ended since.
     opted_out: HashSet<u32>,
     gone: Vec<u32>,
@@ -136,21 +136,28 @@ impl Libraries {
         std::thread::Builder::new()
             .name("libraries".to_owned())
             .spawn(move || look(&asked, &tell))?;
-        let running = std::fs::read_dir("/proc")?
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        for process in running {
-            let _ = ask.send(process);
-        }
-        Ok(Self {
+        let libraries = Self {
             ask,
             seen,
             waiting: Vec::new(),
             looked: HashMap::new(),
             probed: HashMap::new(),
+            swept: Instant::now(),
             opted_out: HashSet::new(),
             gone: Vec::new(),
             refused: HashSet::new(),
-        })
+        };
+        libraries.look_at_all();
+        Ok(libraries)
+    }
+
+    fn look_at_all(&self) {
+        let running = std::fs::read_dir("/proc").into_iter().flatten();
+        for entry in running.flatten() {
+            if let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
+                let _ = self.ask.send(process);
+            }
+        }
     }
 
     /// A process runs a new program.
@@ -184,11 +191,6 @@ impl Libraries {
         if self.opted_out.remove(&process) {
             self.gone.push(process);
         }
-        for probed in self.probed.values_mut() {
-            if probed.processes.remove(&process) && probed.processes.is_empty() {
-                probed.unused_since = Some(Instant::now());
-            }
-        }
     }
 
     /// Sets and takes away probes as far as that is due.
@@ -214,13 +216,29 @@ impl Libraries {
         for process in self.gone.drain(..) {
             kernel.ignore_tls(process, false);
         }
-        let before = self.probed.len();
+        if now - self.swept >= SWEEP_EVERY && !self.probed.is_empty() {
+            self.swept = now;
+            self.sweep(kernel);
+        }
+    }
+
+    /// Takes probes away that nobody uses any more. Who ended may have left
+    /// children that were forked and never heard of: before a file goes, all
+    /// processes are looked at once more.
+    fn sweep(&mut self, kernel: &Kernel) {
+        let mut doubts = false;
         self.probed.retain(|_, probed| {
-            let unused = probed.unused_since.is_some_and(|since| now - since > KEEP_FOR);
-            // A child that was forked uses it without anybody having said so.
-            !unused || probed.processes.iter().any(|process| is_alive(*process))
+            probed.processes.retain(|process| is_alive(*process));
+            let unused = probed.processes.is_empty();
+            let keep = !(unused && probed.doubted);
+            probed.doubted = unused;
+            doubts |= unused && keep;
+            keep
         });
-        if before > 0 && self.probed.is_empty() {
+        if doubts {
+            self.look_at_all();
+        }
+        if self.probed.is_empty() {
             kernel.use_tls(false);
         }
     }
@@ -236,7 +254,7 @@ impl Libraries {
         }
         if let Some(probed) = self.probed.get_mut(&found.file) {
             probed.processes.insert(found.process);
-            probed.unused_since = None;
+            probed.doubted = false;
             return;
         }
         let path = PathBuf::from(format!("/proc/self/fd/{}", found.handle.as_raw_fd()));
@@ -251,7 +269,7 @@ impl Libraries {
         tracing::info!("reading what {} encrypts", found.path.display());
         kernel.use_tls(true);
         let processes = HashSet::from([found.process]);
-        let probed = Probed { _links: links, processes, unused_since: None };
+        let probed = Probed { _links: links, processes, doubted: false };
         self.probed.insert(found.file, probed);
     }
 }

@@ -91,6 +91,12 @@ fn read_text(path: &Path) -> Option<String> {
     read_bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// A variable that a process was started with; absent where it is empty, or the
+/// process is gone or may not be looked at.
+pub(crate) fn environment_variable(process: u32, name: &str) -> Option<String> {
+    variable(&read_bytes(Path::new(&format!("/proc/{process}/environ")))?, name)
+}
+
 /// A variable of a NUL-separated environment block; absent where empty.
 fn variable(environment: &[u8], name: &str) -> Option<String> {
     environment

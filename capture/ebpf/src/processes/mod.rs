@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub(crate) use facts::environment_variable;
 use facts::{Facts, container_id, systemd_unit};
 use spanwise_model::{AttributeValue, ResourceJson};
 
