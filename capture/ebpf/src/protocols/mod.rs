@@ -177,13 +177,13 @@ pub(crate) trait Protocol: Send {
     ) -> Outcome;
 
     /// The other side begins to speak: `to` spoke not last.
-    fn turn(&mut self, to: Side, exchanges: &mut Exchanges, desk: &mut Desk<'_>);
+    fn turn(&mut self, _to: Side, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
 
     /// Nothing came for a while: what ends by silence has ended.
-    fn quiet(&mut self, exchanges: &mut Exchanges, desk: &mut Desk<'_>);
+    fn quiet(&mut self, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
 
     /// The connection is closed: what ends by closing has ended.
-    fn closed(&mut self, exchanges: &mut Exchanges, desk: &mut Desk<'_>);
+    fn closed(&mut self, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
 
     /// Whether the answering side is between two messages.
     fn between_responses(&self) -> bool;

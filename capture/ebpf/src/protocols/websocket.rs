@@ -280,10 +280,6 @@ impl Protocol for WebSocket {
         Outcome::Read
     }
 
-    fn turn(&mut self, _to: Side, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
-
-    fn quiet(&mut self, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
-
     fn closed(&mut self, exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {
         self.conclude(exchanges);
     }

@@ -368,12 +368,6 @@ impl Protocol for Dubbo {
         }
     }
 
-    fn turn(&mut self, _: Side, _: &mut Exchanges, _: &mut Desk<'_>) {}
-
-    fn quiet(&mut self, _: &mut Exchanges, _: &mut Desk<'_>) {}
-
-    fn closed(&mut self, _: &mut Exchanges, _: &mut Desk<'_>) {}
-
     fn between_responses(&self) -> bool {
         self.answers.is_between()
     }

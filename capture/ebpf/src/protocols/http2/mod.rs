@@ -353,8 +353,6 @@ impl Protocol for Http2 {
         }
     }
 
-    fn turn(&mut self, _to: Side, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
-
     fn quiet(&mut self, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
         self.streams.time_passes(u64::MAX, exchanges, desk);
     }

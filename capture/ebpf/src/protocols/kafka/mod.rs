@@ -165,12 +165,6 @@ impl Protocol for Kafka {
         }
     }
 
-    fn turn(&mut self, _to: Side, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
-
-    fn quiet(&mut self, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
-
-    fn closed(&mut self, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
-
     fn between_responses(&self) -> bool {
         self.responses.is_between()
     }

@@ -317,8 +317,6 @@ impl Protocol for Mongodb {
         }
     }
 
-    fn quiet(&mut self, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
-
     fn closed(&mut self, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
         self.end_compressed(exchanges, desk);
     }

@@ -391,12 +391,6 @@ impl Protocol for Mqtt {
         }
     }
 
-    fn turn(&mut self, _to: Side, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
-
-    fn quiet(&mut self, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
-
-    fn closed(&mut self, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {}
-
     fn between_responses(&self) -> bool {
         self.responses.is_between()
     }

@@ -81,12 +81,6 @@ impl Protocol for FromStart {
         Outcome::Encrypted
     }
 
-    fn turn(&mut self, _: Side, _: &mut Exchanges, _: &mut Desk<'_>) {}
-
-    fn quiet(&mut self, _: &mut Exchanges, _: &mut Desk<'_>) {}
-
-    fn closed(&mut self, _: &mut Exchanges, _: &mut Desk<'_>) {}
-
     fn between_responses(&self) -> bool {
         true
     }
