@@ -31,7 +31,7 @@ pub use rows::{SpanRows, Templated};
 pub use span::{Event, Flow, Link, Network, Span};
 pub use span_ref::{Emitter, Observed, SpanRef};
 pub use template::{Slot, Template};
-pub use vocabulary::{Capture, Evidence, Kind, Status, UnknownName, protocol};
+pub use vocabulary::{Capture, Evidence, Kind, Status, UnknownName, grpc, protocol};
 
 /// An error met while reading a record batch as spans.
 #[derive(Debug, thiserror::Error)]

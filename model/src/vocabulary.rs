@@ -161,3 +161,27 @@ pub mod protocol {
     /// A TCP connection of which nothing more is known.
     pub const TCP: &str = "tcp";
 }
+
+/// gRPC.
+pub mod grpc {
+    /// Names of the status codes (doc/statuscodes.md), each at its number.
+    pub const CODES: [&str; 17] = [
+        "OK",
+        "CANCELLED",
+        "UNKNOWN",
+        "INVALID_ARGUMENT",
+        "DEADLINE_EXCEEDED",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "PERMISSION_DENIED",
+        "RESOURCE_EXHAUSTED",
+        "FAILED_PRECONDITION",
+        "ABORTED",
+        "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "DATA_LOSS",
+        "UNAUTHENTICATED",
+    ];
+}

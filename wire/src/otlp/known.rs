@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
 
-use spanwise_model::{AttributeRef, Attributes, Flow, Kind, protocol};
+use spanwise_model::{AttributeRef, Attributes, Flow, Kind, grpc, protocol};
 
 use super::value::integer;
 
@@ -214,27 +214,11 @@ fn first_text(value: AttributeRef<'_>) -> Option<String> {
 
 /// The number of a gRPC status code, which newer conventions write as its name.
 fn grpc_code(value: AttributeRef<'_>) -> Option<i64> {
-    const NAMES: [&str; 17] = [
-        "OK",
-        "CANCELLED",
-        "UNKNOWN",
-        "INVALID_ARGUMENT",
-        "DEADLINE_EXCEEDED",
-        "NOT_FOUND",
-        "ALREADY_EXISTS",
-        "PERMISSION_DENIED",
-        "RESOURCE_EXHAUSTED",
-        "FAILED_PRECONDITION",
-        "ABORTED",
-        "OUT_OF_RANGE",
-        "UNIMPLEMENTED",
-        "INTERNAL",
-        "UNAVAILABLE",
-        "DATA_LOSS",
-        "UNAUTHENTICATED",
-    ];
     integer(value).or_else(|| {
         let name = as_str(value)?;
-        NAMES.iter().position(|known| *known == name).and_then(|code| i64::try_from(code).ok())
+        grpc::CODES
+            .iter()
+            .position(|known| *known == name)
+            .and_then(|code| i64::try_from(code).ok())
     })
 }

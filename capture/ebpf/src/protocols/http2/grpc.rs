@@ -13,26 +13,6 @@ const MAX_MESSAGE_BYTES: usize = 512;
 /// Bytes before each message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 
-/// Names of the status codes (doc/statuscodes.md), each at its number.
-const CODES: [&str; 17] = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-];
 pub(super) const CANCELLED: i32 = 1;
 const UNKNOWN: i32 = 2;
 pub(super) const DEADLINE_EXCEEDED: i32 = 4;
@@ -62,7 +42,7 @@ const fn is_failure(code: i32, serving: bool) -> bool {
 }
 
 fn name(code: i32) -> String {
-    let known = usize::try_from(code).ok().and_then(|code| CODES.get(code));
+    let known = usize::try_from(code).ok().and_then(|code| spanwise_model::grpc::CODES.get(code));
     known.map_or_else(|| code.to_string(), |known| (*known).to_owned())
 }
 
