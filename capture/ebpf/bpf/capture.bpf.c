@@ -39,14 +39,6 @@ struct {
     __uint(max_entries, 8 << 20);
 } events SEC(".maps");
 
-/* Processes that are never traced: the agent's own, and its server's. */
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, 256);
-    __type(key, __u32);
-    __type(value, __u8);
-} ignored_processes SEC(".maps");
-
 /* Read by user space through the .bss map. */
 __u64 last_connection = 0;
 __u64 lost_data = 0;
@@ -84,15 +76,12 @@ static __always_inline void map_ipv4(__u8 *address, __be32 ipv4)
     words[3] = ipv4;
 }
 
+#include "filter.h"
+
 /* Tells user space of a connection before its first bytes. Once per socket. */
 static __always_inline bool announce(const struct sock *sk, struct socket_state *state, __u64 task,
                                      const bool trusted)
 {
-    __u32 process = task >> 32;
-    if (bpf_map_lookup_elem(&ignored_processes, &process)) {
-        state->ignored = 1;
-        return false;
-    }
     struct spanwise_opened *opened = bpf_ringbuf_reserve(&events, sizeof *opened, 0);
     if (!opened) {
         __sync_fetch_and_add(&lost_lifecycle, 1);
@@ -404,9 +393,11 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
         if (!state)
             return 0;
     }
-    if (state->ignored)
-        return 0;
     __u64 task = bpf_get_current_pid_tgid();
+    if (!is_looked_at(sk, state, task, true)) {
+        tls_left_out(task);
+        return 0;
+    }
     if (!state->connection && !announce(sk, state, task, true))
         return 0;
     struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
@@ -546,9 +537,11 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
         if (!state)
             return 0;
     }
-    if (state->ignored)
-        return 0;
     __u64 task = bpf_get_current_pid_tgid();
+    if (!is_looked_at(sk, state, task, false)) {
+        tls_left_out(task);
+        return 0;
+    }
     if (!state->connection && !announce(sk, state, task, false))
         return 0;
     struct tcp_sock *tcp = (struct tcp_sock *)sk;

@@ -24,6 +24,8 @@ counters! {
     bytes_seen,
     /// Spans made.
     spans,
+    /// Exchanges of which no span was made: sampling left them out.
+    spans_sampled_out,
     /// Connections opened or first seen.
     connections_opened,
     /// Connections whose opening was not reported: their addresses are unknown.

@@ -1,5 +1,7 @@
 //! The whole of the span side: events in, spans out.
 
+use std::sync::Arc;
+
 use ahash::AHashMap;
 use arrow::array::RecordBatch;
 use rand::rngs::SmallRng;
@@ -10,9 +12,10 @@ use crate::connections::Connection;
 use crate::context::Context;
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
-use crate::event::{Closed, Data, Datagram, Event, Opened};
-use crate::process::ProcessDirectory;
+use crate::event::{Closed, Command, Data, Datagram, Event, Opened};
+use crate::process::{Process, ProcessDirectory};
 use crate::protocols::Topics;
+use crate::sampling::{Sampler, Sampling};
 use crate::sessions::{Desk, Exchange};
 use crate::spans::{self, Ends};
 
@@ -58,6 +61,7 @@ pub struct Tracer {
     exchanges: u64,
     held_bytes: usize,
     unix_minus_monotonic_nano: i64,
+    sampler: Sampler,
     last_tick_nano: u64,
     finished: Vec<Exchange>,
     spans: SpanBatchBuilder,
@@ -82,6 +86,7 @@ impl Tracer {
             exchanges: 0,
             held_bytes: 0,
             unix_minus_monotonic_nano: 0,
+            sampler: Sampler::default(),
             last_tick_nano: 0,
             finished: Vec::new(),
             spans: SpanBatchBuilder::default(),
@@ -92,6 +97,11 @@ impl Tracer {
     /// now on use it.
     pub const fn set_clock(&mut self, unix_minus_monotonic_nano: i64) {
         self.unix_minus_monotonic_nano = unix_minus_monotonic_nano;
+    }
+
+    /// Which spans are kept from now on.
+    pub fn set_sampling(&mut self, sampling: Sampling) {
+        self.sampler.set(sampling);
     }
 
     /// Takes the next event, in the order in which the kernel side reported
@@ -111,6 +121,10 @@ impl Tracer {
             }
             Event::Datagram(datagram) => self.datagram(datagram),
             Event::Closed(closed) => self.closed(closed),
+            Event::LeftOut(left_out) => {
+                self.with(left_out.connection, Connection::evict);
+                self.remove(left_out.connection);
+            }
             Event::Exec(process) | Event::Exit(process) => {
                 for key in self.datagrams.of_process(process.process) {
                     self.with_datagrams(|datagrams, desk| {
@@ -165,6 +179,21 @@ impl Tracer {
         for id in all {
             self.with(id, Connection::report_open);
         }
+    }
+
+    /// The kernel calls a thread of this process so.
+    pub(crate) fn seen_as(&mut self, process: u32, command: &Command) {
+        self.processes.seen_as(process, &command.name());
+    }
+
+    /// The connections known now whose opening was seen.
+    pub(crate) fn open_connections(&self) -> Vec<Opened> {
+        self.connections.values().filter_map(|connection| connection.opened).collect()
+    }
+
+    /// Who a process is.
+    pub fn describe(&mut self, process: u32) -> Arc<Process> {
+        self.processes.describe(process)
     }
 
     /// Finished spans that were not taken yet.
@@ -288,39 +317,50 @@ impl Tracer {
     fn finish(&mut self, ends: Ends) {
         self.counters.processes_without_thread_discipline += self.context.take_demoted();
         for exchange in self.finished.drain(..) {
-            // A process that lives may be better known by now; of one that has
-            // ended only what was known then is left.
-            let number = exchange.head_end.process;
-            let process = if self.context.knows(number) {
-                self.processes.describe(number)
-            } else {
-                std::sync::Arc::clone(&exchange.process)
+            let offset = self.unix_minus_monotonic_nano;
+            let start_unix_nano = exchange.request_start.time_nano.saturating_add_signed(offset);
+            let Some(kept) = self.sampler.keeps(&exchange, start_unix_nano) else {
+                self.counters.spans_sampled_out += 1;
+                continue;
             };
             self.counters.spans += 1;
             let span_id = span_id(&mut self.random);
-            let offset = self.unix_minus_monotonic_nano;
-            spans::write(&exchange, ends, &process, offset, span_id, &mut self.spans);
+            let process = if self.context.knows(exchange.head_end.process) {
+                // A process that lives may be better known by now; of one that has
+                // ended only what was known then is left.
+                self.processes.describe(exchange.head_end.process)
+            } else {
+                Arc::clone(&exchange.process)
+            };
+            spans::write(&exchange, ends, &process, offset, span_id, kept, &mut self.spans);
         }
     }
 
-    /// Drops the connections unheard of for longest, an eighth at a time, while
-    /// there are too many or they hold too much.
+    /// Drops connections while there are too many or they hold too much.
     fn keep_bounds(&mut self) {
         while self.connections.len() > self.config.max_connections
             || (self.held_bytes > self.config.max_held_bytes && !self.connections.is_empty())
         {
-            let mut by_age: Vec<(u64, u64)> = self
-                .connections
-                .values()
-                .map(|connection| (connection.last_nano, connection.id()))
-                .collect();
-            let count = by_age.len().div_ceil(8);
-            by_age.select_nth_unstable(count - 1);
-            for (_, id) in &by_age[..count] {
-                self.counters.connections_evicted += 1;
-                self.with(*id, |connection, desk| connection.evict(desk));
-                self.remove(*id);
-            }
+            self.shed();
+        }
+    }
+
+    /// Drops the connections unheard of for longest, an eighth of all.
+    pub fn shed(&mut self) {
+        let mut by_age: Vec<(u64, u64)> = self
+            .connections
+            .values()
+            .map(|connection| (connection.last_nano, connection.id()))
+            .collect();
+        let count = by_age.len().div_ceil(8);
+        if count == 0 {
+            return;
+        }
+        by_age.select_nth_unstable(count - 1);
+        for (_, id) in &by_age[..count] {
+            self.counters.connections_evicted += 1;
+            self.with(*id, |connection, desk| connection.evict(desk));
+            self.remove(*id);
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use spanwise_capture_ebpf::processes::ServiceRule;
 
 use super::settings::{SERVICE, SERVICE_KEYS, SETTINGS, environment_name, is_setting, nearest};
-use super::units::ByteSize;
+use super::units::{ByteSize, Limit};
 
 /// Read where `--config` names none; the first that exists.
 const FILES: [&str; 2] = ["./spanwise.toml", "/etc/spanwise/spanwise.toml"];
@@ -137,6 +137,18 @@ impl Layers {
     {
         let text = self.text(key)?;
         text.parse().map_err(|error| format!("{key} = \"{text}\" ({}): {error}", self.origin(key)))
+    }
+
+    /// What the agent may take; less than what it starts with cannot be kept.
+    pub(crate) fn memory_budget(&self) -> Result<Option<u64>, String> {
+        const LEAST_BYTES: u64 = 64 << 20;
+        let key = "agent.memory_budget";
+        match self.get::<Limit<ByteSize>>(key)?.0 {
+            Some(ByteSize(bytes)) if bytes < LEAST_BYTES => {
+                Err(format!("{key} ({}): must be at least 64MiB", self.origin(key)))
+            }
+            budget => Ok(budget.map(|size| size.0)),
+        }
     }
 
     /// The setting's value, where its text may hold a password: no error repeats

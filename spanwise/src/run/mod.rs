@@ -15,6 +15,7 @@ mod status;
 
 use std::fmt::Write as _;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -32,14 +33,17 @@ const FLUSH_HERE: Duration = Duration::from_millis(800);
 const FLUSH_FAR: Duration = Duration::from_secs(3);
 
 /// `spanwise up`
-pub(crate) fn up(loaded: &Loaded) -> Result<(), Failure> {
-    logging::start(loaded)?;
+pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
+    logging::start(&loaded)?;
+    let loaded = Arc::new(loaded);
     block_on(async {
         let stop = signals::watch()?;
         let mut server = Server::start(&loaded.config).await?;
         server.status().set_agent(AgentState::Starting);
-        let agent = match LocalAgent::start(&loaded.config.agent, server.destination()).await {
+        let agent = match LocalAgent::start(&loaded.config.agent, server.destination(), false).await
+        {
             Ok(agent) => {
+                reload_on_hang_up(&loaded, &agent)?;
                 server.status().set_agent(AgentState::Running(agent.facts()));
                 Ok(agent)
             }
@@ -56,7 +60,7 @@ pub(crate) fn up(loaded: &Loaded) -> Result<(), Failure> {
             Ok(agent) => agent.summary(),
             Err(reason) => format!("off: {reason}"),
         };
-        print(&banner(loaded, &server, &state))?;
+        print(&banner(&loaded, &server, &state))?;
         let served = server.serve(&stop).await;
         if let Ok(agent) = agent {
             agent.stop(FLUSH_HERE).await;
@@ -78,17 +82,19 @@ pub(crate) fn server(loaded: &Loaded) -> Result<(), Failure> {
 }
 
 /// `spanwise agent`
-pub(crate) fn agent(loaded: &Loaded) -> Result<(), Failure> {
-    logging::start(loaded)?;
+pub(crate) fn agent(loaded: Loaded) -> Result<(), Failure> {
+    logging::start(&loaded)?;
+    let loaded = Arc::new(loaded);
     block_on(async {
         let stop = signals::watch()?;
         let settings = &loaded.config.agent;
         let destination = Destination::at(&settings.server).await;
-        let agent = LocalAgent::start(settings, destination).await.map_err(|reason| {
+        let agent = LocalAgent::start(settings, destination, true).await.map_err(|reason| {
             Failure::cannot(format_args!(
                 "the agent cannot run: {reason}; `spanwise doctor` tells what this kernel allows"
             ))
         })?;
+        reload_on_hang_up(&loaded, &agent)?;
         print(&format!(
             "Spanwise {} watches this machine\n  server       {}\n  agent        {}\n\n",
             env!("CARGO_PKG_VERSION"),
@@ -98,6 +104,30 @@ pub(crate) fn agent(loaded: &Loaded) -> Result<(), Failure> {
         stop.cancelled().await;
         agent.stop(FLUSH_FAR).await;
         Ok(())
+    })
+}
+
+/// On SIGHUP the settings are read again, and those that can change under way do.
+fn reload_on_hang_up(loaded: &Arc<Loaded>, agent: &LocalAgent) -> Result<(), Failure> {
+    let started = Arc::clone(loaded);
+    let agent = agent.handle();
+    signals::on_hang_up(move || match started.again() {
+        Err(error) => tracing::error!("SIGHUP: the settings stay as they are: {error}"),
+        Ok(now) => {
+            let waiting = started.waiting_for_a_start(&now);
+            if !waiting.is_empty() {
+                tracing::warn!("SIGHUP: takes effect with the next start: {}", waiting.join(", "));
+            }
+            let live = now.config.agent.live;
+            tracing::info!(
+                "SIGHUP: tracing {}, keeping {} of fast successes",
+                live.filter,
+                live.sampling.share
+            );
+            if let Some(agent) = agent.upgrade() {
+                agent.reconfigure(live);
+            }
+        }
     })
 }
 

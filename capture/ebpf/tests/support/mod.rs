@@ -30,6 +30,7 @@ impl ProcessDirectory for Everyone {
             runtime: Runtime::Other(executable.clone()),
             resource: ResourceJson::default(),
             default_service: executable.clone(),
+            served_ports: Vec::new(),
             naming: Naming::ByPort { executable, rules: Arc::new([]) },
         })
     }
