@@ -28,6 +28,8 @@ const BATCH_SPANS: usize = 4096;
 /// How often timers are looked at and the clock is compared.
 const TICK_EVERY: Duration = Duration::from_millis(20);
 const FACTS_EVERY: Duration = Duration::from_secs(1);
+/// How long what is in the ring is read when the agent is to end.
+const LONGEST_STOP: Duration = Duration::from_secs(1);
 
 /// What the agent is to do.
 #[derive(Debug, Clone)]
@@ -320,9 +322,15 @@ fn run(
     let mut ticked = Instant::now();
     let mut told: Option<Instant> = None;
     let mut lost = 0;
+    let mut stop_by: Option<Instant> = None;
     loop {
-        let last = stopping.load(Ordering::Relaxed);
+        if stopping.load(Ordering::Relaxed) && stop_by.is_none() {
+            stop_by = Some(Instant::now() + LONGEST_STOP);
+        }
         let records = reader.consume();
+        // The kernel side goes on: what it reports may never end.
+        let last =
+            stop_by.is_some_and(|by| records < RingReader::MOST_RECORDS || Instant::now() >= by);
         let mut state = pipeline.borrow_mut();
         if last || ticked.elapsed() >= TICK_EVERY {
             ticked = Instant::now();
