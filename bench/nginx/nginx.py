@@ -13,68 +13,21 @@ so that every request makes two spans.
 """
 
 import argparse
-import os
 import pathlib
 import re
 import shutil
-import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from programs import Programs, cpu_seconds, fail, free_port, need, wait_for  # noqa: E402
+
 SERVER_CORE, OTHER_CORE = "0", "1"
 CONNECTIONS = 50
 SETTINGS = ("none", "kernel", "full")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_for(port, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            time.sleep(0.05)
-    sys.exit(f"bench-nginx: nothing listens on port {port} after {seconds} s")
-
-
-class Programs:
-    """What was started here; all of it ends with the run."""
-
-    def __init__(self, directory):
-        self.directory = directory
-        self.running = []
-
-    def start(self, core, *command):
-        with open(self.directory / "log", "ab") as log:
-            process = subprocess.Popen(
-                ["taskset", "-c", core, *map(str, command)], stdout=log, stderr=log,
-                cwd=self.directory,
-            )
-        self.running.append(process)
-        return process
-
-    def stop(self, process):
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        self.running.remove(process)
-
-    def stop_all(self):
-        for process in reversed(self.running[:]):
-            self.stop(process)
 
 
 def start_nginx(programs, directory):
@@ -91,16 +44,10 @@ def start_nginx(programs, directory):
         }}"""
     )
     nginx = programs.start(
-        SERVER_CORE, "nginx", "-p", directory, "-c", directory / "nginx.conf"
+        "nginx", "nginx", "-p", directory, "-c", directory / "nginx.conf", core=SERVER_CORE
     )
     wait_for(port)
     return nginx, port
-
-
-def cpu_seconds(process):
-    """User and system time of a process, in seconds."""
-    stat = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def load(port, seconds):
@@ -112,7 +59,7 @@ def load(port, seconds):
     ).stdout
     found = re.search(r"(\d+) requests in ([\d.]+)s", output)
     if not found or "Non-2xx" in output:
-        sys.exit(f"bench-nginx: wrk said\n{output}")
+        fail(f"wrk said\n{output}")
     return int(found[1]), float(found[2])
 
 
@@ -120,15 +67,13 @@ def start_setting(setting, options, programs, grpc):
     if setting == "none":
         return None
     if setting == "kernel":
-        process = programs.start(OTHER_CORE, options.kernel_only, "--drain")
+        process = programs.start(setting, options.kernel_only, "--drain", core=OTHER_CORE)
     else:
         process = programs.start(
-            OTHER_CORE, options.spanwise, "agent", "--server", f"http://127.0.0.1:{grpc}"
+            setting, options.spanwise, "agent", "--server", f"http://127.0.0.1:{grpc}", core=OTHER_CORE
         )
     time.sleep(2)  # Loading and attaching.
-    if process.poll() is not None:
-        log = (programs.directory / "log").read_text()[-2000:]
-        sys.exit(f"bench-nginx: {setting} did not start\n{log}")
+    programs.check(setting, process)
     return process
 
 
@@ -157,9 +102,7 @@ def main():
     options = parser.parse_args()
     options.spanwise = options.spanwise.resolve()
     options.kernel_only = options.kernel_only.resolve()
-    for program in ("wrk", "nginx", "taskset"):
-        if not shutil.which(program):
-            sys.exit(f"bench-nginx: {program} is missing (apt-get install wrk nginx-light)")
+    need({"wrk": "wrk", "nginx": "nginx-light", "taskset": "util-linux"})
     directory = pathlib.Path(tempfile.mkdtemp(prefix="bench-nginx-"))
     directory.chmod(0o755)
     programs = Programs(directory)
@@ -176,9 +119,9 @@ def run(options, programs, directory):
     off = [word for name in ("--zipkin", "--jaeger-grpc", "--jaeger-http",
                              "--jaeger-udp-compact", "--jaeger-udp-binary") for word in (name, "off")]
     programs.start(
-        OTHER_CORE, options.spanwise, "server", "--data", directory / "data",
+        "server", options.spanwise, "server", "--data", directory / "data",
         "--otlp-grpc", f"127.0.0.1:{grpc}", "--otlp-http", f"127.0.0.1:{free_port()}",
-        "--http", f"127.0.0.1:{free_port()}", *off,
+        "--http", f"127.0.0.1:{free_port()}", *off, core=OTHER_CORE,
     )
     wait_for(grpc)
     load(port, 1)

@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use calls::{CALLS, Fixture};
-use spanwise_capture_ebpf::kernel::{EmptyHooks, Hook, HookChoice, Kernel, KernelConfig};
+use spanwise_capture_ebpf::kernel::{
+    EmptyHooks, Hook, HookChoice, Kernel, KernelConfig, RingReader,
+};
 
 /// Calls timed together, between two readings of the clock.
 const BATCH: usize = 50;
@@ -101,10 +103,10 @@ fn drain(kernel: &Kernel, done: &AtomicBool) -> usize {
     let mut records = 0;
     let reader = kernel.reader(&events, |_| records += 1).unwrap_or_else(|error| fail(&error));
     while !done.load(Ordering::Relaxed) {
-        reader.consume();
-        std::thread::sleep(Duration::from_millis(3));
+        let records = reader.consume();
+        std::thread::sleep(RingReader::pause(records).min(Duration::from_millis(3)));
     }
-    reader.consume();
+    while reader.consume() == RingReader::MOST_RECORDS {}
     drop(reader);
     records
 }

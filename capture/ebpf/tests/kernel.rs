@@ -9,7 +9,7 @@ use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use spanwise_capture_ebpf::event::{Direction, Event, Opened, Role};
-use spanwise_capture_ebpf::kernel::{Hook, HookChoice, Kernel, KernelConfig, decode};
+use spanwise_capture_ebpf::kernel::{Hook, HookChoice, Kernel, KernelConfig, RingReader, decode};
 use spanwise_capture_ebpf::recording::{RecordedDatagram, RecordedEvent};
 
 /// Held by tests that take a port that others of them want.
@@ -67,7 +67,7 @@ fn watch(hook: Hook, port: u16, work: impl FnOnce()) -> Seen {
                 _ => {}
             })
             .expect("the ring can be mapped");
-        reader.consume();
+        while reader.consume() == RingReader::MOST_RECORDS {}
     }
     assert_eq!(kernel.losses(), Default::default());
     seen
@@ -261,7 +261,7 @@ fn ipv6_is_traced_and_a_process_can_be_left_out() {
             }
         })
         .expect("the ring can be mapped");
-    reader.consume();
+    while reader.consume() == RingReader::MOST_RECORDS {}
     drop(reader);
     assert_eq!(mine, 0, "an ignored process is not announced");
 }
@@ -306,7 +306,7 @@ fn watch_datagrams(hook: Hook, work: impl FnOnce()) -> Vec<RecordedDatagram> {
                 }
             })
             .expect("the ring can be mapped");
-        reader.consume();
+        while reader.consume() == RingReader::MOST_RECORDS {}
     }
     seen
 }
@@ -405,4 +405,35 @@ fn several_datagrams_of_one_call_are_seen_each() {
         let bytes: Vec<_> = seen.iter().map(|datagram| datagram.bytes.as_slice()).collect();
         assert_eq!(bytes, [parts[0].as_slice(), &parts[1], &parts[0], &parts[1]], "{hook}");
     }
+}
+
+/// Others may make records as fast as they are taken.
+#[test]
+fn one_turn_of_reading_ends_though_there_is_more() {
+    let config = KernelConfig::default();
+    let kernel = Kernel::attach(&config).unwrap_or_else(|error| panic!("{error}"));
+    let (listener, port) = pair();
+    let mut client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
+    let (mut server, _) = listener.accept().expect("accepts");
+    let calls = RingReader::MOST_RECORDS + 1000;
+    for _ in 0..calls {
+        client.write_all(b"x").expect("writes");
+        server.read_exact(&mut [0]).expect("reads");
+    }
+    let mut taken = 0;
+    let events = kernel.events();
+    let reader = kernel.reader(&events, |_| taken += 1).expect("the ring can be mapped");
+    let first = reader.consume();
+    let mut all = first;
+    loop {
+        let more = reader.consume();
+        all += more;
+        if more < RingReader::MOST_RECORDS {
+            break;
+        }
+    }
+    drop(reader);
+    assert_eq!(first, RingReader::MOST_RECORDS);
+    assert_eq!(all, taken);
+    assert!(all as u64 + kernel.losses().data >= calls as u64, "{all} of {calls}");
 }

@@ -27,6 +27,8 @@ const BATCH_SPANS: usize = 4096;
 /// How often timers are looked at and the clock is compared.
 const TICK_EVERY: Duration = Duration::from_millis(20);
 const FACTS_EVERY: Duration = Duration::from_secs(1);
+/// How long what is in the ring is read when the agent is to end.
+const LONGEST_STOP: Duration = Duration::from_secs(1);
 
 /// What the ring's callback and the loop around it share.
 struct Pipeline {
@@ -214,8 +216,11 @@ pub(super) fn run(
     let mut ticked = Instant::now();
     let mut told: Option<Instant> = None;
     let mut lost = 0;
+    let mut stop_by: Option<Instant> = None;
     loop {
-        let last = shared.stopping.load(Ordering::Relaxed);
+        if shared.stopping.load(Ordering::Relaxed) && stop_by.is_none() {
+            stop_by = Some(Instant::now() + LONGEST_STOP);
+        }
         let mut filter_due = told.is_none_or(|told| told.elapsed() >= FACTS_EVERY);
         if let Some(live) = shared.live.lock().take() {
             course.change(live, &mut pipeline.borrow_mut());
@@ -225,6 +230,9 @@ pub(super) fn run(
             pipeline.borrow_mut().tell_filter(kernel);
         }
         let records = reader.consume();
+        // The kernel side goes on: what it reports may never end.
+        let last =
+            stop_by.is_some_and(|by| records < RingReader::MOST_RECORDS || Instant::now() >= by);
         let mut state = pipeline.borrow_mut();
         if last || ticked.elapsed() >= TICK_EVERY {
             ticked = Instant::now();

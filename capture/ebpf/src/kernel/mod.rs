@@ -212,10 +212,14 @@ pub struct RingReader<'a> {
 }
 
 impl RingReader<'_> {
-    /// Hands over everything that is there now, without waiting; how many
-    /// records that was.
+    /// Records handed over by one call at most. Without a bound it would not
+    /// return while records come as fast as they are taken: nothing would be
+    /// delivered meanwhile, and all of it kept.
+    pub const MOST_RECORDS: usize = 8192;
+
+    /// Hands over what is there now, without waiting; how many records that was.
     pub fn consume(&self) -> usize {
-        usize::try_from(self.ring.consume_raw()).unwrap_or(0)
+        usize::try_from(self.ring.consume_raw_n(Self::MOST_RECORDS)).unwrap_or(0)
     }
 
     /// The pause after which to look again: short while there is traffic, for
@@ -224,6 +228,7 @@ impl RingReader<'_> {
         match records {
             0 => Duration::from_millis(20),
             1..=255 => Duration::from_millis(10),
+            Self::MOST_RECORDS.. => Duration::ZERO,
             _ => Duration::from_millis(3),
         }
     }

@@ -1,0 +1,160 @@
+"""What the benchmarks share: programs that are started and ended with the run,
+what they use, and an agent with a sink."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+ATTACH_SECONDS = 20
+
+
+def fail(text):
+    """Ends the run, and says why."""
+    sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {text}")
+
+
+def end_on_signals():
+    """Lets SIGTERM end the run as Ctrl-C does: with all that it started."""
+    def end(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(port, seconds=20, address="127.0.0.1"):
+    """Until somebody listens there."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            socket.create_connection((address, port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    fail(f"nothing listens on {address}:{port} after {seconds} s")
+
+
+def need(packages):
+    """Ends the run where a program is missing; `packages` names the Debian
+    package of each."""
+    missing = [package for program, package in packages.items() if not shutil.which(program)]
+    if missing:
+        fail(f"programs are missing; apt-get install {' '.join(sorted(set(missing)))}")
+
+
+def cpu_seconds(process):
+    """User and system time of a process, in seconds."""
+    stat = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def busy_and_all():
+    """The machine's processor time so far, in seconds: busy, and all."""
+    ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    idle = ticks[3] + ticks[4]
+    return tuple(count / os.sysconf("SC_CLK_TCK") for count in (sum(ticks) - idle, sum(ticks)))
+
+
+def memory_mb(process, field):
+    """`VmRSS`, what of a process is resident now, or `VmHWM`, the most so far."""
+    for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+class Programs:
+    """What was started here; all of it ends with the run."""
+
+    def __init__(self, directory):
+        self.directory = pathlib.Path(directory)
+        self.running = []
+
+    def start(self, name, *command, core=None, ends_on=signal.SIGTERM, **options):
+        """Starts a program, on one core where one is named; what it says goes to
+        `NAME.log`."""
+        pinned = ["taskset", "-c", core] if core is not None else []
+        options = {"cwd": self.directory, "stdin": subprocess.DEVNULL} | options
+        with open(self.log(name), "ab") as log:
+            process = subprocess.Popen(
+                [*pinned, *map(str, command)], stdout=log, stderr=log, **options)
+        process.ends_on = ends_on
+        self.running.append(process)
+        return process
+
+    def log(self, name):
+        return self.directory / f"{name}.log"
+
+    def run(self, name, *command, **options):
+        """Runs a program to its end; returns what it said."""
+        options = {"cwd": self.directory, "stdin": subprocess.DEVNULL} | options
+        done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", **options)
+        if done.returncode:
+            fail(f"{name} failed:\n{done.stdout[-2000:]}")
+        return done.stdout
+
+    def check(self, name, process):
+        """Ends the run where the program has ended."""
+        if process.poll() is not None:
+            fail(f"{name} ended with code {process.returncode}:\n{self.log(name).read_text()[-2000:]}")
+
+    def stop(self, process):
+        process.send_signal(process.ends_on)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self.running.remove(process)
+
+    def stop_all(self):
+        for process in reversed(self.running[:]):
+            self.stop(process)
+
+
+class Sink:
+    """Takes what agents send, and forgets it (`bench/sink`)."""
+
+    def __init__(self, programs, binary, kinds=False, core=None):
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.path = programs.directory / "sink.json"
+        self.process = programs.start("sink", binary, "--listen", f"127.0.0.1:{self.port}", "--report",
+                                      self.path, *(["--kinds"] if kinds else []), core=core)
+        wait_for(self.port)
+
+    def report(self):
+        """What came, as of the last second."""
+        return json.loads(self.path.read_text())
+
+    def counters(self):
+        """What the agent counted, as of the last second or two."""
+        agents = [facts for facts in self.report()["agents"].values() if facts]
+        return agents[-1]["counters"] if agents else {}
+
+
+def start_agent(programs, spanwise, url, core=None):
+    """Starts an agent; returns when it watches."""
+    log = programs.log("agent")
+    said = log.stat().st_size if log.exists() else 0
+    agent = programs.start("agent", spanwise, "agent", "--server", url, core=core)
+    end = time.monotonic() + ATTACH_SECONDS
+    while b"watches this machine" not in log.read_bytes()[said:]:
+        programs.check("agent", agent)
+        if time.monotonic() > end:
+            fail(f"the agent does not watch after {ATTACH_SECONDS} s; see {log}")
+        time.sleep(0.05)
+    return agent
