@@ -114,8 +114,9 @@ bench-store-grow: build ## The same, then with 50 million spans (half an hour, 5
 	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) --grow $(BENCH_STORE) | tee $(STORE_RESULTS)-grow.txt
 
 bench-nginx: build ## What tracing takes from nginx in the worst case
-	$(CARGO) build --release --locked -p spanwise-bench-capture
-	python3 bench/nginx/nginx.py --spanwise $(BINARY) --kernel-only target/release/spanwise-bench-capture
+	$(CARGO) build --release --locked -p spanwise-bench-capture -p spanwise-bench-sink
+	python3 bench/nginx/nginx.py --spanwise $(BINARY) --sink target/release/spanwise-bench-sink \
+	    --kernel-only target/release/spanwise-bench-capture
 
 bench-soak: build ## Agent memory and loss over ten minutes at 5,000 requests/s
 	python3 bench/soak/soak.py --spanwise $(BINARY)

@@ -222,6 +222,38 @@ static __always_inline void emit_vector(const struct transfer *transfer,
     bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
+#define HTTP 0x50545448 /* "HTTP" and an empty line, as the machine reads four bytes */
+#define EMPTY_LINE 0x0a0d0a0d
+
+/* Whether the first of two buffers is the whole head of an HTTP/1 message and the
+ * second its body, as servers send pages: nobody wants to see more of it. */
+static __always_inline bool is_head_and_body(const struct iovec *vectors,
+                                             const struct iovec *first, __u64 count)
+{
+    struct iovec second;
+    __u32 begin, end, next;
+    return count == 2 && first->iov_len >= 16 && first->iov_len <= MAX_PAYLOAD
+        && !bpf_probe_read_user(&begin, 4, first->iov_base) && begin == HTTP
+        && !bpf_probe_read_user(&end, 4, first->iov_base + first->iov_len - 4)
+        && end == EMPTY_LINE && !bpf_probe_read_user(&second, sizeof second, vectors + 1)
+        && second.iov_len >= 4 && !bpf_probe_read_user(&next, 4, second.iov_base)
+        && next != HTTP;
+}
+
+static __always_inline void emit_vectors(const struct transfer *transfer,
+                                         const struct iovec *vectors, __u64 count, __u64 wanted)
+{
+    struct iovec first;
+    if (bpf_probe_read_user(&first, sizeof first, vectors))
+        emit_plain(transfer, 0, 0);
+    else if (count == 1 || first.iov_len >= wanted)
+        emit_plain(transfer, (__u64)first.iov_base, wanted);
+    else if (is_head_and_body(vectors, &first, count))
+        emit_plain(transfer, (__u64)first.iov_base, first.iov_len);
+    else
+        emit_vector(transfer, vectors, count, wanted);
+}
+
 struct message_header { /* struct msghdr, as user space has it */
     void *name;
     __u32 name_length;
@@ -243,17 +275,11 @@ static __always_inline void emit_message(const struct transfer *transfer, __u64 
         struct iovec *vectors;
         __u64 count;
     } list;
-    struct iovec first;
     if (bpf_probe_read_user(&list, sizeof list,
-                            (void *)(header + __builtin_offsetof(struct message_header, vectors)))
-        || bpf_probe_read_user(&first, sizeof first, list.vectors)) {
+                            (void *)(header + __builtin_offsetof(struct message_header, vectors))))
         emit_plain(transfer, 0, 0);
-        return;
-    }
-    if (list.count == 1 || first.iov_len >= wanted)
-        emit_plain(transfer, (__u64)first.iov_base, wanted);
     else
-        emit_vector(transfer, list.vectors, list.count, wanted);
+        emit_vectors(transfer, list.vectors, list.count, wanted);
 }
 
 /* Which entry of a mmsghdr array is on its way: the call passes here once for
@@ -285,16 +311,9 @@ static __always_inline void emit(struct socket_state *state, const struct transf
     case BUFFER_PLAIN:
         emit_plain(transfer, call->array, wanted);
         break;
-    case BUFFER_VECTOR: {
-        struct iovec first;
-        if (bpf_probe_read_user(&first, sizeof first, (void *)call->array))
-            emit_plain(transfer, 0, 0);
-        else if (call->count == 1 || first.iov_len >= wanted)
-            emit_plain(transfer, (__u64)first.iov_base, wanted);
-        else
-            emit_vector(transfer, (void *)call->array, call->count, wanted);
+    case BUFFER_VECTOR:
+        emit_vectors(transfer, (void *)call->array, call->count, wanted);
         break;
-    }
     case BUFFER_MESSAGE:
         emit_message(transfer, call->array, wanted);
         break;

@@ -1,6 +1,8 @@
 //! Tells the kernel side which connections to look at: the writer of
 //! `struct filter` in `bpf/filter.h`.
 
+use std::sync::atomic::Ordering;
+
 use libbpf_rs::{MapCore, MapFlags};
 
 use super::Kernel;
@@ -51,7 +53,7 @@ impl Kernel {
     ///
     /// # Errors
     /// The kernel's reason.
-    pub(crate) fn set_filter(&self, filter: &Filter, anew: bool) -> Result<(), FilterError> {
+    pub fn set_filter(&self, filter: &Filter, anew: bool) -> Result<(), FilterError> {
         let map =
             self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".data.filter"));
         let map = map.ok_or_else(|| FilterError("it has no such map".to_owned()))?;
@@ -61,7 +63,7 @@ impl Kernel {
         let Some(generation) = now.first_chunk::<SHARE_OFFSET>() else {
             return Err(FilterError(format!("its map has {} bytes", now.len())));
         };
-        let wanted = layout(filter, self.connection_share.get());
+        let wanted = layout(filter, self.connection_share.load(Ordering::Relaxed));
         if !anew && now.get(SHARE_OFFSET..SHARE_OFFSET + wanted.len()) == Some(&wanted[..]) {
             return Ok(());
         }
@@ -79,7 +81,7 @@ impl Kernel {
     /// at from the next [`Self::set_filter`] on: the same ones on all hosts, where
     /// addresses are not translated.
     pub(crate) fn share_connections(&self, share: u32) {
-        self.connection_share.set(share);
+        self.connection_share.store(share, Ordering::Relaxed);
     }
 
     /// Leaves a process out, or does so no longer; sockets ask about theirs with
@@ -87,7 +89,7 @@ impl Kernel {
     ///
     /// # Errors
     /// Where there are too many, or the process was not left out.
-    pub(crate) fn ignore_process(&self, process: u32, ignored: bool) -> Result<(), FilterError> {
+    pub fn ignore_process(&self, process: u32, ignored: bool) -> Result<(), FilterError> {
         let map = self.object.maps().find(|map| map.name() == "ignored_processes");
         let map = map.ok_or_else(|| FilterError("it has no such map".to_owned()))?;
         let key = process.to_ne_bytes();

@@ -8,7 +8,7 @@ mod objects;
 mod probe;
 mod tls;
 
-use std::cell::Cell;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};
@@ -56,7 +56,7 @@ pub struct Kernel {
     object: Object,
     tls: Tls,
     /// Of 2^32: how many of the connections that the filter wants are looked at.
-    connection_share: Cell<u32>,
+    connection_share: AtomicU32,
 }
 
 /// The hooks with nothing behind them, for measuring what they cost by
@@ -145,7 +145,7 @@ impl Kernel {
             }
         }
         let links = objects::attach(&object, hook.programs())?;
-        Ok(Self { hook, links, object, tls, connection_share: Cell::new(u32::MAX) })
+        Ok(Self { hook, links, object, tls, connection_share: AtomicU32::new(u32::MAX) })
     }
 
     /// The hooks in use.
