@@ -180,38 +180,47 @@ lost:
     __sync_fetch_and_add(&lost_data, 1);
 }
 
-/* Writes an event whose bytes stand in several buffers. The record has twice
- * the room, so that an offset and a length below 1024 each need no sum. The
- * offset lies in the record, where the verifier does not follow its values: it
- * would try every combination of them. */
+/* Writes an event whose bytes stand in several buffers, `skip` bytes behind their
+ * beginning. The record has twice the room, so that an offset and a length below
+ * 1024 each need no sum. The offsets lie in the record, where the verifier does
+ * not follow their values: it would try every combination of them. */
 static __always_inline void emit_vector(const struct transfer *transfer,
-                                        const struct iovec *vectors, __u64 count, __u64 wanted)
+                                        const struct iovec *vectors, __u64 count, __u64 skip,
+                                        __u64 wanted)
 {
     struct {
         struct spanwise_event event;
         __u8 payload[2 * MAX_PAYLOAD];
         volatile __u64 offset;
+        volatile __u64 skip;
     } *record = bpf_ringbuf_reserve(&events, sizeof *record, 0);
     if (!record) {
         __sync_fetch_and_add(&lost_data, 1);
         return;
     }
     record->offset = 0;
+    record->skip = skip;
     for (int i = 0; i < MAX_VECTORS; i++) {
         struct iovec vector;
         __u64 offset = record->offset;
         if (i >= count || offset >= wanted || offset >= MAX_PAYLOAD
             || bpf_probe_read_user(&vector, sizeof vector, vectors + i))
             break;
+        __u64 over = record->skip;
+        if (over >= vector.iov_len) {
+            record->skip = over - vector.iov_len;
+            continue;
+        }
+        record->skip = 0;
         __u64 bytes = wanted - offset;
-        if (bytes > vector.iov_len)
-            bytes = vector.iov_len;
+        if (bytes > vector.iov_len - over)
+            bytes = vector.iov_len - over;
         if (bytes > MAX_PAYLOAD - 1)
             bytes = MAX_PAYLOAD - 1;
         BOUND(bytes, 1023);
         __u64 at = offset;
         BOUND(at, 1023);
-        if (bytes && bpf_probe_read_user(record->payload + at, bytes, vector.iov_base))
+        if (bytes && bpf_probe_read_user(record->payload + at, bytes, vector.iov_base + over))
             break;
         record->offset = offset + bytes;
     }
@@ -220,6 +229,55 @@ static __always_inline void emit_vector(const struct transfer *transfer,
         offset = MAX_PAYLOAD;
     fill_data(&record->event, transfer, offset);
     bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+/* Connections on which many messages go out together: user space asks for more of
+ * what passes on them. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 16384);
+    __type(key, __u64);
+    __type(value, __u8);
+} generous_connections SEC(".maps");
+
+/* Of their calls, as many pieces of 1024 bytes are captured, each as if a call of
+ * its own had moved it. */
+#define MAX_PIECES 16
+
+/* Asked only about what would be cut, and not of long turns. */
+static __always_inline bool is_generous(const struct transfer *transfer, __u64 wanted)
+{
+    return wanted == MAX_PAYLOAD && transfer->length > MAX_PAYLOAD
+        && bpf_map_lookup_elem(&generous_connections, &transfer->connection);
+}
+
+struct pieces {
+    __u64 at; /* the bytes, or vectors to them */
+    __u64 vectors; /* how many; 0: these are the bytes */
+};
+
+/* A function of its own to the verifier. */
+__noinline int emit_pieces(struct transfer *whole, struct pieces *pieces)
+{
+    if (!whole || !pieces)
+        return 0;
+    for (__u32 i = 0; i < MAX_PIECES; i++) {
+        __u32 skip = i * MAX_PAYLOAD;
+        if (skip >= whole->length)
+            break;
+        struct transfer piece = *whole;
+        piece.seq += skip;
+        piece.offset += skip;
+        piece.length -= skip;
+        __u64 wanted = piece.length < MAX_PAYLOAD ? piece.length : MAX_PAYLOAD;
+        if (i < MAX_PIECES - 1)
+            piece.length = wanted;
+        if (pieces->vectors)
+            emit_vector(&piece, (void *)pieces->at, pieces->vectors, skip, wanted);
+        else
+            emit_plain(&piece, pieces->at + skip, wanted);
+    }
+    return 0;
 }
 
 #define HTTP 0x50545448 /* "HTTP" and an empty line, as the machine reads four bytes */
@@ -240,18 +298,34 @@ static __always_inline bool is_head_and_body(const struct iovec *vectors,
         && next != HTTP;
 }
 
+static __always_inline void emit_buffer(const struct transfer *transfer, __u64 buffer,
+                                        __u64 wanted)
+{
+    if (!is_generous(transfer, wanted)) {
+        emit_plain(transfer, buffer, wanted);
+        return;
+    }
+    struct transfer whole = *transfer;
+    struct pieces pieces = { .at = buffer };
+    emit_pieces(&whole, &pieces);
+}
+
 static __always_inline void emit_vectors(const struct transfer *transfer,
                                          const struct iovec *vectors, __u64 count, __u64 wanted)
 {
     struct iovec first;
-    if (bpf_probe_read_user(&first, sizeof first, vectors))
+    if (is_generous(transfer, wanted)) {
+        struct transfer whole = *transfer;
+        struct pieces pieces = { .at = (__u64)vectors, .vectors = count };
+        emit_pieces(&whole, &pieces);
+    } else if (bpf_probe_read_user(&first, sizeof first, vectors))
         emit_plain(transfer, 0, 0);
     else if (count == 1 || first.iov_len >= wanted)
         emit_plain(transfer, (__u64)first.iov_base, wanted);
     else if (is_head_and_body(vectors, &first, count))
         emit_plain(transfer, (__u64)first.iov_base, first.iov_len);
     else
-        emit_vector(transfer, vectors, count, wanted);
+        emit_vector(transfer, vectors, count, 0, wanted);
 }
 
 struct message_header { /* struct msghdr, as user space has it */
@@ -309,7 +383,7 @@ static __always_inline void emit(struct socket_state *state, const struct transf
 
     switch (call->shape) {
     case BUFFER_PLAIN:
-        emit_plain(transfer, call->array, wanted);
+        emit_buffer(transfer, call->array, wanted);
         break;
     case BUFFER_VECTOR:
         emit_vectors(transfer, (void *)call->array, call->count, wanted);

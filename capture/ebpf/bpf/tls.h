@@ -345,7 +345,7 @@ static __always_inline void tls_emit(struct tls_session *session, struct transfe
         wanted = length;
     if (session->turn_bytes <= TURN_BYTES)
         session->turn_bytes += length > TURN_BYTES ? TURN_BYTES + 1 : length;
-    emit_plain(transfer, buffer, wanted);
+    emit_buffer(transfer, buffer, wanted);
 }
 
 SEC("?uretprobe")

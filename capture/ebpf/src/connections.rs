@@ -65,6 +65,8 @@ pub(crate) struct Connection {
     changes: u8,
     id: u64,
     last_mark: Option<Mark>,
+    /// The kernel side was asked to capture more of its calls.
+    pub(crate) asked_for_more: bool,
     /// A TLS library's plaintext is read; what goes through the socket is not.
     decrypted: bool,
     /// Plaintext whose records have not gone out yet.
@@ -96,6 +98,7 @@ impl Connection {
             changes: 0,
             id,
             last_mark: None,
+            asked_for_more: false,
             decrypted: false,
             unsent: Unsent::default(),
         }

@@ -15,6 +15,13 @@ macro_rules! counters {
     };
 }
 
+impl Counters {
+    /// What may not have been lost, had more been captured of each call.
+    pub(crate) const fn lost_for_bytes_not_captured(&self) -> u64 {
+        self.heads_cut + self.framing_lost
+    }
+}
+
 counters! {
     /// Events taken in.
     events,
@@ -43,6 +50,8 @@ counters! {
     /// Connections that left their protocol (HTTP upgrade or CONNECT, Redis
     /// subscription or replication): what follows is one span, or one a part.
     connections_switched,
+    /// Connections of which more is captured, for messages were lost on them.
+    connections_captured_further,
     /// Times that a connection turned out to speak another protocol.
     protocol_changes,
     /// Bytes missing between two events of one direction.

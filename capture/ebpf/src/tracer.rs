@@ -62,6 +62,7 @@ pub struct Tracer {
     held_bytes: usize,
     unix_minus_monotonic_nano: i64,
     sampler: Sampler,
+    asked_for: Vec<u64>,
     last_tick_nano: u64,
     finished: Vec<Exchange>,
     spans: SpanBatchBuilder,
@@ -87,6 +88,7 @@ impl Tracer {
             held_bytes: 0,
             unix_minus_monotonic_nano: 0,
             sampler: Sampler::default(),
+            asked_for: Vec::new(),
             last_tick_nano: 0,
             finished: Vec::new(),
             spans: SpanBatchBuilder::default(),
@@ -196,6 +198,21 @@ impl Tracer {
         self.processes.describe(process)
     }
 
+    /// Connections of which more should be captured of each call, since the last
+    /// time.
+    pub(crate) fn take_asked_for(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.asked_for)
+    }
+
+    fn ask_for_more(&mut self, id: u64) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && !std::mem::replace(&mut connection.asked_for_more, true)
+        {
+            self.counters.connections_captured_further += 1;
+            self.asked_for.push(id);
+        }
+    }
+
     /// Finished spans that were not taken yet.
     pub fn finished(&self) -> usize {
         self.spans.len()
@@ -258,7 +275,11 @@ impl Tracer {
             let connection = Connection::new(data.connection, None, data.time_nano);
             self.connections.insert(data.connection, connection);
         }
+        let lost = self.counters.lost_for_bytes_not_captured();
         self.with(data.connection, |connection, desk| connection.data(data, desk));
+        if self.counters.lost_for_bytes_not_captured() > lost {
+            self.ask_for_more(data.connection);
+        }
         self.keep_bounds();
     }
 

@@ -241,3 +241,51 @@ fn a_budget_is_kept_by_giving_up_detail_and_that_is_said() {
     assert!(facts.detail.starts_with("1 of 16 fast successes, 1 of "), "{}", facts.detail);
     traced.agent.stop();
 }
+
+/// Asks for a hundred values at once; the calls, of 4,000 bytes and more, are made
+/// with one buffer and with many.
+const PIPELINES: &str = "
+import socket, sys, time
+connection = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+command = b'*2\\r\\n$4\\r\\nECHO\\r\\n$30\\r\\n' + b'x' * 30 + b'\\r\\n'
+for batch in range(11):
+    if batch % 2:
+        connection.sendall(command * 100)
+    else:
+        connection.sendmsg([command] * 60)
+        connection.sendmsg([command] * 40)
+    got = 0
+    while got < 100 * 37:
+        got += len(connection.recv(65536))
+    time.sleep(0.1)
+";
+
+fn more_is_captured_where_messages_go_out_together(hook: Hook) {
+    let port = free_port();
+    let mut redis = Command::new("redis-server");
+    redis.args(["--port", &port.to_string(), "--save", "", "--bind", "127.0.0.1"]);
+    let _redis = Running(redis.stdout(Stdio::null()).spawn().expect("redis-server runs"));
+    wait_for(port);
+    let config = AgentConfig { hook: HookChoice::Only(hook), ..AgentConfig::default() };
+    let traced = Traced::start(config);
+    let client = Command::new("python3").args(["-c", PIPELINES, &port.to_string()]).status();
+    assert!(client.expect("python3 runs").success());
+    let spans = traced.spans([port, port]);
+    for capture in [Capture::ClientProcess, Capture::ServerProcess] {
+        let seen = spans.iter().filter(|span| span.capture == capture).count();
+        // Of the first hundred, some: by then nobody had asked for more.
+        assert!((1000..=1100).contains(&seen), "{hook}: {seen} as {capture:?}");
+    }
+    assert!(spans.iter().all(|span| span.error.is_none() && span.operation == "ECHO"));
+}
+
+#[test]
+fn sock_length_captures_more_where_messages_go_out_together() {
+    more_is_captured_where_messages_go_out_together(Hook::SockLength);
+}
+
+#[test]
+fn sys_exit_captures_more_where_messages_go_out_together() {
+    more_is_captured_where_messages_go_out_together(Hook::SysExitBtf);
+    more_is_captured_where_messages_go_out_together(Hook::SysExitRaw);
+}

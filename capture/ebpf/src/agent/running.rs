@@ -234,6 +234,11 @@ pub(super) fn run(
         let last =
             stop_by.is_some_and(|by| records < RingReader::MOST_RECORDS || Instant::now() >= by);
         let mut state = pipeline.borrow_mut();
+        for connection in state.tracer.take_asked_for() {
+            if let Err(error) = kernel.capture_more(connection) {
+                tracing::debug!("connection {connection} is captured no further: {error}");
+            }
+        }
         if last || ticked.elapsed() >= TICK_EVERY {
             ticked = Instant::now();
             let losses = kernel.losses();

@@ -77,6 +77,17 @@ impl Kernel {
         Ok(())
     }
 
+    /// Has up to 16 KiB captured of each call on a connection.
+    ///
+    /// # Errors
+    /// The kernel's reason.
+    pub(crate) fn capture_more(&self, connection: u64) -> Result<(), FilterError> {
+        let map = self.object.maps().find(|map| map.name() == "generous_connections");
+        let map = map.ok_or_else(|| FilterError("it has no such map".to_owned()))?;
+        map.update(&connection.to_ne_bytes(), &[1], MapFlags::ANY)
+            .map_err(|error| FilterError(format!("{error:#}")))
+    }
+
     /// Of the connections that the filter wants, only this many in 2^32 are looked
     /// at from the next [`Self::set_filter`] on: the same ones on all hosts, where
     /// addresses are not translated.
