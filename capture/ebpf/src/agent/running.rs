@@ -276,12 +276,16 @@ fn counters(kernel: &Kernel, state: &Pipeline, batches: &Batches) -> BTreeMap<St
         state.tracer.counters().into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
     let losses = kernel.losses();
     let probed = state.libraries.as_ref().map_or(0, Libraries::count);
+    let asked = state.libraries.as_ref().map_or(0, Libraries::asked);
+    let looked_at = state.libraries.as_ref().map_or(0, Libraries::looked_at);
     counters.extend(
         [
             ("kernel_events_lost_ring_full", losses.data),
             ("kernel_lifecycle_lost_ring_full", losses.lifecycle),
             ("tls_calls_without_socket", losses.tls_unbound),
             ("tls_libraries_probed", probed as u64),
+            ("tls_looks_at_processes_asked", asked),
+            ("tls_looks_at_processes_done", looked_at),
             ("kernel_records_undecodable", state.undecodable),
             ("recording_events_unwritten", state.unrecorded),
             ("batches_unbuilt", batches.unbuilt),
