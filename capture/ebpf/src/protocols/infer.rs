@@ -18,6 +18,14 @@ pub(crate) struct Known {
     pub(crate) parser: fn(serving: bool) -> Box<dyn Protocol>,
 }
 
+impl Known {
+    /// Which of `sides` these first bytes look most like.
+    pub(crate) fn speaker(&self, bytes: &[u8], sides: &[Side]) -> Side {
+        let likely = |side: &&Side| (self.recognise)(**side, bytes, false) == Likeness::Yes;
+        sides.iter().find(likely).or(sides.first()).copied().unwrap_or(Side::Request)
+    }
+}
+
 impl fmt::Debug for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
@@ -43,6 +51,11 @@ const PROTOCOLS: &[Known] = &[
     redis::KNOWN,
     dns::KNOWN,
 ];
+
+/// All of them.
+pub(crate) const fn known() -> &'static [Known] {
+    PROTOCOLS
+}
 
 /// How bytes look to a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
