@@ -419,7 +419,7 @@ impl Connection {
         };
         let found = match desk.assumed {
             Some(known) => Ok(Some((known, known.speaker(&prefix, sides)))),
-            None => infer(&prefix, sides, whole),
+            None => infer(&prefix, sides, whole, self.tries == 0),
         };
         match found {
             Ok(Some((known, side))) => {
