@@ -70,10 +70,11 @@ for target in "$@"; do
     before=$(used)
     runs=0
     # libFuzzer counts time by the clock: where others use the processor, too, it
-    # is run again until it has had its share.
+    # is run again until it has had its share, and an input may seem slow that only
+    # had to wait.
     while left=$((seconds - $(used) + before)) && [ "$left" -gt 0 ]; do
         if ! "$program" "corpus/$target" "$FUZZ_SEEDS" "${dictionary[@]}" \
-            -max_total_time="$left" -max_len=65536 -len_control=20 -timeout=10 \
+            -max_total_time="$left" -max_len=65536 -len_control=20 -timeout=120 \
             -rss_limit_mb=2048 -artifact_prefix="found/$target-" -print_final_stats=1 2>"$log"; then
             tail -n 40 "$log" >&2
             echo "fuzz: $target broke; the input is in fuzz/found/" >&2
