@@ -99,6 +99,8 @@ static __always_inline bool announce(const struct sock *sk, struct socket_state 
     if (state->role == SPANWISE_CLIENT && state->established_nano > state->connect_start_nano)
         opened->connect_nano = state->established_nano - state->connect_start_nano;
     opened->local_port = READ(trusted, sk, __sk_common.skc_num);
+    if (!opened->local_port) /* a closed socket has given it back, and remembers it here */
+        opened->local_port = bpf_ntohs(BPF_CORE_READ((struct inet_sock *)sk, inet_sport));
     opened->remote_port = bpf_ntohs(READ(trusted, sk, __sk_common.skc_dport));
     struct net *net = READ(trusted, sk, __sk_common.skc_net.net);
     opened->network_namespace = BPF_CORE_READ(net, ns.inum);
@@ -418,6 +420,48 @@ static __always_inline struct sock *socket_of(__u32 fd)
 #include "tls_go.h"
 #include "datagram.h"
 
+static __always_inline void on_state(const struct sock *sk, struct socket_state *state, int old,
+                                     int new, const bool trusted)
+{
+    __u64 now = bpf_ktime_get_ns();
+    if (new == TCP_SYN_SENT) {
+        __u64 task = bpf_get_current_pid_tgid();
+        state->role = SPANWISE_CLIENT;
+        state->connect_start_nano = now;
+        state->ignored = 0; /* as in its former life */
+        state->filter_generation = 0;
+        state->opener_process = task >> 32;
+        state->opener_thread = (__u32)task;
+    } else if (new == TCP_ESTABLISHED) {
+        state->established_nano = now;
+        if (old == TCP_SYN_RECV)
+            state->role = SPANWISE_SERVER;
+    } else if (new == TCP_CLOSE && state->connection) {
+        struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
+        if (!event) {
+            __sync_fetch_and_add(&lost_lifecycle, 1);
+            return;
+        }
+        fill(event, SPANWISE_CLOSED, state, bpf_get_current_pid_tgid(), now);
+        event->extra = READ(trusted, sk, sk_err) == ECONNRESET;
+        struct tcp_sock *tcp = (struct tcp_sock *)sk;
+        event->retransmits = BPF_CORE_READ(tcp, total_retrans);
+        bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+        state->connection = 0;
+    }
+}
+
+/* Bytes that came before a reset can be read after it. A connection that is heard
+ * of only then is closed at once, for nothing will tell of its end again. */
+static __always_inline void after_transfer(const struct sock *sk, struct socket_state *state,
+                                           const bool trusted)
+{
+    if (READ(trusted, sk, __sk_common.skc_state) != TCP_CLOSE)
+        return;
+    on_state(sk, state, TCP_CLOSE, TCP_CLOSE, trusted);
+    state->ignored = 1;
+}
+
 /* ---- sock_length ------------------------------------------------------- */
 
 /* A FIN takes a sequence number of its own, and the read that takes the last
@@ -525,6 +569,7 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
     }
     if (!tls_covers(state, &transfer, &call))
         emit(state, &transfer, &call);
+    after_transfer(sk, state, true);
     return 0;
 }
 
@@ -662,6 +707,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
         on_messages(state, &transfer, exit->call.array, end_seq, result);
     else
         emit(state, &transfer, &exit->call);
+    after_transfer(sk, state, false);
     return 0;
 }
 
@@ -730,34 +776,6 @@ int sys_exit_raw(struct bpf_raw_tracepoint_args *context)
 }
 
 /* ---- connections ------------------------------------------------------- */
-
-static __always_inline void on_state(const struct sock *sk, struct socket_state *state, int old,
-                                     int new, const bool trusted)
-{
-    __u64 now = bpf_ktime_get_ns();
-    if (new == TCP_SYN_SENT) {
-        __u64 task = bpf_get_current_pid_tgid();
-        state->role = SPANWISE_CLIENT;
-        state->connect_start_nano = now;
-        state->opener_process = task >> 32;
-        state->opener_thread = (__u32)task;
-    } else if (new == TCP_ESTABLISHED) {
-        state->established_nano = now;
-        if (old == TCP_SYN_RECV)
-            state->role = SPANWISE_SERVER;
-    } else if (new == TCP_CLOSE && state->connection) {
-        struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
-        if (!event) {
-            __sync_fetch_and_add(&lost_lifecycle, 1);
-            return;
-        }
-        fill(event, SPANWISE_CLOSED, state, bpf_get_current_pid_tgid(), now);
-        event->extra = READ(trusted, sk, sk_err) == ECONNRESET;
-        struct tcp_sock *tcp = (struct tcp_sock *)sk;
-        event->retransmits = BPF_CORE_READ(tcp, total_retrans);
-        bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
-    }
-}
 
 static __always_inline bool creates_state(int old, int new)
 {

@@ -157,6 +157,8 @@ impl Connection {
             self.passed(data.direction, mark, u64::from(data.length - place.repeated), desk);
         }
         if place.gap > 0 {
+            // What waits for its record came before what was missed.
+            self.send_all(desk);
             let before = Mark {
                 offset: place.offset - place.gap,
                 seq: mark.seq.map(|seq| seq.wrapping_sub(place.gap as u32)),
@@ -418,7 +420,11 @@ impl Connection {
             }
             (Role::Unknown, _) => &[Side::Request, Side::Response],
         };
-        match infer(&prefix, sides, whole) {
+        let found = match desk.assumed {
+            Some(known) => Ok(Some((known, known.speaker(&prefix, sides)))),
+            None => infer(&prefix, sides, whole, self.tries == 0),
+        };
+        match found {
             Ok(Some((known, side))) => {
                 self.recognised(known, side, direction, desk);
                 self.take(direction, input, desk);

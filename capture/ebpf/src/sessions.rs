@@ -12,7 +12,7 @@ use crate::event::Endpoint;
 use crate::process::{Process, ProcessDirectory};
 use crate::protocols::tls::Encryption;
 use crate::protocols::trace_headers::TraceHeaders;
-use crate::protocols::{Mark, Topics};
+use crate::protocols::{Known, Mark, Topics};
 
 /// Open requests per connection; requests beyond make no spans.
 const MAX_OPEN: usize = 4096;
@@ -34,6 +34,8 @@ pub(crate) struct Desk<'a> {
     pub(crate) exchanges: &'a mut u64,
     /// Kafka's topics, whose ids and names pass on different connections.
     pub(crate) topics: &'a mut Topics,
+    /// What connections are taken to speak, where their bytes are not asked.
+    pub(crate) assumed: Option<&'static Known>,
 }
 
 /// What a protocol must remember of a request to understand its response.

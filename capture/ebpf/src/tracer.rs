@@ -14,7 +14,7 @@ use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::event::{Closed, Command, Data, Datagram, Event, Opened};
 use crate::process::{Process, ProcessDirectory};
-use crate::protocols::Topics;
+use crate::protocols::{Known, Topics, known};
 use crate::sampling::{Sampler, Sampling};
 use crate::sessions::{Desk, Exchange};
 use crate::spans::{self, Ends};
@@ -34,6 +34,20 @@ pub struct TracerConfig {
     pub request_time_out_nano: u64,
     /// Where span and fragment ids come from; random where absent.
     pub seed: Option<u64>,
+    /// Every connection is read as one of this protocol, whatever its bytes; it is
+    /// told from them where absent. For tests of one parser.
+    pub assumed: Option<Assumed>,
+}
+
+/// A protocol that connections can be recognised as.
+#[derive(Debug, Clone, Copy)]
+pub struct Assumed(pub(crate) &'static Known);
+
+impl Assumed {
+    /// The protocol that spans name so; `None` where there is no such.
+    pub fn named(name: &str) -> Option<Self> {
+        known().iter().find(|known| known.name == name).map(Self)
+    }
 }
 
 impl Default for TracerConfig {
@@ -43,6 +57,7 @@ impl Default for TracerConfig {
             max_held_bytes: 24 << 20,
             request_time_out_nano: 120_000_000_000,
             seed: None,
+            assumed: None,
         }
     }
 }
@@ -312,6 +327,7 @@ impl Tracer {
             finished: &mut self.finished,
             exchanges: &mut self.exchanges,
             topics: &mut self.topics,
+            assumed: self.config.assumed.map(|assumed| assumed.0),
         };
         work(connection, &mut desk);
         self.held_bytes = self.held_bytes + connection.held_bytes() - held_before;
@@ -329,6 +345,7 @@ impl Tracer {
             finished: &mut self.finished,
             exchanges: &mut self.exchanges,
             topics: &mut self.topics,
+            assumed: self.config.assumed.map(|assumed| assumed.0),
         };
         if let Some(ends) = work(&mut self.datagrams, &mut desk) {
             self.finish(ends);

@@ -18,6 +18,16 @@ pub(crate) struct Known {
     pub(crate) parser: fn(serving: bool) -> Box<dyn Protocol>,
 }
 
+impl Known {
+    /// Which of `sides` these first bytes look most like.
+    pub(crate) fn speaker(&self, bytes: &[u8], sides: &[Side]) -> Side {
+        let likely = |side: &&Side| {
+            matches!((self.recognise)(**side, bytes, false), Likeness::Yes | Likeness::AtFirst)
+        };
+        sides.iter().find(likely).or(sides.first()).copied().unwrap_or(Side::Request)
+    }
+}
+
 impl fmt::Debug for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
@@ -44,11 +54,18 @@ const PROTOCOLS: &[Known] = &[
     dns::KNOWN,
 ];
 
+/// All of them.
+pub(crate) const fn known() -> &'static [Known] {
+    PROTOCOLS
+}
+
 /// How bytes look to a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Likeness {
     /// They are its.
     Yes,
+    /// They are its if they begin the connection: others say the same later on.
+    AtFirst,
     /// They are as far as they go.
     Maybe,
     /// They are not.
@@ -57,19 +74,21 @@ pub(crate) enum Likeness {
 
 /// What the first bytes of a direction are taken for, if its speaker may be
 /// any of `sides`: `Ok(None)` where more bytes are needed, an error where they
-/// are no known protocol's.
+/// are no known protocol's. `first` unless something went before that was none's.
 pub(crate) fn infer(
     bytes: &[u8],
     sides: &[Side],
     whole: bool,
+    first: bool,
 ) -> Result<Option<(&'static Known, Side)>, Unrecognised> {
     let mut maybe = false;
     for side in sides {
         for known in PROTOCOLS {
             match (known.recognise)(*side, bytes, whole) {
                 Likeness::Yes => return Ok(Some((known, *side))),
+                Likeness::AtFirst if first => return Ok(Some((known, *side))),
                 Likeness::Maybe => maybe = true,
-                Likeness::No => {}
+                Likeness::AtFirst | Likeness::No => {}
             }
         }
     }
@@ -87,7 +106,7 @@ mod tests {
     const BOTH: [Side; 2] = [Side::Request, Side::Response];
 
     fn guess(bytes: &[u8]) -> Result<Option<(&'static str, Side)>, Unrecognised> {
-        infer(bytes, &BOTH, true).map(|found| found.map(|(known, side)| (known.name, side)))
+        infer(bytes, &BOTH, true, true).map(|found| found.map(|(known, side)| (known.name, side)))
     }
 
     #[test]
@@ -138,6 +157,19 @@ mod tests {
             let found = guess(&request[..end]);
             let right = Ok(Some(("http1", Side::Request)));
             assert!(found == Ok(None) || found == right, "{end}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn words_that_others_say_too_are_believed_at_first_only() {
+        for (bytes, side) in [
+            (&b"QUIT\r\n"[..], Side::Request),
+            (b"AUTH PLAIN\r\n", Side::Request),
+            (b"+OK\r\n", Side::Response),
+        ] {
+            assert_eq!(guess(bytes), Ok(Some(("redis", side))));
+            let later = infer(bytes, &BOTH, true, false);
+            assert!(!matches!(later, Ok(Some(_))), "{}", bytes.escape_ascii());
         }
     }
 
@@ -195,7 +227,8 @@ mod tests {
                             let asks = serving.contains(&data.connection) == received;
                             let right = if asks { Side::Request } else { Side::Response };
                             let whole = data.bytes.len() == data.length as usize;
-                            let Ok(Some((found, side))) = infer(&data.bytes, &BOTH, whole) else {
+                            let Ok(Some((found, side))) = infer(&data.bytes, &BOTH, whole, true)
+                            else {
                                 continue;
                             };
                             if found.name != known.name && !may_be(known.name, found.name) {

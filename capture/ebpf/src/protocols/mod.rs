@@ -29,7 +29,7 @@ use spanwise_model::AttributeValue;
 
 use crate::sessions::{Desk, Exchanges};
 
-pub(crate) use infer::{Known, infer};
+pub(crate) use infer::{Known, infer, known};
 pub(crate) use kafka::Topics;
 
 /// Most bytes of a message's head that are held while it is incomplete.
