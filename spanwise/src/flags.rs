@@ -172,6 +172,10 @@ pub(crate) struct AgentSettings {
     /// Whether to read in the clear what TLS libraries encrypt: on or off [setting: agent.tls]
     #[arg(long, value_name = "ON|OFF", value_parser = checked::<Switch>, help_heading = "Settings")]
     tls: Option<String>,
+    /// A WebAssembly plugin that reads a protocol of your own; may be given several times
+    /// [setting: agent.plugins]
+    #[arg(long = "plugin", value_name = "FILE", value_delimiter = ',', help_heading = "Settings")]
+    plugins: Vec<String>,
     /// Also write every kernel event to this file, for replay in tests [setting: agent.record]
     #[arg(long, value_name = "FILE", help_heading = "Settings")]
     record: Option<String>,
@@ -184,6 +188,9 @@ impl AgentSettings {
         put(into, "agent.payload_bytes", &self.payload_bytes);
         put(into, "agent.tls", &self.tls);
         put(into, "agent.record", &self.record);
+        if !self.plugins.is_empty() {
+            into.push(("agent.plugins", self.plugins.join(",")));
+        }
     }
 }
 
@@ -471,6 +478,8 @@ mod tests {
             "off",
             "--record",
             "f",
+            "--plugin",
+            "a.wasm,b.wasm",
         ];
         let Command::Config(flags) = Flags::parse_from(typed).command else { unreachable!() };
         let layer = flags.layer();

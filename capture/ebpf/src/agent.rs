@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::event::{Endpoint, Event};
 use crate::kernel::{Hook, HookChoice, Kernel, KernelConfig, LoadError, RingReader, decode};
 use crate::libraries::Libraries;
+use crate::plugins::{Plugin, PluginFacts};
 use crate::processes::{Processes, ServiceRule};
 use crate::recording;
 use crate::tracer::{Tracer, TracerConfig};
@@ -50,6 +51,8 @@ pub struct AgentConfig {
     pub tls: bool,
     /// Where to write every event, for tests and bug reports.
     pub record: Option<PathBuf>,
+    /// What reads protocols of the operator's own.
+    pub plugins: Vec<Plugin>,
 }
 
 impl Default for AgentConfig {
@@ -65,6 +68,7 @@ impl Default for AgentConfig {
             ignored_endpoints: Vec::new(),
             tls: kernel.tls,
             record: None,
+            plugins: Vec::new(),
         }
     }
 }
@@ -97,6 +101,8 @@ pub struct AgentFacts {
     pub hook: Hook,
     /// Counters by name: what was seen, and what was lost or given up.
     pub counters: BTreeMap<String, u64>,
+    /// The plugins in use, and how they are doing.
+    pub plugins: Vec<PluginFacts>,
 }
 
 /// A running agent. [`Agent::stop`] detaches it from the kernel.
@@ -155,6 +161,7 @@ impl Agent {
                         host: host.clone(),
                         hook: kernel.hook(),
                         counters: BTreeMap::new(),
+                        plugins: config.plugins.iter().map(Plugin::facts).collect(),
                     }));
                     let _ = started.send(Ok(Arc::clone(&facts)));
                     run(&kernel, config, host, recorder, deliver, &facts, &stopping);
@@ -299,8 +306,10 @@ fn run(
     stopping: &AtomicBool,
 ) {
     let processes = Processes::new(host, config.service_rules);
+    let mut tracer = Tracer::new(TracerConfig::default(), Box::new(processes));
+    tracer.use_plugins(config.plugins);
     let pipeline = RefCell::new(Pipeline {
-        tracer: Tracer::new(TracerConfig::default(), Box::new(processes)),
+        tracer,
         ignored: Ignored { endpoints: config.ignored_endpoints, ..Ignored::default() },
         libraries: libraries(kernel),
         recorder,
@@ -352,7 +361,9 @@ fn run(
             counters.insert("kernel_records_undecodable".to_owned(), state.undecodable);
             counters.insert("recording_events_unwritten".to_owned(), state.unrecorded);
             counters.insert("batches_unbuilt".to_owned(), batches.unbuilt);
-            facts.lock().counters = counters;
+            let mut facts = facts.lock();
+            facts.counters = counters;
+            facts.plugins = state.tracer.plugins();
         }
         drop(state);
         if last {

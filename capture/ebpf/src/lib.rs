@@ -11,6 +11,7 @@ pub mod event;
 pub mod kernel;
 mod libraries;
 mod opaque;
+pub mod plugins;
 pub mod process;
 pub mod processes;
 mod protocols;

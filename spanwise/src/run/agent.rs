@@ -1,12 +1,14 @@
 //! The agent of this machine: what it sees goes over one Flight connection to
 //! a server, be it far away or in this very process.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
+use spanwise_capture_ebpf::plugins::Plugin;
 use spanwise_wire::flight::{FlightSender, SenderConfig};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -62,6 +64,7 @@ impl LocalAgent {
     /// Why the agent cannot run, in a sentence.
     pub(crate) async fn start(
         settings: &config::AgentConfig,
+        plugins: Vec<Plugin>,
         destination: Destination,
     ) -> Result<Self, String> {
         let sender = FlightSender::spawn(SenderConfig {
@@ -85,6 +88,7 @@ impl LocalAgent {
             ignored_endpoints: destination.endpoints,
             tls: settings.tls,
             record: settings.record.clone(),
+            plugins,
         };
         let deliver = {
             let sender = sender.clone();
@@ -118,7 +122,11 @@ impl LocalAgent {
     /// A few words on how it runs.
     pub(crate) fn summary(&self) -> String {
         let facts = self.agent.facts();
-        format!("on, as {}, with {}", facts.host, facts.hook)
+        let mut text = format!("on, as {}, with {}", facts.host, facts.hook);
+        for plugin in facts.plugins {
+            let _ = write!(text, "\n  {:<12} {} ({})", "plugin", plugin.name, plugin.file);
+        }
+        text
     }
 
     /// Detaches from the kernel, then sends what is left, no longer than this.
@@ -165,5 +173,6 @@ fn facts(agent: &Agent, sender: &FlightSender) -> Value {
         "host": facts.host,
         "hook": facts.hook,
         "counters": counters,
+        "plugins": facts.plugins,
     })
 }

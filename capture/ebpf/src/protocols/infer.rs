@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use crate::plugins::{Plugins, Speech};
+use crate::sessions::Desk;
+
 use super::{
     Protocol, Side, amqp, dns, dubbo, fastcgi, http1, http2, kafka, memcached, mongodb, mqtt,
     mysql, nats, postgresql, redis, tls,
@@ -55,10 +58,52 @@ pub(crate) enum Likeness {
     No,
 }
 
+/// Whether a protocol that needs no plugin has this name.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    PROTOCOLS.iter().any(|known| known.name == name)
+}
+
+/// Whose protocol a connection speaks.
+#[derive(Debug)]
+pub(crate) enum Speaker {
+    /// One of ours.
+    Known(&'static Known),
+    /// That of the plugin of this number.
+    Plugin(usize),
+}
+
+impl Speaker {
+    /// A parser for a connection; `serving` where the traced process answers.
+    pub(crate) fn parser(&self, serving: bool, plugins: &Plugins) -> Box<dyn Protocol> {
+        match self {
+            Self::Known(known) => (known.parser)(serving),
+            Self::Plugin(index) => Box::new(Speech::new(*index, plugins)),
+        }
+    }
+}
+
 /// What the first bytes of a direction are taken for, if its speaker may be
 /// any of `sides`: `Ok(None)` where more bytes are needed, an error where they
-/// are no known protocol's.
+/// are no known protocol's. Plugins are asked for what is none of ours.
 pub(crate) fn infer(
+    bytes: &[u8],
+    sides: &[Side],
+    whole: bool,
+    now_nano: u64,
+    desk: &mut Desk<'_>,
+) -> Result<Option<(Speaker, Side)>, Unrecognised> {
+    let ours = infer_ours(bytes, sides, whole);
+    if let Ok(Some((known, side))) = ours {
+        return Ok(Some((Speaker::Known(known), side)));
+    }
+    match desk.plugins.infer(bytes, sides, now_nano, desk.counters) {
+        Some(Some((index, side))) => Ok(Some((Speaker::Plugin(index), side))),
+        Some(None) if whole => Ok(None),
+        _ => ours.map(|_| None),
+    }
+}
+
+fn infer_ours(
     bytes: &[u8],
     sides: &[Side],
     whole: bool,
@@ -87,7 +132,7 @@ mod tests {
     const BOTH: [Side; 2] = [Side::Request, Side::Response];
 
     fn guess(bytes: &[u8]) -> Result<Option<(&'static str, Side)>, Unrecognised> {
-        infer(bytes, &BOTH, true).map(|found| found.map(|(known, side)| (known.name, side)))
+        infer_ours(bytes, &BOTH, true).map(|found| found.map(|(known, side)| (known.name, side)))
     }
 
     #[test]
@@ -195,7 +240,8 @@ mod tests {
                             let asks = serving.contains(&data.connection) == received;
                             let right = if asks { Side::Request } else { Side::Response };
                             let whole = data.bytes.len() == data.length as usize;
-                            let Ok(Some((found, side))) = infer(&data.bytes, &BOTH, whole) else {
+                            let Ok(Some((found, side))) = infer_ours(&data.bytes, &BOTH, whole)
+                            else {
                                 continue;
                             };
                             if found.name != known.name && !may_be(known.name, found.name) {
