@@ -13,7 +13,7 @@ cd "$(dirname "$0")"
 
 seconds=${1:?how many seconds for each target}
 shift
-all=(otlp otap zipkin jaeger flight compression traffic)
+all=(otlp otap zipkin jaeger flight compression traffic plugin)
 host=$(rustc -vV | sed -n 's/^host: //p')
 build=${CARGO_TARGET_DIR:-$PWD/target}
 
@@ -24,6 +24,9 @@ RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module \
 -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares" \
     cargo build --quiet --release --locked --target "$host" --target-dir "$build"
+
+export SPANWISE_PLUGIN=$build/stash.wasm
+../examples/plugin/build.sh ../examples/plugin/stash.c "$SPANWISE_PLUGIN"
 
 if [ "$seconds" = 0 ]; then
     exec "$build/$host/release/$1" "${@:2}"
