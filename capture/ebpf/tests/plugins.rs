@@ -256,6 +256,30 @@ proptest! {
         }
     }
 
+    /// The same where order alone pairs: each answer repeats its request's word.
+    #[test]
+    fn after_loss_pairs_by_order_are_never_crossed(
+        // What is lost of the first pair leaves no gap.
+        lost in prop::collection::vec(6usize..90, 1..10),
+        size in prop::sample::select(vec![2usize, 5, 2000]),
+    ) {
+        let mut talk = Talk::new();
+        for number in 0..20 {
+            talk = talk.ask(format!("ASK {number}\n").as_bytes());
+            talk = talk.answer(format!("NO {number}\n").as_bytes());
+        }
+        let mut events = split(&talk.events, &[size]);
+        for event in &lost {
+            if *event < events.len() {
+                events.remove(*event);
+            }
+        }
+        for span in spans(&LINES, &events) {
+            let Some(error) = &span.error else { continue };
+            prop_assert_eq!(error, &span.operation, "lost {:?}", lost);
+        }
+    }
+
     #[test]
     fn random_bytes_in_its_messages_never_harm(
         pieces in prop::collection::vec(

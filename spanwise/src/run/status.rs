@@ -167,8 +167,7 @@ mod tests {
 
     #[test]
     fn a_plugin_that_is_switched_off_is_said() {
-        let plugin =
-            |off: bool| json!({ "name": "x", "file": "x.wasm", "failures": 10, "switched_off": off });
+        let plugin = |off: bool| json!({ "name": "x", "file": "x.wasm", "failures": 10, "switched_off": off });
         let facts = json!({ "host": "a", "plugins": [plugin(true), plugin(false)] });
         let said = switched_off(&facts);
         assert_eq!(said.len(), 1);

@@ -274,9 +274,16 @@ impl Protocol for Speech {
         }
     }
 
-    fn turn(&mut self, to: Side, _exchanges: &mut Exchanges, _desk: &mut Desk<'_>) {
+    fn turn(&mut self, to: Side, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
         match to {
-            Side::Request => self.asking.turn(),
+            Side::Request => {
+                self.asking.turn();
+                // What was asked before has had its answer among what was not read.
+                if self.in_order && self.answering.is_lost() {
+                    self.asked = Reading::Other;
+                    exchanges.abandon(desk);
+                }
+            }
             Side::Response => self.answering.turn(),
         }
     }
