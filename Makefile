@@ -9,7 +9,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build unit e2e browser clients fuzz test-kill test-restarts test-cluster \
+.PHONY: help demo test dev lint bench setup web build plugin-example unit e2e browser clients fuzz test-kill test-restarts test-cluster \
         bench-capture bench-assemble bench-decode bench-store bench-store-grow bench-nginx bench-soak clean
 
 help: ## This list
@@ -35,6 +35,11 @@ web: $(UI) ## Build the UI
 
 build: setup web ## Build the program
 	$(CARGO) build --release --locked -p spanwise
+
+PLUGIN := target/stash.wasm
+plugin-example: setup ## Build the example of a plugin for the agent
+	examples/plugin/build.sh examples/plugin/stash.c $(PLUGIN)
+	@echo "built $(PLUGIN); docs/plugins.md says how to try it"
 
 # ---- for people ------------------------------------------------------------
 

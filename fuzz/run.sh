@@ -22,7 +22,7 @@ seconds=${1:?how many seconds of processor time for each target}
 shift
 protocols=(http2 http1 mysql postgresql mongodb kafka amqp mqtt dns dubbo fastcgi
     websocket tls nats memcached redis)
-all=("${protocols[@]}" traffic otlp otap zipkin jaeger flight compression)
+all=("${protocols[@]}" traffic otlp otap zipkin jaeger flight compression plugin)
 host=$(rustc -vV | sed -n 's/^host: //p')
 build=${CARGO_TARGET_DIR:-$PWD/target}
 
@@ -52,6 +52,8 @@ choose() {
 used() {
     awk -v hertz="$(getconf CLK_TCK)" '{ print int($16 / hertz) }' "/proc/$$/stat"
 }
+export SPANWISE_PLUGIN=$build/stash.wasm
+../examples/plugin/build.sh ../examples/plugin/stash.c "$SPANWISE_PLUGIN"
 
 if [ "$seconds" = 0 ]; then
     choose "$1"

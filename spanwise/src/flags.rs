@@ -193,6 +193,10 @@ pub(crate) struct AgentSettings {
     /// Report less rather than take more memory than this [setting: agent.memory_budget]
     #[arg(long, value_name = "SIZE", value_parser = checked::<crate::config::Limit<ByteSize>>, help_heading = "Settings")]
     memory_budget: Option<String>,
+    /// A WebAssembly plugin that reads a protocol of your own; may be given several times
+    /// [setting: agent.plugins]
+    #[arg(long = "plugin", value_name = "FILE", value_delimiter = ',', help_heading = "Settings")]
+    plugins: Vec<String>,
     /// Also write every kernel event to this file, for replay in tests [setting: agent.record]
     #[arg(long, value_name = "FILE", help_heading = "Settings")]
     record: Option<String>,
@@ -211,6 +215,9 @@ impl AgentSettings {
         put(into, "agent.cpu_budget", &self.cpu_budget);
         put(into, "agent.memory_budget", &self.memory_budget);
         put(into, "agent.record", &self.record);
+        if !self.plugins.is_empty() {
+            into.push(("agent.plugins", self.plugins.join(",")));
+        }
     }
 }
 
@@ -510,6 +517,8 @@ mod tests {
             "64MiB",
             "--record",
             "f",
+            "--plugin",
+            "a.wasm,b.wasm",
         ];
         let Command::Config(flags) = Flags::parse_from(typed).command else { unreachable!() };
         let layer = flags.layer();

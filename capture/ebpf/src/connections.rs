@@ -6,7 +6,7 @@ use spanwise_model::protocol;
 use crate::event::{Closed, Data, Direction, Opened, Records, Role};
 use crate::opaque::{Before, End, Opaque};
 use crate::protocols::tls::{self, TlsFacts};
-use crate::protocols::{Input, Known, Mark, Outcome, Protocol, Side, infer};
+use crate::protocols::{Input, Mark, Outcome, Protocol, Side, Speaker, infer};
 use crate::sessions::{Desk, Exchanges};
 use crate::stream::Stream;
 use crate::unsent::{Piece, Unsent};
@@ -315,6 +315,11 @@ impl Connection {
                 self.before = Some(before);
                 self.go_on(direction, rest, desk);
             }
+            Outcome::Unreadable => {
+                desk.counters.connections_of_unknown_protocol += 1;
+                self.give_up(desk);
+                self.go_on(direction, Some(input), desk);
+            }
             Outcome::Foreign => {
                 self.exchanges.abandon(desk);
                 self.changes += 1;
@@ -420,13 +425,10 @@ impl Connection {
             }
             (Role::Unknown, _) => &[Side::Request, Side::Response],
         };
-        let found = match desk.assumed {
-            Some(known) => Ok(Some((known, known.speaker(&prefix, sides)))),
-            None => infer(&prefix, sides, whole, self.tries == 0),
-        };
-        match found {
-            Ok(Some((known, side))) => {
-                self.recognised(known, side, direction, desk);
+        let is_first = self.tries == 0;
+        match infer(&prefix, sides, whole, is_first, input.mark.time_nano, desk) {
+            Ok(Some((speaker, side))) => {
+                self.recognised(&speaker, side, direction, desk);
                 self.take(direction, input, desk);
             }
             Ok(None) if self.hold(direction, input) => {}
@@ -442,14 +444,20 @@ impl Connection {
         }
     }
 
-    fn recognised(&mut self, known: &Known, side: Side, direction: Direction, desk: &mut Desk<'_>) {
+    fn recognised(
+        &mut self,
+        speaker: &Speaker,
+        side: Side,
+        direction: Direction,
+        desk: &mut Desk<'_>,
+    ) {
         let other = match direction {
             Direction::Sent => Direction::Received,
             Direction::Received => Direction::Sent,
         };
         let requests = if side == Side::Request { direction } else { other };
         let serving = requests == Direction::Received;
-        let parser = (known.parser)(serving);
+        let parser = speaker.parser(serving, desk.plugins);
         self.exchanges.recognised(parser.name(), serving);
         if parser.name() != protocol::TLS {
             self.outside = None;

@@ -77,6 +77,20 @@ counters! {
     requests_timed_out,
     /// Client requests that belong to one of several open server requests.
     fragments_ambiguous,
+    /// Calls of plugins that trapped; their connections are read no further, as
+    /// with the next three.
+    plugin_traps,
+    /// Calls of plugins that ran for too long.
+    plugin_calls_without_end,
+    /// Calls of plugins that wanted more memory than they may have.
+    plugin_memory_refused,
+    /// Answers of plugins that mean nothing.
+    plugin_answers_invalid,
+    /// Calls of plugins that were not made, as they had taken too much time in
+    /// that second; what it was is lost.
+    plugin_calls_over_budget,
+    /// Plugins that failed too often and are not asked any more.
+    plugins_switched_off,
     /// Processes found to handle requests on several threads, or several on one.
     processes_without_thread_discipline,
 }

@@ -13,6 +13,7 @@ pub mod filter;
 pub mod kernel;
 mod libraries;
 mod opaque;
+pub mod plugins;
 pub mod process;
 pub mod processes;
 mod protocols;

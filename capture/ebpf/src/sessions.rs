@@ -9,6 +9,7 @@ use spanwise_model::{AttributeValue, Kind};
 use crate::context::{Context, Fragment, Handled};
 use crate::counters::Counters;
 use crate::event::Endpoint;
+use crate::plugins::Plugins;
 use crate::process::{Process, ProcessDirectory};
 use crate::protocols::tls::Encryption;
 use crate::protocols::trace_headers::TraceHeaders;
@@ -36,6 +37,8 @@ pub(crate) struct Desk<'a> {
     pub(crate) topics: &'a mut Topics,
     /// What connections are taken to speak, where their bytes are not asked.
     pub(crate) assumed: Option<&'static Known>,
+    /// Parsers of the operator's own.
+    pub(crate) plugins: &'a mut Plugins,
 }
 
 /// What a protocol must remember of a request to understand its response.

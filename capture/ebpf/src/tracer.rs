@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::event::{Closed, Command, Data, Datagram, Event, Opened};
+use crate::plugins::{Plugin, PluginFacts, Plugins};
 use crate::process::{Process, ProcessDirectory};
 use crate::protocols::{Known, Topics, known};
 use crate::sampling::{Sampler, Sampling};
@@ -71,6 +72,7 @@ pub struct Tracer {
     datagrams: Datagrams,
     context: Context,
     topics: Topics,
+    plugins: Plugins,
     counters: Counters,
     random: SmallRng,
     exchanges: u64,
@@ -97,6 +99,7 @@ impl Tracer {
             datagrams: Datagrams::default(),
             context: Context::new(random.random()),
             topics: Topics::default(),
+            plugins: Plugins::default(),
             counters: Counters::default(),
             random,
             exchanges: 0,
@@ -108,6 +111,16 @@ impl Tracer {
             finished: Vec::new(),
             spans: SpanBatchBuilder::default(),
         }
+    }
+
+    /// Has these plugins read what no parser of its own does.
+    pub fn use_plugins(&mut self, plugins: Vec<Plugin>) {
+        self.plugins = Plugins::new(plugins);
+    }
+
+    /// How its plugins are doing.
+    pub fn plugins(&self) -> Vec<PluginFacts> {
+        self.plugins.facts()
     }
 
     /// What to add to event times for nanoseconds since 1970. Spans made from
@@ -328,6 +341,7 @@ impl Tracer {
             exchanges: &mut self.exchanges,
             topics: &mut self.topics,
             assumed: self.config.assumed.map(|assumed| assumed.0),
+            plugins: &mut self.plugins,
         };
         work(connection, &mut desk);
         self.held_bytes = self.held_bytes + connection.held_bytes() - held_before;
@@ -346,6 +360,7 @@ impl Tracer {
             exchanges: &mut self.exchanges,
             topics: &mut self.topics,
             assumed: self.config.assumed.map(|assumed| assumed.0),
+            plugins: &mut self.plugins,
         };
         if let Some(ends) = work(&mut self.datagrams, &mut desk) {
             self.finish(ends);

@@ -10,7 +10,9 @@ use figment::{Figment, Metadata, Profile, Provider};
 use serde::Serialize;
 use spanwise_capture_ebpf::processes::ServiceRule;
 
-use super::settings::{SERVICE, SERVICE_KEYS, SETTINGS, environment_name, is_setting, nearest};
+use super::settings::{
+    Default, SERVICE, SERVICE_KEYS, SETTINGS, environment_name, is_setting, nearest,
+};
 use super::units::{ByteSize, Limit};
 
 /// Read where `--config` names none; the first that exists.
@@ -129,6 +131,23 @@ impl Layers {
         })
     }
 
+    /// The setting's values, where it is a list.
+    pub(crate) fn list(&self, key: &str) -> Result<Vec<String>, String> {
+        let value = self.figment.find_value(key).map_err(|error| error.to_string())?;
+        let texts: Option<Vec<String>> = match &value {
+            Value::String(_, text) => Some(text.split(',').map(str::to_owned).collect()),
+            Value::Array(_, values) => {
+                values.iter().map(|value| value.as_str().map(str::to_owned)).collect()
+            }
+            _ => None,
+        };
+        let mut texts = texts.ok_or_else(|| {
+            format!("{key} ({}): must be a list of texts: [\"…\", \"…\"]", self.origin(key))
+        })?;
+        texts.retain(|text| !text.is_empty());
+        Ok(texts)
+    }
+
     /// The setting's value.
     pub(crate) fn get<T>(&self, key: &str) -> Result<T, String>
     where
@@ -217,9 +236,13 @@ impl Layers {
     pub(crate) fn in_force(&self) -> Result<Vec<InForce>, String> {
         let mut all = Vec::with_capacity(SETTINGS.len() + 1);
         for setting in SETTINGS {
+            let value = match setting.default {
+                Default::NoneListed => self.list(setting.key)?.into(),
+                _ => without_password(&self.text(setting.key)?).into(),
+            };
             all.push(InForce {
                 key: setting.key.to_owned(),
-                value: without_password(&self.text(setting.key)?).into(),
+                value,
                 origin: self.origin(setting.key),
             });
         }

@@ -128,6 +128,8 @@ pub(crate) struct AgentConfig {
     pub(crate) queue_bytes: u64,
     /// Where to record kernel events.
     pub(crate) record: Option<PathBuf>,
+    /// Files of plugins.
+    pub(crate) plugins: Vec<PathBuf>,
     pub(crate) services: Vec<ServiceRule>,
 }
 
@@ -266,6 +268,7 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
             ring_bytes: layers.bounded_size("agent.ring_bytes", 64 << 10, 1 << 30)?,
             queue_bytes: layers.get::<ByteSize>("agent.queue_bytes")?.0,
             record: optional("agent.record")?.map(PathBuf::from),
+            plugins: layers.list("agent.plugins")?.into_iter().map(PathBuf::from).collect(),
             services,
         },
     };

@@ -16,12 +16,16 @@ pub(crate) enum Default {
     /// A directory below the current one; for root, whose services have no
     /// current directory of their own, a fixed one.
     DataDirectory,
+    /// An empty list. In the file it is an array of texts; in the environment and
+    /// among the flags one text, with commas between.
+    NoneListed,
 }
 
 impl Default {
     pub(crate) fn text(&self) -> &'static str {
         match self {
             Self::Text(text) => text,
+            Self::NoneListed => "",
             Self::DataDirectory if rustix::process::geteuid().is_root() => "/var/lib/spanwise",
             Self::DataDirectory => "./spanwise-data",
         }
@@ -121,6 +125,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
     ),
     setting("agent.ring_bytes", "8MiB", "memory between the kernel and the agent"),
     setting("agent.queue_bytes", "16MiB", "memory for spans while the server is away"),
+    Setting {
+        key: "agent.plugins",
+        meaning: "files of WebAssembly plugins that read protocols of your own; a list",
+        default: Default::NoneListed,
+    },
     setting("agent.record", "", "file to which kernel events are written too, for tests"),
 ];
 

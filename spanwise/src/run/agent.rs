@@ -1,12 +1,14 @@
 //! The agent of this machine: what it sees goes over one Flight connection to
 //! a server, be it far away or in this very process.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
+use spanwise_capture_ebpf::plugins::Plugin;
 use spanwise_wire::flight::{FlightSender, SenderConfig};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -63,6 +65,7 @@ impl LocalAgent {
     /// Why the agent cannot run, in a sentence.
     pub(crate) async fn start(
         settings: &config::AgentConfig,
+        plugins: Vec<Plugin>,
         destination: Destination,
         owns_process: bool,
     ) -> Result<Self, String> {
@@ -90,6 +93,7 @@ impl LocalAgent {
             owns_process,
             tls: settings.tls,
             record: settings.record.clone(),
+            plugins,
         };
         let deliver = {
             let sender = sender.clone();
@@ -128,12 +132,14 @@ impl LocalAgent {
     /// A few words on how it runs.
     pub(crate) fn summary(&self) -> String {
         let facts = self.agent.facts();
-        let what = if facts.filter == "everything" {
-            String::new()
-        } else {
-            format!(", tracing {}", facts.filter)
-        };
-        format!("on, as {}, with {}{what}", facts.host, facts.hook)
+        let mut text = format!("on, as {}, with {}", facts.host, facts.hook);
+        if facts.filter != "everything" {
+            let _ = write!(text, ", tracing {}", facts.filter);
+        }
+        for plugin in facts.plugins {
+            let _ = write!(text, "\n  {:<12} {} ({})", "plugin", plugin.name, plugin.file);
+        }
+        text
     }
 
     /// Detaches from the kernel, then sends what is left, no longer than this.
@@ -182,5 +188,6 @@ fn facts(agent: &Agent, sender: &FlightSender) -> Value {
         "filter": facts.filter,
         "detail": facts.detail,
         "counters": counters,
+        "plugins": facts.plugins,
     })
 }

@@ -19,8 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use spanwise_capture_ebpf::plugins::Plugin;
 
-use crate::config::{Config, Loaded, StoreAt};
+use crate::config::{AgentConfig, Config, Loaded, StoreAt};
 use crate::failure::Failure;
 use crate::terminal::print;
 use agent::{Destination, LocalAgent};
@@ -37,11 +38,13 @@ pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
     logging::start(&loaded)?;
     let loaded = Arc::new(loaded);
     block_on(async {
+        let plugins = plugins(&loaded.config.agent)?;
         let stop = signals::watch()?;
         let mut server = Server::start(&loaded.config).await?;
         server.status().set_agent(AgentState::Starting);
-        let agent = match LocalAgent::start(&loaded.config.agent, server.destination(), false).await
-        {
+        let settings = &loaded.config.agent;
+        let started = LocalAgent::start(settings, plugins, server.destination(), false).await;
+        let agent = match started {
             Ok(agent) => {
                 reload_on_hang_up(&loaded, &agent)?;
                 server.status().set_agent(AgentState::Running(agent.facts()));
@@ -88,8 +91,10 @@ pub(crate) fn agent(loaded: Loaded) -> Result<(), Failure> {
     block_on(async {
         let stop = signals::watch()?;
         let settings = &loaded.config.agent;
+        let plugins = plugins(settings)?;
         let destination = Destination::at(&settings.server).await;
-        let agent = LocalAgent::start(settings, destination, true).await.map_err(|reason| {
+        let started = LocalAgent::start(settings, plugins, destination, true).await;
+        let agent = started.map_err(|reason| {
             Failure::cannot(format_args!(
                 "the agent cannot run: {reason}; `spanwise doctor` tells what this kernel allows"
             ))
@@ -145,6 +150,12 @@ pub(crate) fn doctor(json: bool) -> Result<(), Failure> {
     } else {
         Err(Failure::cannot("the agent cannot run on this machine; the report says why"))
     }
+}
+
+/// The plugins that the settings name. One that is refused is a mistake in the
+/// settings, and nothing starts: without it spans would be missing, silently.
+fn plugins(settings: &AgentConfig) -> Result<Vec<Plugin>, Failure> {
+    Plugin::load_all(&settings.plugins).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {

@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::budget::Budget;
 use crate::filter::Filter;
 use crate::kernel::{Hook, HookChoice, Kernel, KernelConfig, LoadError};
+use crate::plugins::{Plugin, PluginFacts};
 use crate::processes::{Processes, ServiceRule};
 use crate::sampling::Sampling;
 
@@ -49,6 +50,8 @@ pub struct AgentConfig {
     pub tls: bool,
     /// Where to write every event, for tests and bug reports.
     pub record: Option<PathBuf>,
+    /// What reads protocols of the operator's own.
+    pub plugins: Vec<Plugin>,
 }
 
 /// What may change while the agent runs.
@@ -76,6 +79,7 @@ impl Default for AgentConfig {
             owns_process: false,
             tls: kernel.tls,
             record: None,
+            plugins: Vec::new(),
         }
     }
 }
@@ -113,6 +117,8 @@ pub struct AgentFacts {
     pub detail: String,
     /// Counters by name: what was seen, and what was lost or given up.
     pub counters: BTreeMap<String, u64>,
+    /// The plugins in use, and how they are doing.
+    pub plugins: Vec<PluginFacts>,
 }
 
 /// What the agent's thread shares with those who ask.
@@ -184,6 +190,7 @@ impl Agent {
                         filter: config.live.filter.to_string(),
                         detail: String::new(),
                         counters: BTreeMap::new(),
+                        plugins: config.plugins.iter().map(Plugin::facts).collect(),
                     }));
                     let shared = Shared { facts, live, stopping };
                     let _ = started.send(Ok(Arc::clone(&shared.facts)));

@@ -195,6 +195,7 @@ pub(super) fn run(
     let processes = Processes::new(host, config.service_rules);
     let mut tracer = Tracer::new(TracerConfig::default(), Box::new(processes));
     tracer.set_sampling(course.sampling());
+    tracer.use_plugins(config.plugins);
     let pipeline = RefCell::new(Pipeline {
         tracer,
         filter: Applied::new(config.live.filter, config.ignored_endpoints),
@@ -262,6 +263,7 @@ pub(super) fn run(
             facts.filter = course.live.filter.to_string();
             facts.detail = course.detail();
             facts.counters = counters;
+            facts.plugins = state.tracer.plugins();
         }
         drop(state);
         if last {

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod plugins;
 pub(crate) mod programs;
 
 use std::collections::HashMap;
