@@ -79,6 +79,7 @@ fuzz_target!(|bytes: &[u8]| {
             srtt_micros: 100,
             retransmits: 0,
             plaintext: None,
+            unread: None,
             bytes: captured.to_vec(),
         });
         // Now and then an event is lost.

@@ -15,6 +15,7 @@
 #include "spanwise.h"
 #include "syscalls.h"
 #include "socket.h"
+#include "unread.h"
 
 /* The kernel allows some of the helpers used here only to programs that say so. */
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -134,7 +135,7 @@ struct transfer {
     __u32 length;
     __u32 srtt_eighth_micros;
     __u32 retransmits;
-    __u32 offset; /* of PLAINTEXT */
+    __u32 extra; /* of PLAINTEXT its offset, of DATA why it is not read */
     __u8 kind;
     __u8 sent;
 };
@@ -153,7 +154,7 @@ static __always_inline void fill_data(struct spanwise_event *event,
     event->length = transfer->length;
     event->srtt_eighth_micros = transfer->srtt_eighth_micros;
     event->retransmits = transfer->retransmits;
-    event->extra = transfer->offset;
+    event->extra = transfer->extra;
 }
 
 /* The compiler would drop a bound that it can prove and the verifier cannot:
@@ -357,14 +358,15 @@ static __always_inline int on_datagram(struct sock *sk, int result, const bool s
     if (!sent && !connected && !asked && !is_datagram_port(sk->__sk_common.skc_num))
         return 0;
     struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
-    long nr = REGS_NR(regs);
+    __u32 unread;
+    int shape = shape_now(sk, regs, &unread);
     struct datagram_call call = {
         .sk = (__u64)sk,
         .array = REGS_ARG2(regs),
         .count = REGS_ARG3(regs),
-        .name = nr == NR_SENDTO ? REGS_ARG5(regs) : 0,
+        .name = shape == BUFFER_PLAIN && REGS_NR(regs) == NR_SENDTO ? REGS_ARG5(regs) : 0,
         .length = result,
-        .shape = shape_of(nr),
+        .shape = shape,
         .sent = sent,
         .named = sent,
         .watched = !sent && asked,
@@ -413,13 +415,19 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
     if (!tcp)
         return 0;
     struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+    __u32 unread;
     struct call call = {
         .array = REGS_ARG2(regs),
         .count = REGS_ARG3(regs),
-        .shape = flags & MSG_TRUNC ? BUFFER_NONE : shape_of(REGS_NR(regs)),
+        .shape = shape_now(sk, regs, &unread),
     };
+    if (flags & MSG_TRUNC) {
+        call.shape = BUFFER_NONE;
+        unread = SPANWISE_UNREAD_OTHER;
+    }
     struct transfer transfer = {
         .task = task,
+        .extra = unread,
         .connection = state->connection,
         .length = result,
         .kind = SPANWISE_DATA,
@@ -534,8 +542,12 @@ static __always_inline void on_messages(struct socket_state *state, struct trans
 
 static __always_inline int on_exit(const struct exit_call *exit, long result)
 {
-    const bool sent = sends(exit->nr);
+    bool sent = sends(exit->nr);
     struct sock *sk = socket_of(exit->fd);
+    if (!sk && exit->nr == NR_SPLICE) {
+        sent = true;
+        sk = socket_of(exit->call.count); /* argument 3 */
+    }
     if (!sk)
         return 0;
     struct socket_state *state = table_state(sk, false);
@@ -567,6 +579,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
         .length = result,
         .kind = SPANWISE_DATA,
         .sent = sent,
+        .extra = exit->call.shape == BUFFER_NONE ? SPANWISE_UNREAD_FILE : SPANWISE_READ,
         .srtt_eighth_micros = BPF_CORE_READ(tcp, srtt_us),
         .retransmits = BPF_CORE_READ(tcp, total_retrans),
     };
@@ -589,7 +602,9 @@ static __always_inline bool peeked(long nr, __u64 argument3, __u64 argument4)
 
 static __always_inline bool wanted_call(long nr)
 {
-    return shape_of(nr) != BUFFER_NONE || nr == NR_SENDFILE;
+    if (nr == NR_IO_URING_ENTER)
+        __sync_fetch_and_add(&unseen.io_uring_calls, 1);
+    return shape_of(nr) != BUFFER_NONE || nr == NR_SENDFILE || nr == NR_SPLICE;
 }
 
 SEC("?tp_btf/sys_exit")
@@ -598,7 +613,7 @@ int BPF_PROG(sys_exit_btf, struct pt_regs *regs, long result)
     if (result <= 0)
         return 0;
     long nr = REGS_NR(regs);
-    if (!wanted_call(nr) || peeked(nr, REGS_ARG3(regs), REGS_ARG4(regs)))
+    if (!wanted_call(nr) || is_compat() || peeked(nr, REGS_ARG3(regs), REGS_ARG4(regs)))
         return 0;
     struct exit_call exit = {
         .nr = nr,
@@ -632,7 +647,7 @@ int sys_exit_raw(struct bpf_raw_tracepoint_args *context)
     __u64 argument4 = BPF_CORE_READ(regs, user_regs.regs[3]);
     __u64 argument5 = BPF_CORE_READ(regs, user_regs.regs[4]);
 #endif
-    if (peeked(nr, argument3, argument4))
+    if (is_compat() || peeked(nr, argument3, argument4))
         return 0;
     struct exit_call exit = {
         .nr = nr,
@@ -667,9 +682,12 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
         }
         fill(event, SPANWISE_CLOSED, state, bpf_get_current_pid_tgid(), now);
         event->extra = READ(trusted, sk, sk_err) == ECONNRESET;
+        event->seq = received_up_to(sk);
         struct tcp_sock *tcp = (struct tcp_sock *)sk;
         event->retransmits = BPF_CORE_READ(tcp, total_retrans);
         bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+    } else if (new == TCP_CLOSE && !state->ignored) {
+        closed_unseen(sk);
     }
 }
 

@@ -80,15 +80,18 @@ struct sock_common {
     __u16 skc_num;
     unsigned short skc_family;
     volatile unsigned char skc_state;
+    unsigned long skc_flags;
     possible_net_t skc_net;
     struct in6_addr skc_v6_daddr;
     struct in6_addr skc_v6_rcv_saddr;
 };
 
+struct socket;
 struct sock {
     struct sock_common __sk_common;
     u16 sk_protocol;
     int sk_err;
+    struct socket *sk_socket;
 };
 
 struct tcp_sock {
@@ -99,9 +102,13 @@ struct tcp_sock {
     u32 srtt_us;
     u32 total_retrans;
     u64 tcp_clock_cache;
+    u64 bytes_received;
+    u64 bytes_acked;
 };
 
+struct file;
 struct socket {
+    struct file *file;
     struct sock *sk;
 };
 
@@ -126,7 +133,11 @@ typedef struct {
 struct signal_struct {
     atomic_t live;
 };
+struct thread_info {
+    u32 status; /* x86 */
+};
 struct task_struct {
+    struct thread_info thread_info;
     int pid;
     int tgid;
     struct signal_struct *signal;

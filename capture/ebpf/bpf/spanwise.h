@@ -36,14 +36,23 @@ struct spanwise_event {
     unsigned int process;
     unsigned int thread;
     unsigned int seq; /* TCP sequence number of the first byte of DATA, of the first
-                       * byte of its TLS record and as many on of PLAINTEXT */
+                       * byte of its TLS record and as many on of PLAINTEXT; of CLOSED
+                       * that of the first byte that nobody received */
     unsigned long long time_nano;
     unsigned long long connection;
     unsigned int length; /* bytes that went through the call */
     unsigned int srtt_eighth_micros;
     unsigned int retransmits;
-    unsigned int extra; /* of CLOSED: whether it was reset; of PLAINTEXT: how much
-                         * plaintext went before in this direction */
+    unsigned int extra; /* of DATA: enum spanwise_unread; of CLOSED: whether it was reset;
+                         * of PLAINTEXT: how much plaintext went before in this direction */
+};
+
+/* Why the bytes of DATA were only counted. */
+enum spanwise_unread {
+    SPANWISE_READ = 0,
+    SPANWISE_UNREAD_FILE = 1, /* sendfile or splice: they never were in user memory */
+    SPANWISE_UNREAD_IO_URING = 2,
+    SPANWISE_UNREAD_OTHER = 3, /* a call that is not known here, or a socket of the kernel's own */
 };
 
 /* TLS_RECORDS: the event, then `captured` bytes of these. */

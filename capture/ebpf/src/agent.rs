@@ -347,6 +347,8 @@ fn run(
             counters.insert("kernel_events_lost_ring_full".to_owned(), losses.data);
             counters.insert("kernel_lifecycle_lost_ring_full".to_owned(), losses.lifecycle);
             counters.insert("tls_calls_without_socket".to_owned(), losses.tls_unbound);
+            counters.insert("connections_closed_unseen".to_owned(), losses.connections_unseen);
+            counters.insert("io_uring_calls_unseen".to_owned(), losses.io_uring_calls);
             let probed = state.libraries.as_ref().map_or(0, Libraries::count);
             counters.insert("tls_libraries_probed".to_owned(), probed as u64);
             counters.insert("kernel_records_undecodable".to_owned(), state.undecodable);
@@ -435,7 +437,13 @@ mod tests {
         assert!(!ignored.covers(&opened(3, 20, 7070, 5002)), "not yet known as the server");
         assert!(ignored.covers(&opened(4, 20, 4317, 5000)), "the server");
         assert!(ignored.covers(&opened(5, 20, 7070, 5003)), "the server's other ports");
-        let closed = Closed { time_nano: 2, connection: 1, reset: false, retransmits: 0 };
+        let closed = Closed {
+            time_nano: 2,
+            connection: 1,
+            reset: false,
+            retransmits: 0,
+            received_up_to: None,
+        };
         assert!(ignored.covers(&Event::Closed(closed)));
         assert!(!ignored.covers(&Event::Closed(closed)), "forgotten");
     }

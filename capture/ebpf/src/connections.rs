@@ -3,7 +3,7 @@
 
 use spanwise_model::protocol;
 
-use crate::event::{Closed, Data, Direction, Opened, Records, Role};
+use crate::event::{Closed, Data, Direction, Opened, Records, Role, Unread};
 use crate::opaque::{Before, End, Opaque};
 use crate::protocols::tls::{self, TlsFacts};
 use crate::protocols::{Input, Known, Mark, Outcome, Protocol, Side, infer};
@@ -23,6 +23,8 @@ const MAX_HELD: usize = 1024;
 const MAX_HELD_BYTES: usize = 8 * 1024;
 /// Silence after which messages without visible borders have ended.
 const QUIET_NANO: u64 = 50_000_000;
+/// What moved bytes of the connection that could only be counted.
+const UNREAD: &str = "spanwise.connection.unread";
 /// How long a response waits for its request to be reported.
 const HOLD_NANO: u64 = 200_000_000;
 
@@ -65,6 +67,10 @@ pub(crate) struct Connection {
     changes: u8,
     id: u64,
     last_mark: Option<Mark>,
+    /// When each way was last heard of.
+    way_nano: [u64; 2],
+    /// Bytes were counted and not read, for this reason.
+    unread: Option<Unread>,
     /// A TLS library's plaintext is read; what goes through the socket is not.
     decrypted: bool,
     /// Plaintext whose records have not gone out yet.
@@ -96,6 +102,8 @@ impl Connection {
             changes: 0,
             id,
             last_mark: None,
+            way_nano: [0; 2],
+            unread: None,
             decrypted: false,
             unsent: Unsent::default(),
         }
@@ -134,7 +142,8 @@ impl Connection {
         }
         let at = data.plaintext.map_or(data.seq, |plaintext| plaintext.offset);
         let placed = data.plaintext.is_none_or(|plaintext| plaintext.placed);
-        let Some(place) = self.streams[index(data.direction)].place(at, data.length) else {
+        let way = index(data.direction);
+        let Some(place) = self.streams[way].place(at, data.length) else {
             desk.counters.overlaps += 1;
             return;
         };
@@ -148,8 +157,19 @@ impl Connection {
             thread: data.thread,
             retransmits: data.retransmits,
             srtt_micros: data.srtt_micros,
+            missed: false,
         };
+        let last_way_nano = std::mem::replace(&mut self.way_nano[way], data.time_nano);
         self.last_mark = Some(mark);
+        if let Some(unread) = data.unread {
+            self.unread = Some(unread);
+            let bytes = u64::from(data.length);
+            match unread {
+                Unread::File => desk.counters.bytes_moved_by_sendfile += bytes,
+                Unread::IoUring => desk.counters.bytes_moved_by_io_uring += bytes,
+                Unread::Other => desk.counters.bytes_moved_by_other_calls += bytes,
+            }
+        }
         if !matches!(self.state, State::Speaking { .. }) {
             self.passed(data.direction, mark, u64::from(data.length - place.repeated), desk);
         }
@@ -157,6 +177,8 @@ impl Connection {
             let before = Mark {
                 offset: place.offset - place.gap,
                 seq: mark.seq.map(|seq| seq.wrapping_sub(place.gap as u32)),
+                time_nano: last_way_nano,
+                missed: true,
                 ..mark
             };
             let gap = Input { bytes: &[], unseen: place.gap, missed: true, mark: before };
@@ -377,6 +399,9 @@ impl Connection {
         let Some(outside) = &mut self.outside else { return };
         if let Some(mut exchange) = outside.end(end, self.opened.as_ref(), desk) {
             exchange.encryption = self.exchanges.encryption();
+            if let Some(unread) = self.unread {
+                exchange.request.attributes.push((UNREAD, unread.mover().into()));
+            }
             self.exchanges.recognised(exchange.protocol, exchange.serving);
             desk.finished.push(exchange);
         }
@@ -461,6 +486,7 @@ impl Connection {
     pub(crate) fn closed(&mut self, closed: &Closed, desk: &mut Desk<'_>) {
         self.send_all(desk);
         self.release(None, desk);
+        self.received_unseen(closed, desk);
         if let State::Speaking { parser, .. } = &mut self.state {
             parser.closed(&mut self.exchanges, desk);
         }
@@ -478,6 +504,32 @@ impl Connection {
             self.report_due(time_nano, retransmits, desk);
             self.report(End { time_nano, retransmits, reset: closed.reset, last: true }, desk);
         }
+    }
+
+    /// Bytes that the process took after the last that were seen: no hook on
+    /// socket calls sees what `splice` takes.
+    fn received_unseen(&mut self, closed: &Closed, desk: &mut Desk<'_>) {
+        let way = index(Direction::Received);
+        let (Some(end), Some(last), false) =
+            (closed.received_up_to, self.last_mark, self.decrypted)
+        else {
+            return;
+        };
+        let Some(begin) = self.streams[way].next_seq() else { return };
+        let length = end.wrapping_sub(begin);
+        // Beyond the largest window (RFC 7323, section 2.3) it is none of that.
+        if length == 0 || length > 1 << 30 {
+            return;
+        }
+        let Some(place) = self.streams[way].place(begin, length) else { return };
+        desk.counters.gap_bytes += u64::from(length);
+        let time_nano = self.way_nano[way];
+        let mark = Mark { offset: place.offset, seq: Some(begin), time_nano, missed: true, ..last };
+        if !matches!(self.state, State::Speaking { .. }) {
+            self.passed(Direction::Received, mark, u64::from(length), desk);
+        }
+        let gap = Input { bytes: &[], unseen: u64::from(length), missed: true, mark };
+        self.take(Direction::Received, gap, desk);
     }
 
     /// Nobody will hear of it again, though it may still live.

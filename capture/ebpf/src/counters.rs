@@ -43,6 +43,13 @@ counters! {
     connections_switched,
     /// Times that a connection turned out to speak another protocol.
     protocol_changes,
+    /// Bytes that `sendfile` and `splice` moved: counted, not read.
+    bytes_moved_by_sendfile,
+    /// Bytes that `io_uring` moved: counted, not read.
+    bytes_moved_by_io_uring,
+    /// Bytes moved by other calls than those that are read, or by the kernel
+    /// itself: counted, not read.
+    bytes_moved_by_other_calls,
     /// Bytes missing between two events of one direction.
     gap_bytes,
     /// Events, or parts of them, that repeated bytes already seen.

@@ -175,7 +175,8 @@ impl fmt::Display for Report {
                     "Seen: TCP over IPv4 and IPv6, and DNS over UDP; what OpenSSL, GnuTLS and Go \
                      encrypt, in the clear.\n\
                      Not seen: Unix sockets, other UDP, TLS of the JVM and of rustls; payload \
-                     moved by sendfile, splice or io_uring is counted, not read."
+                     moved by sendfile, splice or io_uring is counted, not read (by io_uring with \
+                     sock-length only)."
                 )
             }
             None => writeln!(

@@ -120,6 +120,31 @@ pub struct Data<'a> {
     /// decrypted. [`Self::seq`] is then that of the TLS record, and as many on as
     /// the record's plaintext before these bytes.
     pub plaintext: Option<Plaintext>,
+    /// Why no byte was captured, where that is not for lack of bytes.
+    pub unread: Option<Unread>,
+}
+
+/// Why the bytes of a transfer were counted and not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unread {
+    /// `sendfile` or `splice`: they never were in the program's memory.
+    File,
+    /// `io_uring`: where they stand in memory is not followed.
+    IoUring,
+    /// A call that is not known, or a socket of the kernel's own.
+    Other,
+}
+
+impl Unread {
+    /// What moved them.
+    pub const fn mover(self) -> &'static str {
+        match self {
+            Self::File => "sendfile",
+            Self::IoUring => "io_uring",
+            Self::Other => "other",
+        }
+    }
 }
 
 /// What further is known of plaintext.
@@ -188,6 +213,9 @@ pub struct Closed {
     pub reset: bool,
     /// Segments that this socket sent again during its life.
     pub retransmits: u32,
+    /// TCP sequence number after the last byte that was taken from the socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_up_to: Option<u32>,
 }
 
 /// A process's beginning or end.

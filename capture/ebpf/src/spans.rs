@@ -16,6 +16,10 @@ use crate::sessions::Exchange;
 /// How many fragments an ambiguous client request may belong to.
 const CANDIDATES: &str = "spanwise.candidate_fragments";
 
+/// `unseen` where the last bytes of the response moved unseen: the span ends with
+/// those that were seen.
+const RESPONSE_END: &str = "spanwise.response_end";
+
 /// The two ends that an exchange passed between.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ends {
@@ -88,6 +92,9 @@ pub(crate) fn write(
     }
     if let Some(failure) = failure {
         row.attribute("error.type", AttributeRef::String(&failure.kind));
+    }
+    if end.missed {
+        row.attribute(RESPONSE_END, AttributeRef::String("unseen"));
     }
     if let Fragment::Ambiguous { candidates } = exchange.fragment {
         let candidates = i64::try_from(candidates).unwrap_or(i64::MAX);

@@ -24,6 +24,11 @@ pub(crate) struct Place {
 }
 
 impl Stream {
+    /// Where the next bytes should begin, once any were seen.
+    pub(crate) const fn next_seq(&self) -> Option<u32> {
+        self.next_seq
+    }
+
     /// Takes note of `length` bytes from `seq` on; `None` where none is new.
     pub(crate) fn place(&mut self, seq: u32, length: u32) -> Option<Place> {
         let distance = self.next_seq.map_or(0, |next| seq.wrapping_sub(next).cast_signed());

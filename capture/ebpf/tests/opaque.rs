@@ -42,7 +42,7 @@ fn transfer(
 }
 
 fn close(tracer: &mut Tracer, connection: u64, at: u64, reset: bool) {
-    let closed = Closed { time_nano: at, connection, reset, retransmits: 4 };
+    let closed = Closed { time_nano: at, connection, reset, retransmits: 4, received_up_to: None };
     tracer.event(&Event::Closed(closed));
 }
 

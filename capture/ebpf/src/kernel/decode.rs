@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::event::{
     Closed, Command, Data, Datagram, Direction, Endpoint, Event, Opened, Plaintext, ProcessEvent,
-    Record, Records, Role,
+    Record, Records, Role, Unread,
 };
 
 /// A record that is not of the form that `bpf/spanwise.h` gives.
@@ -112,6 +112,12 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 retransmits: fields.u32(40),
                 plaintext: (kind != 2)
                     .then(|| Plaintext { offset: fields.u32(44), placed: kind == 6 }),
+                unread: match (kind, fields.u32(44)) {
+                    (2, 1) => Some(Unread::File),
+                    (2, 2) => Some(Unread::IoUring),
+                    (2, 3..) => Some(Unread::Other),
+                    _ => None,
+                },
             }))
         }
         8 => {
@@ -129,6 +135,7 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
             connection,
             reset: fields.u32(44) != 0,
             retransmits: fields.u32(40),
+            received_up_to: Some(fields.u32(12)),
         })),
         4 => Ok(Event::Exec(ProcessEvent { time_nano, process })),
         5 => Ok(Event::Exit(ProcessEvent { time_nano, process })),
