@@ -106,7 +106,9 @@ static __always_inline bool announce(const struct sock *sk, struct socket_state 
     fill(&opened->event, SPANWISE_OPENED, state, task,
          state->established_nano ? state->established_nano : now);
     opened->role = state->role;
-    opened->reserved = 0;
+    opened->first_known = state->established_nano != 0;
+    opened->event.seq = state->first_sent_seq;
+    opened->event.extra = state->first_received_seq;
     opened->connect_nano = 0;
     if (state->role == SPANWISE_CLIENT && state->established_nano > state->connect_start_nano)
         opened->connect_nano = state->established_nano - state->connect_start_nano;
@@ -672,6 +674,8 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
         state->opener_thread = (__u32)task;
     } else if (new == TCP_ESTABLISHED) {
         state->established_nano = now;
+        state->first_sent_seq = BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
+        state->first_received_seq = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
         if (old == TCP_SYN_RECV)
             state->role = SPANWISE_SERVER;
     } else if (new == TCP_CLOSE && state->connection) {

@@ -71,7 +71,8 @@ struct spanwise_opened {
     unsigned int network_namespace;
     unsigned long long connect_nano; /* 0 where not seen */
     unsigned int role;
-    unsigned int reserved;
+    unsigned int first_known; /* event.seq and event.extra are the first bytes' sequence
+                               * numbers, sent and received */
     char command[16]; /* of the thread, as the kernel names it */
 };
 

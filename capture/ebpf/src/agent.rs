@@ -172,9 +172,11 @@ impl Agent {
         self.facts.lock().clone()
     }
 
-    /// Detaches from the kernel, delivers what is finished, and ends.
-    pub fn stop(mut self) {
+    /// Detaches from the kernel, delivers what is finished, and ends; the facts as
+    /// of then.
+    pub fn stop(mut self) -> AgentFacts {
         self.end();
+        self.facts()
     }
 
     fn end(&mut self) {
@@ -349,6 +351,7 @@ fn run(
             counters.insert("tls_calls_without_socket".to_owned(), losses.tls_unbound);
             counters.insert("connections_closed_unseen".to_owned(), losses.connections_unseen);
             counters.insert("io_uring_calls_unseen".to_owned(), losses.io_uring_calls);
+            counters.insert("processes_known".to_owned(), state.tracer.processes() as u64);
             let probed = state.libraries.as_ref().map_or(0, Libraries::count);
             counters.insert("tls_libraries_probed".to_owned(), probed as u64);
             counters.insert("kernel_records_undecodable".to_owned(), state.undecodable);
@@ -430,6 +433,7 @@ mod tests {
                 network_namespace: 1,
                 connect_nano: None,
                 command: crate::event::Command::default(),
+                first_seqs: None,
             })
         };
         assert!(ignored.covers(&opened(1, 10, 5000, 4317)), "a client of the server");

@@ -25,6 +25,9 @@ const MAX_HELD_BYTES: usize = 8 * 1024;
 const QUIET_NANO: u64 = 50_000_000;
 /// What moved bytes of the connection that could only be counted.
 const UNREAD: &str = "spanwise.connection.unread";
+/// Silence after which no answer is expected any more, where it is not known to
+/// how many requests.
+const SETTLED_NANO: u64 = 200_000_000;
 /// How long a response waits for its request to be reported.
 const HOLD_NANO: u64 = 200_000_000;
 
@@ -94,7 +97,10 @@ impl Connection {
             state: State::Inferring,
             outside: None,
             before: None,
-            streams: [Stream::default(), Stream::default()],
+            streams: opened
+                .and_then(|opened| opened.first_seqs)
+                .map(|first| first.map(Stream::from))
+                .unwrap_or_default(),
             held: Vec::new(),
             held_bytes: 0,
             last_side: None,
@@ -134,6 +140,9 @@ impl Connection {
 
     /// Bytes went through.
     pub(crate) fn data(&mut self, data: &Data<'_>, desk: &mut Desk<'_>) {
+        if data.time_nano.saturating_sub(self.last_nano) >= SETTLED_NANO {
+            self.exchanges.settle();
+        }
         self.last_nano = self.last_nano.max(data.time_nano);
         match data.plaintext {
             Some(_) if !self.decrypted => self.decrypt(desk),

@@ -78,6 +78,10 @@ pub struct Opened {
     /// What the kernel calls the thread.
     #[serde(default)]
     pub command: Command,
+    /// TCP sequence numbers of the first byte sent and of the first received,
+    /// where the agent saw the connection open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_seqs: Option<[u32; 2]>,
 }
 
 /// A thread's name in the kernel: at most 15 bytes, then NUL.

@@ -24,6 +24,11 @@ pub(crate) struct Place {
 }
 
 impl Stream {
+    /// Begins with this sequence number.
+    pub(crate) const fn from(first_seq: u32) -> Self {
+        Self { next_seq: Some(first_seq), offset: 0 }
+    }
+
     /// Where the next bytes should begin, once any were seen.
     pub(crate) const fn next_seq(&self) -> Option<u32> {
         self.next_seq

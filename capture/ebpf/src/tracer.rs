@@ -204,6 +204,11 @@ impl Tracer {
         self.connections.len()
     }
 
+    /// Processes remembered now.
+    pub fn processes(&self) -> usize {
+        self.processes.known()
+    }
+
     /// Bytes held now of unfinished messages and requests.
     pub const fn held_bytes(&self) -> usize {
         self.held_bytes + self.datagrams.held_bytes()

@@ -340,6 +340,7 @@ fn a_client_that_says_nothing_makes_no_span() {
         remote: endpoint(4000),
         network_namespace: 0,
         connect_nano: None,
+        first_seqs: None,
         command: Default::default(),
     });
     let mut tracer = tracer();

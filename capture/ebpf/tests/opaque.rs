@@ -24,6 +24,7 @@ fn opened(connection: u64, role: Role, local: u16, remote: u16) -> RecordedEvent
         remote: endpoint(remote),
         network_namespace: 0,
         connect_nano: None,
+        first_seqs: None,
         command: Default::default(),
     })
 }

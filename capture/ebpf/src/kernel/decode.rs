@@ -92,6 +92,7 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 network_namespace: fields.u32(84),
                 connect_nano: (connect_nano > 0).then_some(connect_nano),
                 command: Command(fields.array(104)),
+                first_seqs: (fields.u32(100) != 0).then(|| [fields.u32(12), fields.u32(44)]),
             }))
         }
         2 | 6 | 7 => {

@@ -33,7 +33,9 @@ impl Traced {
 
 /// A configuration that uses these hooks.
 pub(crate) fn with(hook: Hook) -> AgentConfig {
-    AgentConfig { hook: HookChoice::Only(hook), tls: false, ..AgentConfig::default() }
+    // Room for what else goes on on a busy machine.
+    let ring_bytes = 64 << 20;
+    AgentConfig { hook: HookChoice::Only(hook), tls: false, ring_bytes, ..AgentConfig::default() }
 }
 
 /// Runs `work` under an agent. Its own process is not traced: what is to be seen
@@ -45,10 +47,9 @@ pub(crate) fn trace(config: AgentConfig, work: impl FnOnce(&Agent)) -> Traced {
     });
     let agent = Agent::start(config, deliver).unwrap_or_else(|error| panic!("{error}"));
     work(&agent);
-    // For the ring's reader, and for facts, which are a second old at most.
-    std::thread::sleep(Duration::from_millis(1300));
-    let counters = agent.facts().counters;
-    agent.stop();
+    // For what ends by silence.
+    std::thread::sleep(Duration::from_millis(300));
+    let counters = agent.stop().counters;
     let mut spans: Vec<Span> = batches
         .try_iter()
         .flat_map(|batch| {
