@@ -338,6 +338,7 @@ static __always_inline struct sock *socket_of(__u32 fd)
 #include "tls.h"
 #include "tls_go.h"
 #include "datagram.h"
+#include "unix.h"
 
 /* ---- sock_length ------------------------------------------------------- */
 
@@ -398,6 +399,8 @@ static __always_inline int on_datagram(struct sock *sk, int result, const bool s
 
 static __always_inline int on_length(struct sock *sk, int result, int flags, const bool sent)
 {
+    if (sk->__sk_common.skc_family == AF_UNIX)
+        return result < 0 ? 0 : on_unix(sk, result, flags, sent);
     if (result <= 0)
         return 0;
     struct socket_state *state = bpf_sk_storage_get(&sockets, sk, 0, 0);

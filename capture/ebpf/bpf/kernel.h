@@ -90,6 +90,7 @@ struct socket;
 struct sock {
     struct sock_common __sk_common;
     u16 sk_protocol;
+    u16 sk_type;
     int sk_err;
     struct socket *sk_socket;
 };
@@ -110,6 +111,20 @@ struct file;
 struct socket {
     struct file *file;
     struct sock *sk;
+};
+
+struct sockaddr_un {
+    unsigned short sun_family;
+    char sun_path[108];
+};
+struct unix_address {
+    int len;
+    struct sockaddr_un name[0];
+};
+struct unix_sock {
+    struct sock sk;
+    struct unix_address *addr;
+    struct sock *peer;
 };
 
 struct inode {

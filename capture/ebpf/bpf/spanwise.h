@@ -15,6 +15,7 @@ enum spanwise_kind {
     SPANWISE_PLAINTEXT_UNPLACED = 7, /* the same, its record is not known: no seq */
     SPANWISE_TLS_RECORDS = 8, /* records that were sent, of plaintext told before */
     SPANWISE_DATAGRAM = 9,
+    SPANWISE_OPENED_UNIX = 10,
 };
 
 enum spanwise_role {
@@ -37,7 +38,8 @@ struct spanwise_event {
     unsigned int thread;
     unsigned int seq; /* TCP sequence number of the first byte of DATA, of the first
                        * byte of its TLS record and as many on of PLAINTEXT; of CLOSED
-                       * that of the first byte that nobody received */
+                       * that of the first byte that nobody received,
+                       * unless length is 1 */
     unsigned long long time_nano;
     unsigned long long connection;
     unsigned int length; /* bytes that went through the call */
@@ -74,6 +76,15 @@ struct spanwise_opened {
     unsigned int first_known; /* event.seq and event.extra are the first bytes' sequence
                                * numbers, sent and received */
     char command[16]; /* of the thread, as the kernel names it */
+};
+
+/* OPENED_UNIX: as OPENED, without addresses and ports, then `captured` bytes of the
+ * path that the server is bound to; it begins with NUL where it is no file. */
+#define UNIX_PATH 108
+struct spanwise_opened_unix {
+    struct spanwise_opened opened;
+    char path[UNIX_PATH];
+    char pad[4];
 };
 
 /* DATAGRAM: the event, then this, then payload. Addresses as above; the remote

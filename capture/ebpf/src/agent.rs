@@ -326,6 +326,7 @@ fn run(
         let last = stopping.load(Ordering::Relaxed);
         let records = reader.consume();
         let mut state = pipeline.borrow_mut();
+        kernel.follow(&state.tracer.take_followed());
         if last || ticked.elapsed() >= TICK_EVERY {
             ticked = Instant::now();
             let losses = kernel.losses();
@@ -434,6 +435,7 @@ mod tests {
                 connect_nano: None,
                 command: crate::event::Command::default(),
                 first_seqs: None,
+                unix: None,
             })
         };
         assert!(ignored.covers(&opened(1, 10, 5000, 4317)), "a client of the server");

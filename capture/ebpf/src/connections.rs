@@ -134,6 +134,16 @@ impl Connection {
             + self.held.capacity() * size_of::<Held>()
     }
 
+    /// Whether it is a Unix socket's.
+    pub(crate) fn is_unix(&self) -> bool {
+        self.opened.is_some_and(|opened| opened.unix.is_some())
+    }
+
+    /// Whether its requests are read.
+    pub(crate) const fn speaks(&self) -> bool {
+        matches!(self.state, State::Speaking { .. })
+    }
+
     fn role(&self) -> Role {
         self.opened.map_or(Role::Unknown, |opened| opened.role)
     }
@@ -405,8 +415,11 @@ impl Connection {
     }
 
     fn report(&mut self, end: End, desk: &mut Desk<'_>) {
+        let unix = self.is_unix();
         let Some(outside) = &mut self.outside else { return };
-        if let Some(mut exchange) = outside.end(end, self.opened.as_ref(), desk) {
+        let exchange = outside.end(end, self.opened.as_ref(), desk);
+        // Most Unix sockets carry what nobody asks after.
+        if let Some(mut exchange) = exchange.filter(|_| !unix) {
             exchange.encryption = self.exchanges.encryption();
             if let Some(unread) = self.unread {
                 exchange.request.attributes.push((UNREAD, unread.mover().into()));

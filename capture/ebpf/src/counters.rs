@@ -26,6 +26,9 @@ counters! {
     spans,
     /// Connections opened or first seen.
     connections_opened,
+    /// Connections of Unix sockets whose protocol was recognised; of the others
+    /// nothing is said.
+    unix_connections_read,
     /// Connections whose opening was not reported: their addresses are unknown.
     connections_without_opening,
     /// Connections dropped because there were too many, or they held too much.

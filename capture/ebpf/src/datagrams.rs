@@ -157,6 +157,7 @@ impl Socket {
             connect_nano: None,
             command: Command::default(),
             first_seqs: None,
+            unix: None,
         };
         Ends { opened: Some(opened), serving }
     }

@@ -180,9 +180,9 @@ impl fmt::Display for Report {
                 writeln!(f, "The agent can run, with {hook}.")?;
                 writeln!(
                     f,
-                    "Seen: TCP over IPv4 and IPv6, and DNS over UDP; what OpenSSL, GnuTLS and Go \
-                     encrypt, in the clear.\n\
-                     Not seen: Unix sockets, other UDP, TLS of the JVM and of rustls; payload \
+                    "Seen: TCP over IPv4 and IPv6, stream Unix sockets (with sock-length), and DNS \
+                     over UDP; what OpenSSL, GnuTLS and Go encrypt, in the clear.\n\
+                     Not seen: other UDP, TLS of the JVM and of rustls; payload \
                      moved by sendfile, splice or io_uring is counted, not read (by io_uring with \
                      sock-length only)."
                 )

@@ -82,6 +82,52 @@ pub struct Opened {
     /// where the agent saw the connection open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seqs: Option<[u32; 2]>,
+    /// Set where it is a Unix socket; addresses and ports mean nothing then, and
+    /// sequence numbers are the kernel side's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unix: Option<UnixPath>,
+}
+
+/// What a Unix socket's server is bound to (unix(7)): a path, or a name that begins
+/// with NUL; filled up with NUL. Empty where it has no name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct UnixPath(pub [u8; UNIX_PATH_BYTES]);
+
+/// Bytes that the kernel keeps of such a path.
+pub const UNIX_PATH_BYTES: usize = 108;
+
+impl UnixPath {
+    /// The path; an abstract name begins with `@`.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        let length = self.0.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        match &self.0[..length] {
+            [0, name @ ..] => format!("@{}", String::from_utf8_lossy(name)).into(),
+            path => {
+                let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+                String::from_utf8_lossy(&path[..end])
+            }
+        }
+    }
+}
+
+impl From<String> for UnixPath {
+    fn from(text: String) -> Self {
+        let mut bytes = [0; UNIX_PATH_BYTES];
+        for (to, from) in bytes.iter_mut().zip(text.bytes()) {
+            *to = from;
+        }
+        if bytes[0] == b'@' {
+            bytes[0] = 0;
+        }
+        Self(bytes)
+    }
+}
+
+impl From<UnixPath> for String {
+    fn from(path: UnixPath) -> Self {
+        path.text().into_owned()
+    }
 }
 
 /// A thread's name in the kernel: at most 15 bytes, then NUL.

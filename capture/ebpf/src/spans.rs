@@ -9,7 +9,7 @@ use spanwise_model::{
 };
 
 use crate::context::Fragment;
-use crate::event::{Endpoint, Opened, Role};
+use crate::event::{Endpoint, Opened, Role, UnixPath};
 use crate::process::Process;
 use crate::sessions::Exchange;
 
@@ -44,6 +44,8 @@ pub(crate) fn write(
     let parent = request.headers.parent();
     let failure = answer.failure.as_ref();
     let flow = Flow::of(ends, exchange.other);
+    let unix = ends.opened.as_ref().and_then(|opened| opened.unix.as_ref()).map(UnixPath::text);
+    let path = unix.as_deref().filter(|path| !path.is_empty());
     let (mut client, mut server) = (AddressText::default(), AddressText::default());
     into.observe(&observed(exchange, ends, flow.network_namespace));
     let emitter = into.emitter(&Emitter {
@@ -69,7 +71,7 @@ pub(crate) fn write(
         capture: if *serving { Capture::ServerProcess } else { Capture::ClientProcess },
         client_address: client.write(flow.client.address),
         client_port: flow.client.port,
-        server_address: server.write(flow.server.address),
+        server_address: path.or_else(|| server.write(flow.server.address)),
         server_port: flow.server.port,
         x_request_id: request.headers.request_id.as_deref().or(answer.request_id.as_deref()),
     };
@@ -92,6 +94,9 @@ pub(crate) fn write(
     }
     if let Some(failure) = failure {
         row.attribute("error.type", AttributeRef::String(&failure.kind));
+    }
+    if unix.is_some() {
+        row.attribute("network.transport", AttributeRef::String("unix"));
     }
     if end.missed {
         row.attribute(RESPONSE_END, AttributeRef::String("unseen"));

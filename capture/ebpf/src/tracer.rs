@@ -61,6 +61,9 @@ pub struct Tracer {
     last_tick_nano: u64,
     finished: Vec<Exchange>,
     spans: SpanBatchBuilder,
+    /// Unix sockets whose requests are read since the last call of
+    /// [`Self::take_followed`].
+    followed: Vec<u64>,
 }
 
 impl Tracer {
@@ -85,6 +88,7 @@ impl Tracer {
             last_tick_nano: 0,
             finished: Vec::new(),
             spans: SpanBatchBuilder::default(),
+            followed: Vec::new(),
         }
     }
 
@@ -214,6 +218,12 @@ impl Tracer {
         self.held_bytes + self.datagrams.held_bytes()
     }
 
+    /// Connections of Unix sockets that turned out to be of interest. The kernel
+    /// side leaves the others alone.
+    pub fn take_followed(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.followed)
+    }
+
     fn opened(&mut self, opened: &Opened) {
         self.counters.connections_opened += 1;
         let connection = Connection::new(opened.connection, Some(*opened), opened.time_nano);
@@ -234,7 +244,16 @@ impl Tracer {
             let connection = Connection::new(data.connection, None, data.time_nano);
             self.connections.insert(data.connection, connection);
         }
-        self.with(data.connection, |connection, desk| connection.data(data, desk));
+        let mut begins = false;
+        self.with(data.connection, |connection, desk| {
+            let spoke = connection.speaks();
+            connection.data(data, desk);
+            begins = !spoke && connection.speaks() && connection.is_unix();
+        });
+        if begins {
+            self.counters.unix_connections_read += 1;
+            self.followed.push(data.connection);
+        }
         self.keep_bounds();
     }
 

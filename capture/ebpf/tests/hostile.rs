@@ -341,6 +341,7 @@ fn a_client_that_says_nothing_makes_no_span() {
         network_namespace: 0,
         connect_nano: None,
         first_seqs: None,
+        unix: None,
         command: Default::default(),
     });
     let mut tracer = tracer();

@@ -25,6 +25,7 @@ fn opened(connection: u64, role: Role, local: u16, remote: u16) -> RecordedEvent
         network_namespace: 0,
         connect_nano: None,
         first_seqs: None,
+        unix: None,
         command: Default::default(),
     })
 }

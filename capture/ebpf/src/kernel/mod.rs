@@ -183,6 +183,18 @@ impl Kernel {
         EventsMap(map.expect("the object that was loaded declares this map"))
     }
 
+    /// Goes on to report what these connections of Unix sockets carry.
+    pub fn follow(&self, connections: &[u64]) {
+        let Some(map) = self.object.maps().find(|map| map.name() == "unix_followed") else {
+            return;
+        };
+        for connection in connections {
+            if let Err(error) = map.update(&connection.to_ne_bytes(), &[1], MapFlags::ANY) {
+                tracing::error!("connection {connection} of a Unix socket is left alone: {error}");
+            }
+        }
+    }
+
     /// What was lost so far.
     pub fn losses(&self) -> KernelLosses {
         // The globals in the order in which the C files declare them.
