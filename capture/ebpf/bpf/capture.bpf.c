@@ -15,6 +15,7 @@
 #include "spanwise.h"
 #include "syscalls.h"
 #include "socket.h"
+#include "unread.h"
 
 /* The kernel allows some of the helpers used here only to programs that say so. */
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -94,7 +95,9 @@ static __always_inline bool announce(const struct sock *sk, struct socket_state 
     fill(&opened->event, SPANWISE_OPENED, state, task,
          state->established_nano ? state->established_nano : now);
     opened->role = state->role;
-    opened->reserved = 0;
+    opened->first_known = state->established_nano != 0;
+    opened->event.seq = state->first_sent_seq;
+    opened->event.extra = state->first_received_seq;
     opened->connect_nano = 0;
     if (state->role == SPANWISE_CLIENT && state->established_nano > state->connect_start_nano)
         opened->connect_nano = state->established_nano - state->connect_start_nano;
@@ -125,7 +128,7 @@ struct transfer {
     __u32 length;
     __u32 srtt_eighth_micros;
     __u32 retransmits;
-    __u32 offset; /* of PLAINTEXT */
+    __u32 extra; /* of PLAINTEXT its offset, of DATA why it is not read */
     __u8 kind;
     __u8 sent;
 };
@@ -144,7 +147,7 @@ static __always_inline void fill_data(struct spanwise_event *event,
     event->length = transfer->length;
     event->srtt_eighth_micros = transfer->srtt_eighth_micros;
     event->retransmits = transfer->retransmits;
-    event->extra = transfer->offset;
+    event->extra = transfer->extra;
 }
 
 /* The compiler would drop a bound that it can prove and the verifier cannot:
@@ -269,7 +272,8 @@ __noinline int emit_pieces(struct transfer *whole, struct pieces *pieces)
             break;
         struct transfer piece = *whole;
         piece.seq += skip;
-        piece.offset += skip;
+        if (piece.kind != SPANWISE_DATA) /* of plaintext, how much went before */
+            piece.extra += skip;
         piece.length -= skip;
         __u64 wanted = piece.length < MAX_PAYLOAD ? piece.length : MAX_PAYLOAD;
         if (i < MAX_PIECES - 1)
@@ -419,6 +423,7 @@ static __always_inline struct sock *socket_of(__u32 fd)
 #include "tls.h"
 #include "tls_go.h"
 #include "datagram.h"
+#include "unix.h"
 
 static __always_inline void on_state(const struct sock *sk, struct socket_state *state, int old,
                                      int new, const bool trusted)
@@ -434,6 +439,8 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
         state->opener_thread = (__u32)task;
     } else if (new == TCP_ESTABLISHED) {
         state->established_nano = now;
+        state->first_sent_seq = BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
+        state->first_received_seq = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
         if (old == TCP_SYN_RECV)
             state->role = SPANWISE_SERVER;
     } else if (new == TCP_CLOSE && state->connection) {
@@ -444,10 +451,13 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
         }
         fill(event, SPANWISE_CLOSED, state, bpf_get_current_pid_tgid(), now);
         event->extra = READ(trusted, sk, sk_err) == ECONNRESET;
+        event->seq = received_up_to(sk);
         struct tcp_sock *tcp = (struct tcp_sock *)sk;
         event->retransmits = BPF_CORE_READ(tcp, total_retrans);
         bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
         state->connection = 0;
+    } else if (new == TCP_CLOSE && !state->ignored) {
+        closed_unseen(sk);
     }
 }
 
@@ -483,14 +493,15 @@ static __always_inline int on_datagram(struct sock *sk, int result, const bool s
     if (!sent && !connected && !asked && !is_datagram_port(sk->__sk_common.skc_num))
         return 0;
     struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
-    long nr = REGS_NR(regs);
+    __u32 unread;
+    int shape = shape_now(sk, regs, &unread);
     struct datagram_call call = {
         .sk = (__u64)sk,
         .array = REGS_ARG2(regs),
         .count = REGS_ARG3(regs),
-        .name = nr == NR_SENDTO ? REGS_ARG5(regs) : 0,
+        .name = shape == BUFFER_PLAIN && REGS_NR(regs) == NR_SENDTO ? REGS_ARG5(regs) : 0,
         .length = result,
-        .shape = shape_of(nr),
+        .shape = shape,
         .sent = sent,
         .named = sent,
         .watched = !sent && asked,
@@ -520,6 +531,8 @@ static __always_inline int on_datagram(struct sock *sk, int result, const bool s
 
 static __always_inline int on_length(struct sock *sk, int result, int flags, const bool sent)
 {
+    if (sk->__sk_common.skc_family == AF_UNIX)
+        return result < 0 ? 0 : on_unix(sk, result, flags, sent);
     if (result <= 0)
         return 0;
     struct socket_state *state = bpf_sk_storage_get(&sockets, sk, 0, 0);
@@ -541,13 +554,19 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
     if (!tcp)
         return 0;
     struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+    __u32 unread;
     struct call call = {
         .array = REGS_ARG2(regs),
         .count = REGS_ARG3(regs),
-        .shape = flags & MSG_TRUNC ? BUFFER_NONE : shape_of(REGS_NR(regs)),
+        .shape = shape_now(sk, regs, &unread),
     };
+    if (flags & MSG_TRUNC) {
+        call.shape = BUFFER_NONE;
+        unread = SPANWISE_UNREAD_OTHER;
+    }
     struct transfer transfer = {
         .task = task,
+        .extra = unread,
         .connection = state->connection,
         .length = result,
         .kind = SPANWISE_DATA,
@@ -663,8 +682,12 @@ static __always_inline void on_messages(struct socket_state *state, struct trans
 
 static __always_inline int on_exit(const struct exit_call *exit, long result)
 {
-    const bool sent = sends(exit->nr);
+    bool sent = sends(exit->nr);
     struct sock *sk = socket_of(exit->fd);
+    if (!sk && exit->nr == NR_SPLICE) {
+        sent = true;
+        sk = socket_of(exit->call.count); /* argument 3 */
+    }
     if (!sk)
         return 0;
     struct socket_state *state = table_state(sk, false);
@@ -698,6 +721,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
         .length = result,
         .kind = SPANWISE_DATA,
         .sent = sent,
+        .extra = exit->call.shape == BUFFER_NONE ? SPANWISE_UNREAD_FILE : SPANWISE_READ,
         .srtt_eighth_micros = BPF_CORE_READ(tcp, srtt_us),
         .retransmits = BPF_CORE_READ(tcp, total_retrans),
     };
@@ -721,7 +745,9 @@ static __always_inline bool peeked(long nr, __u64 argument3, __u64 argument4)
 
 static __always_inline bool wanted_call(long nr)
 {
-    return shape_of(nr) != BUFFER_NONE || nr == NR_SENDFILE;
+    if (nr == NR_IO_URING_ENTER)
+        __sync_fetch_and_add(&unseen.io_uring_calls, 1);
+    return shape_of(nr) != BUFFER_NONE || nr == NR_SENDFILE || nr == NR_SPLICE;
 }
 
 SEC("?tp_btf/sys_exit")
@@ -730,7 +756,7 @@ int BPF_PROG(sys_exit_btf, struct pt_regs *regs, long result)
     if (result <= 0)
         return 0;
     long nr = REGS_NR(regs);
-    if (!wanted_call(nr) || peeked(nr, REGS_ARG3(regs), REGS_ARG4(regs)))
+    if (!wanted_call(nr) || is_compat() || peeked(nr, REGS_ARG3(regs), REGS_ARG4(regs)))
         return 0;
     struct exit_call exit = {
         .nr = nr,
@@ -764,7 +790,7 @@ int sys_exit_raw(struct bpf_raw_tracepoint_args *context)
     __u64 argument4 = BPF_CORE_READ(regs, user_regs.regs[3]);
     __u64 argument5 = BPF_CORE_READ(regs, user_regs.regs[4]);
 #endif
-    if (peeked(nr, argument3, argument4))
+    if (is_compat() || peeked(nr, argument3, argument4))
         return 0;
     struct exit_call exit = {
         .nr = nr,

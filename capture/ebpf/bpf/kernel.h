@@ -80,15 +80,19 @@ struct sock_common {
     __u16 skc_num;
     unsigned short skc_family;
     volatile unsigned char skc_state;
+    unsigned long skc_flags;
     possible_net_t skc_net;
     struct in6_addr skc_v6_daddr;
     struct in6_addr skc_v6_rcv_saddr;
 };
 
+struct socket;
 struct sock {
     struct sock_common __sk_common;
     u16 sk_protocol;
+    u16 sk_type;
     int sk_err;
+    struct socket *sk_socket;
 };
 
 struct inet_sock {
@@ -103,10 +107,28 @@ struct tcp_sock {
     u32 srtt_us;
     u32 total_retrans;
     u64 tcp_clock_cache;
+    u64 bytes_received;
+    u64 bytes_acked;
 };
 
+struct file;
 struct socket {
+    struct file *file;
     struct sock *sk;
+};
+
+struct sockaddr_un {
+    unsigned short sun_family;
+    char sun_path[108];
+};
+struct unix_address {
+    int len;
+    struct sockaddr_un name[0];
+};
+struct unix_sock {
+    struct sock sk;
+    struct unix_address *addr;
+    struct sock *peer;
 };
 
 struct inode {
@@ -130,7 +152,11 @@ typedef struct {
 struct signal_struct {
     atomic_t live;
 };
+struct thread_info {
+    u32 status; /* x86 */
+};
 struct task_struct {
+    struct thread_info thread_info;
     int pid;
     int tgid;
     struct signal_struct *signal;

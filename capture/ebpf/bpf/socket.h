@@ -25,6 +25,8 @@ struct socket_state {
     __u32 turn_bytes; /* bytes since the direction last changed */
     __u32 message_index;
     __u64 message_array; /* of the last sendmmsg or recvmmsg */
+    __u32 first_sent_seq; /* of the connection's first bytes; where the role is known */
+    __u32 first_received_seq;
     __u8 direction;
     __u8 role;
     __u8 ignored; /* by the filter of this generation: */

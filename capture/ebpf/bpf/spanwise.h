@@ -15,7 +15,8 @@ enum spanwise_kind {
     SPANWISE_PLAINTEXT_UNPLACED = 7, /* the same, its record is not known: no seq */
     SPANWISE_TLS_RECORDS = 8, /* records that were sent, of plaintext told before */
     SPANWISE_DATAGRAM = 9,
-    SPANWISE_LEFT_OUT = 10, /* a connection goes on, and is not reported any more */
+    SPANWISE_OPENED_UNIX = 10,
+    SPANWISE_LEFT_OUT = 11, /* a connection goes on, and is not reported any more */
 };
 
 enum spanwise_role {
@@ -37,14 +38,24 @@ struct spanwise_event {
     unsigned int process;
     unsigned int thread;
     unsigned int seq; /* TCP sequence number of the first byte of DATA, of the first
-                       * byte of its TLS record and as many on of PLAINTEXT */
+                       * byte of its TLS record and as many on of PLAINTEXT; of CLOSED
+                       * that of the first byte that nobody received,
+                       * unless length is 1 */
     unsigned long long time_nano;
     unsigned long long connection;
     unsigned int length; /* bytes that went through the call */
     unsigned int srtt_eighth_micros;
     unsigned int retransmits;
-    unsigned int extra; /* of CLOSED: whether it was reset; of PLAINTEXT: how much
-                         * plaintext went before in this direction */
+    unsigned int extra; /* of DATA: enum spanwise_unread; of CLOSED: whether it was reset;
+                         * of PLAINTEXT: how much plaintext went before in this direction */
+};
+
+/* Why the bytes of DATA were only counted. */
+enum spanwise_unread {
+    SPANWISE_READ = 0,
+    SPANWISE_UNREAD_FILE = 1, /* sendfile or splice: they never were in user memory */
+    SPANWISE_UNREAD_IO_URING = 2,
+    SPANWISE_UNREAD_OTHER = 3, /* a call that is not known here, or a socket of the kernel's own */
 };
 
 /* TLS_RECORDS: the event, then `captured` bytes of these. */
@@ -63,8 +74,18 @@ struct spanwise_opened {
     unsigned int network_namespace;
     unsigned long long connect_nano; /* 0 where not seen */
     unsigned int role;
-    unsigned int reserved;
+    unsigned int first_known; /* event.seq and event.extra are the first bytes' sequence
+                               * numbers, sent and received */
     char command[16]; /* of the thread, as the kernel names it */
+};
+
+/* OPENED_UNIX: as OPENED, without addresses and ports, then `captured` bytes of the
+ * path that the server is bound to; it begins with NUL where it is no file. */
+#define UNIX_PATH 108
+struct spanwise_opened_unix {
+    struct spanwise_opened opened;
+    char path[UNIX_PATH];
+    char pad[4];
 };
 
 /* DATAGRAM: the event, then this, then payload. Addresses as above; the remote

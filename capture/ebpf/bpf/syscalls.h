@@ -14,10 +14,12 @@
 #define NR_RECVFROM 45
 #define NR_SENDMSG 46
 #define NR_RECVMSG 47
+#define NR_SPLICE 275
 #define NR_RECVMMSG 299
 #define NR_SENDMMSG 307
 #define NR_PREADV2 327
 #define NR_PWRITEV2 328
+#define NR_IO_URING_ENTER 426
 #define REGS_NR(regs) ((regs)->orig_ax)
 #define REGS_ARG1(regs) ((regs)->di)
 #define REGS_ARG2(regs) ((regs)->si)
@@ -30,6 +32,7 @@
 #define NR_READV 65
 #define NR_WRITEV 66
 #define NR_SENDFILE 71
+#define NR_SPLICE 76
 #define NR_SENDTO 206
 #define NR_RECVFROM 207
 #define NR_SENDMSG 211
@@ -38,6 +41,7 @@
 #define NR_SENDMMSG 269
 #define NR_PREADV2 286
 #define NR_PWRITEV2 287
+#define NR_IO_URING_ENTER 426
 #define REGS_NR(regs) ((regs)->syscallno)
 #define REGS_ARG1(regs) ((regs)->orig_x0)
 #define REGS_ARG2(regs) ((regs)->user_regs.regs[1])

@@ -330,10 +330,10 @@ static __always_inline void tls_emit(struct tls_session *session, struct transfe
     transfer->srtt_eighth_micros = session->srtt_eighth_micros;
     transfer->retransmits = session->retransmits;
     if (sent) {
-        transfer->offset = session->sent;
+        transfer->extra = session->sent;
         session->sent += length;
     } else {
-        transfer->offset = session->received;
+        transfer->extra = session->received;
         session->received += length;
     }
     if (session->direction != sent) {

@@ -3,7 +3,7 @@
 
 use spanwise_model::protocol;
 
-use crate::event::{Closed, Data, Direction, Opened, Records, Role};
+use crate::event::{Closed, Data, Direction, Opened, Records, Role, Unread};
 use crate::opaque::{Before, End, Opaque};
 use crate::protocols::tls::{self, TlsFacts};
 use crate::protocols::{Input, Mark, Outcome, Protocol, Side, Speaker, infer};
@@ -23,6 +23,11 @@ const MAX_HELD: usize = 1024;
 const MAX_HELD_BYTES: usize = 8 * 1024;
 /// Silence after which messages without visible borders have ended.
 const QUIET_NANO: u64 = 50_000_000;
+/// What moved bytes of the connection that could only be counted.
+const UNREAD: &str = "spanwise.connection.unread";
+/// Silence after which no answer is expected any more, where it is not known to
+/// how many requests.
+const SETTLED_NANO: u64 = 200_000_000;
 /// How long a response waits for its request to be reported.
 const HOLD_NANO: u64 = 200_000_000;
 
@@ -67,6 +72,10 @@ pub(crate) struct Connection {
     last_mark: Option<Mark>,
     /// The kernel side was asked to capture more of its calls.
     pub(crate) asked_for_more: bool,
+    /// When each way was last heard of.
+    way_nano: [u64; 2],
+    /// Bytes were counted and not read, for this reason.
+    unread: Option<Unread>,
     /// A TLS library's plaintext is read; what goes through the socket is not.
     decrypted: bool,
     /// Plaintext whose records have not gone out yet.
@@ -90,7 +99,10 @@ impl Connection {
             state: State::Inferring,
             outside: None,
             before: None,
-            streams: [Stream::default(), Stream::default()],
+            streams: opened
+                .and_then(|opened| opened.first_seqs)
+                .map(|first| first.map(Stream::from))
+                .unwrap_or_default(),
             held: Vec::new(),
             held_bytes: 0,
             last_side: None,
@@ -99,6 +111,8 @@ impl Connection {
             id,
             last_mark: None,
             asked_for_more: false,
+            way_nano: [0; 2],
+            unread: None,
             decrypted: false,
             unsent: Unsent::default(),
         }
@@ -123,12 +137,25 @@ impl Connection {
             + self.held.capacity() * size_of::<Held>()
     }
 
+    /// Whether it is a Unix socket's.
+    pub(crate) fn is_unix(&self) -> bool {
+        self.opened.is_some_and(|opened| opened.unix.is_some())
+    }
+
+    /// Whether its requests are read.
+    pub(crate) const fn speaks(&self) -> bool {
+        matches!(self.state, State::Speaking { .. })
+    }
+
     fn role(&self) -> Role {
         self.opened.map_or(Role::Unknown, |opened| opened.role)
     }
 
     /// Bytes went through.
     pub(crate) fn data(&mut self, data: &Data<'_>, desk: &mut Desk<'_>) {
+        if data.time_nano.saturating_sub(self.last_nano) >= SETTLED_NANO {
+            self.exchanges.settle();
+        }
         self.last_nano = self.last_nano.max(data.time_nano);
         match data.plaintext {
             Some(_) if !self.decrypted => self.decrypt(desk),
@@ -137,7 +164,8 @@ impl Connection {
         }
         let at = data.plaintext.map_or(data.seq, |plaintext| plaintext.offset);
         let placed = data.plaintext.is_none_or(|plaintext| plaintext.placed);
-        let Some(place) = self.streams[index(data.direction)].place(at, data.length) else {
+        let way = index(data.direction);
+        let Some(place) = self.streams[way].place(at, data.length) else {
             desk.counters.overlaps += 1;
             return;
         };
@@ -151,8 +179,19 @@ impl Connection {
             thread: data.thread,
             retransmits: data.retransmits,
             srtt_micros: data.srtt_micros,
+            missed: false,
         };
+        let last_way_nano = std::mem::replace(&mut self.way_nano[way], data.time_nano);
         self.last_mark = Some(mark);
+        if let Some(unread) = data.unread {
+            self.unread = Some(unread);
+            let bytes = u64::from(data.length);
+            match unread {
+                Unread::File => desk.counters.bytes_moved_by_sendfile += bytes,
+                Unread::IoUring => desk.counters.bytes_moved_by_io_uring += bytes,
+                Unread::Other => desk.counters.bytes_moved_by_other_calls += bytes,
+            }
+        }
         if !matches!(self.state, State::Speaking { .. }) {
             self.passed(data.direction, mark, u64::from(data.length - place.repeated), desk);
         }
@@ -162,6 +201,8 @@ impl Connection {
             let before = Mark {
                 offset: place.offset - place.gap,
                 seq: mark.seq.map(|seq| seq.wrapping_sub(place.gap as u32)),
+                time_nano: last_way_nano,
+                missed: true,
                 ..mark
             };
             let gap = Input { bytes: &[], unseen: place.gap, missed: true, mark: before };
@@ -384,9 +425,15 @@ impl Connection {
     }
 
     fn report(&mut self, end: End, desk: &mut Desk<'_>) {
+        let unix = self.is_unix();
         let Some(outside) = &mut self.outside else { return };
-        if let Some(mut exchange) = outside.end(end, self.opened.as_ref(), desk) {
+        let exchange = outside.end(end, self.opened.as_ref(), desk);
+        // Most Unix sockets carry what nobody asks after.
+        if let Some(mut exchange) = exchange.filter(|_| !unix) {
             exchange.encryption = self.exchanges.encryption();
+            if let Some(unread) = self.unread {
+                exchange.request.attributes.push((UNREAD, unread.mover().into()));
+            }
             self.exchanges.recognised(exchange.protocol, exchange.serving);
             desk.finished.push(exchange);
         }
@@ -478,6 +525,7 @@ impl Connection {
     pub(crate) fn closed(&mut self, closed: &Closed, desk: &mut Desk<'_>) {
         self.send_all(desk);
         self.release(None, desk);
+        self.received_unseen(closed, desk);
         if let State::Speaking { parser, .. } = &mut self.state {
             parser.closed(&mut self.exchanges, desk);
         }
@@ -495,6 +543,32 @@ impl Connection {
             self.report_due(time_nano, retransmits, desk);
             self.report(End { time_nano, retransmits, reset: closed.reset, last: true }, desk);
         }
+    }
+
+    /// Bytes that the process took after the last that were seen: no hook on
+    /// socket calls sees what `splice` takes.
+    fn received_unseen(&mut self, closed: &Closed, desk: &mut Desk<'_>) {
+        let way = index(Direction::Received);
+        let (Some(end), Some(last), false) =
+            (closed.received_up_to, self.last_mark, self.decrypted)
+        else {
+            return;
+        };
+        let Some(begin) = self.streams[way].next_seq() else { return };
+        let length = end.wrapping_sub(begin);
+        // Beyond the largest window (RFC 7323, section 2.3) it is none of that.
+        if length == 0 || length > 1 << 30 {
+            return;
+        }
+        let Some(place) = self.streams[way].place(begin, length) else { return };
+        desk.counters.gap_bytes += u64::from(length);
+        let time_nano = self.way_nano[way];
+        let mark = Mark { offset: place.offset, seq: Some(begin), time_nano, missed: true, ..last };
+        if !matches!(self.state, State::Speaking { .. }) {
+            self.passed(Direction::Received, mark, u64::from(length), desk);
+        }
+        let gap = Input { bytes: &[], unseen: u64::from(length), missed: true, mark };
+        self.take(Direction::Received, gap, desk);
     }
 
     /// Nobody will hear of it again, though it may still live.

@@ -35,6 +35,9 @@ counters! {
     spans_sampled_out,
     /// Connections opened or first seen.
     connections_opened,
+    /// Connections of Unix sockets whose protocol was recognised; of the others
+    /// nothing is said.
+    unix_connections_read,
     /// Connections whose opening was not reported: their addresses are unknown.
     connections_without_opening,
     /// Connections dropped because there were too many, or they held too much.
@@ -54,6 +57,13 @@ counters! {
     connections_captured_further,
     /// Times that a connection turned out to speak another protocol.
     protocol_changes,
+    /// Bytes that `sendfile` and `splice` moved: counted, not read.
+    bytes_moved_by_sendfile,
+    /// Bytes that `io_uring` moved: counted, not read.
+    bytes_moved_by_io_uring,
+    /// Bytes moved by other calls than those that are read, or by the kernel
+    /// itself: counted, not read.
+    bytes_moved_by_other_calls,
     /// Bytes missing between two events of one direction.
     gap_bytes,
     /// Events, or parts of them, that repeated bytes already seen.

@@ -156,6 +156,8 @@ impl Socket {
             network_namespace: self.network_namespace,
             connect_nano: None,
             command: Command::default(),
+            first_seqs: None,
+            unix: None,
         };
         Ends { opened: Some(opened), serving }
     }

@@ -84,7 +84,7 @@ fn conditions() -> Vec<Condition> {
         Condition {
             name,
             found: if held { "held" } else { "missing" }.to_owned(),
-            blocks: !held && bit != CAP_SYS_PTRACE,
+            blocks: !held && bit >= CAP_PERFMON,
             consequence: why.to_owned(),
         }
     };
@@ -97,8 +97,15 @@ fn conditions() -> Vec<Condition> {
         right(
             "CAP_SYS_PTRACE",
             CAP_SYS_PTRACE,
-            "reads other users' /proc/PID/environ and exe; without it services are named by their \
-             command and port",
+            "reads other users' /proc/PID/exe, maps and root; without it services are named by \
+             their command and port, and TLS is not read in their processes",
+        ),
+        right(
+            "CAP_DAC_READ_SEARCH",
+            CAP_DAC_READ_SEARCH,
+            "reads other users' /proc/PID/environ and fd, and libraries in directories that only \
+             they may enter; without it OTEL_SERVICE_NAME and listening ports are not known, nor \
+             TLS of such libraries",
         ),
         Condition {
             name: "kernel type information (BTF)",
@@ -119,6 +126,7 @@ fn conditions() -> Vec<Condition> {
     ]
 }
 
+const CAP_DAC_READ_SEARCH: u32 = 2;
 const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
@@ -172,10 +180,11 @@ impl fmt::Display for Report {
                 writeln!(f, "The agent can run, with {hook}.")?;
                 writeln!(
                     f,
-                    "Seen: TCP over IPv4 and IPv6, and DNS over UDP; what OpenSSL, GnuTLS and Go \
-                     encrypt, in the clear.\n\
-                     Not seen: Unix sockets, other UDP, TLS of the JVM and of rustls; payload \
-                     moved by sendfile, splice or io_uring is counted, not read."
+                    "Seen: TCP over IPv4 and IPv6, stream Unix sockets (with sock-length), and DNS \
+                     over UDP; what OpenSSL, GnuTLS and Go encrypt, in the clear.\n\
+                     Not seen: other UDP, TLS of the JVM and of rustls; payload \
+                     moved by sendfile, splice or io_uring is counted, not read (by io_uring with \
+                     sock-length only)."
                 )
             }
             None => writeln!(

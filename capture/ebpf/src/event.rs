@@ -80,6 +80,56 @@ pub struct Opened {
     /// What the kernel calls the thread.
     #[serde(default)]
     pub command: Command,
+    /// TCP sequence numbers of the first byte sent and of the first received,
+    /// where the agent saw the connection open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_seqs: Option<[u32; 2]>,
+    /// Set where it is a Unix socket; addresses and ports mean nothing then, and
+    /// sequence numbers are the kernel side's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unix: Option<UnixPath>,
+}
+
+/// What a Unix socket's server is bound to (unix(7)): a path, or a name that begins
+/// with NUL; filled up with NUL. Empty where it has no name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct UnixPath(pub [u8; UNIX_PATH_BYTES]);
+
+/// Bytes that the kernel keeps of such a path.
+pub const UNIX_PATH_BYTES: usize = 108;
+
+impl UnixPath {
+    /// The path; an abstract name begins with `@`.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        let length = self.0.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        match &self.0[..length] {
+            [0, name @ ..] => format!("@{}", String::from_utf8_lossy(name)).into(),
+            path => {
+                let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+                String::from_utf8_lossy(&path[..end])
+            }
+        }
+    }
+}
+
+impl From<String> for UnixPath {
+    fn from(text: String) -> Self {
+        let mut bytes = [0; UNIX_PATH_BYTES];
+        for (to, from) in bytes.iter_mut().zip(text.bytes()) {
+            *to = from;
+        }
+        if bytes[0] == b'@' {
+            bytes[0] = 0;
+        }
+        Self(bytes)
+    }
+}
+
+impl From<UnixPath> for String {
+    fn from(path: UnixPath) -> Self {
+        path.text().into_owned()
+    }
 }
 
 /// A thread's name in the kernel: at most 15 bytes, then NUL.
@@ -122,6 +172,31 @@ pub struct Data<'a> {
     /// decrypted. [`Self::seq`] is then that of the TLS record, and as many on as
     /// the record's plaintext before these bytes.
     pub plaintext: Option<Plaintext>,
+    /// Why no byte was captured, where that is not for lack of bytes.
+    pub unread: Option<Unread>,
+}
+
+/// Why the bytes of a transfer were counted and not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unread {
+    /// `sendfile` or `splice`: they never were in the program's memory.
+    File,
+    /// `io_uring`: where they stand in memory is not followed.
+    IoUring,
+    /// A call that is not known, or a socket of the kernel's own.
+    Other,
+}
+
+impl Unread {
+    /// What moved them.
+    pub const fn mover(self) -> &'static str {
+        match self {
+            Self::File => "sendfile",
+            Self::IoUring => "io_uring",
+            Self::Other => "other",
+        }
+    }
 }
 
 /// What further is known of plaintext.
@@ -190,6 +265,9 @@ pub struct Closed {
     pub reset: bool,
     /// Segments that this socket sent again during its life.
     pub retransmits: u32,
+    /// TCP sequence number after the last byte that was taken from the socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_up_to: Option<u32>,
 }
 
 /// The end of what is reported of a connection.

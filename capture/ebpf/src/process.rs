@@ -18,6 +18,11 @@ pub trait ProcessDirectory: Send {
 
     /// The process has ended or replaced its program.
     fn forget(&mut self, process: u32);
+
+    /// How many processes it remembers.
+    fn known(&self) -> usize {
+        0
+    }
 }
 
 /// A process as the operator knows it.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{
     Closed, Command, Data, Datagram, Direction, Endpoint, Event, LeftOut, Opened, Plaintext,
-    ProcessEvent, Records,
+    ProcessEvent, Records, Unread,
 };
 
 /// A recording that could not be read or written.
@@ -69,6 +69,8 @@ pub struct RecordedData {
     pub retransmits: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plaintext: Option<Plaintext>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<Unread>,
     #[serde(with = "latin1")]
     pub bytes: Vec<u8>,
 }
@@ -127,6 +129,7 @@ impl RecordedEvent {
                 srtt_micros: data.srtt_micros,
                 retransmits: data.retransmits,
                 plaintext: data.plaintext,
+                unread: data.unread,
             }),
             Self::Records(records) => Event::Records(*records),
             Self::Datagram(datagram) => Event::Datagram(Datagram {
@@ -164,6 +167,7 @@ impl From<&Event<'_>> for RecordedEvent {
                 srtt_micros: data.srtt_micros,
                 retransmits: data.retransmits,
                 plaintext: data.plaintext,
+                unread: data.unread,
                 bytes: data.bytes.to_vec(),
             }),
             Event::Records(records) => Self::Records(*records),
@@ -237,6 +241,7 @@ mod tests {
             srtt_micros: 5,
             retransmits: 6,
             plaintext: Some(Plaintext { offset: 7, placed: true }),
+            unread: Some(Unread::IoUring),
         });
         let mut text = Vec::new();
         write(&mut text, &event).unwrap();

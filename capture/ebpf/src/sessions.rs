@@ -211,6 +211,10 @@ pub(crate) struct Exchanges {
     uploading: Option<u64>,
     /// Where the connection left what was spoken.
     left: Option<Mark>,
+    /// Several requests have been open at once.
+    pipelined: bool,
+    /// Of requests that were sent before, an unknown number is still to be answered.
+    unsure: bool,
     /// No request but those of the connection's opening has been seen.
     fresh: bool,
     held_bytes: usize,
@@ -243,6 +247,8 @@ impl Exchanges {
             open: VecDeque::new(),
             uploading: None,
             left: None,
+            pipelined: false,
+            unsure: false,
             fresh: true,
             held_bytes: 0,
         }
@@ -308,6 +314,12 @@ impl Exchanges {
         request: Request,
         desk: &mut Desk<'_>,
     ) {
+        if self.unsure {
+            desk.counters.requests_lost += u64::from(!request.silent);
+            self.uploading = None;
+            return;
+        }
+        self.pipelined |= self.open.iter().any(|exchange| !exchange.spent);
         if self.open.len() >= MAX_OPEN || self.held_bytes > MAX_HELD_BYTES {
             // Which response belongs to which request is lost with the first
             // that has no place in the order.
@@ -572,6 +584,26 @@ impl Exchanges {
         }
         self.held_bytes = 0;
         self.uploading = None;
+    }
+
+    /// Whole messages may have passed unseen where answers keep the order of their
+    /// requests. Where requests do not wait for answers, those that come now are
+    /// answers to any: until a silence there are no pairs.
+    pub(crate) fn order_lost(&mut self, desk: &mut Desk<'_>) {
+        if self.pipelined {
+            self.abandon(desk);
+            self.unsure = true;
+        }
+    }
+
+    /// Whether answers to requests that are not known may still come.
+    pub(crate) const fn is_unsure(&self) -> bool {
+        self.unsure
+    }
+
+    /// Nothing has passed for a while: what was asked is answered.
+    pub(crate) const fn settle(&mut self) {
+        self.unsure = false;
     }
 
     /// As [`Self::abandon`], of the requests whose stream matches: where both

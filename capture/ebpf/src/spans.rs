@@ -9,7 +9,7 @@ use spanwise_model::{
 };
 
 use crate::context::Fragment;
-use crate::event::{Endpoint, Opened, Role};
+use crate::event::{Endpoint, Opened, Role, UnixPath};
 use crate::process::Process;
 use crate::sampling::Kept;
 use crate::sessions::Exchange;
@@ -19,6 +19,9 @@ const CANDIDATES: &str = "spanwise.candidate_fragments";
 
 /// The share of their kind that spans kept by chance are.
 const SAMPLED_SHARE: &str = "spanwise.sampled_share";
+/// `unseen` where the last bytes of the response moved unseen: the span ends with
+/// those that were seen.
+const RESPONSE_END: &str = "spanwise.response_end";
 
 /// The two ends that an exchange passed between.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +48,8 @@ pub(crate) fn write(
     let parent = request.headers.parent();
     let failure = answer.failure.as_ref();
     let flow = Flow::of(ends, exchange.other);
+    let unix = ends.opened.as_ref().and_then(|opened| opened.unix.as_ref()).map(UnixPath::text);
+    let path = unix.as_deref().filter(|path| !path.is_empty());
     let (mut client, mut server) = (AddressText::default(), AddressText::default());
     into.observe(&observed(exchange, ends, flow.network_namespace));
     let emitter = into.emitter(&Emitter {
@@ -70,7 +75,7 @@ pub(crate) fn write(
         capture: if *serving { Capture::ServerProcess } else { Capture::ClientProcess },
         client_address: client.write(flow.client.address),
         client_port: flow.client.port,
-        server_address: server.write(flow.server.address),
+        server_address: path.or_else(|| server.write(flow.server.address)),
         server_port: flow.server.port,
         x_request_id: request.headers.request_id.as_deref().or(answer.request_id.as_deref()),
     };
@@ -93,6 +98,12 @@ pub(crate) fn write(
     }
     if let Some(failure) = failure {
         row.attribute("error.type", AttributeRef::String(&failure.kind));
+    }
+    if unix.is_some() {
+        row.attribute("network.transport", AttributeRef::String("unix"));
+    }
+    if end.missed {
+        row.attribute(RESPONSE_END, AttributeRef::String("unseen"));
     }
     if let Fragment::Ambiguous { candidates } = exchange.fragment {
         let candidates = i64::try_from(candidates).unwrap_or(i64::MAX);

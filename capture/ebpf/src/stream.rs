@@ -24,6 +24,16 @@ pub(crate) struct Place {
 }
 
 impl Stream {
+    /// Begins with this sequence number.
+    pub(crate) const fn from(first_seq: u32) -> Self {
+        Self { next_seq: Some(first_seq), offset: 0 }
+    }
+
+    /// Where the next bytes should begin, once any were seen.
+    pub(crate) const fn next_seq(&self) -> Option<u32> {
+        self.next_seq
+    }
+
     /// Takes note of `length` bytes from `seq` on; `None` where none is new.
     pub(crate) fn place(&mut self, seq: u32, length: u32) -> Option<Place> {
         let distance = self.next_seq.map_or(0, |next| seq.wrapping_sub(next).cast_signed());

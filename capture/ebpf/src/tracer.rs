@@ -83,6 +83,9 @@ pub struct Tracer {
     last_tick_nano: u64,
     finished: Vec<Exchange>,
     spans: SpanBatchBuilder,
+    /// Unix sockets whose requests are read since the last call of
+    /// [`Self::take_followed`].
+    followed: Vec<u64>,
 }
 
 impl Tracer {
@@ -110,6 +113,7 @@ impl Tracer {
             last_tick_nano: 0,
             finished: Vec::new(),
             spans: SpanBatchBuilder::default(),
+            followed: Vec::new(),
         }
     }
 
@@ -278,9 +282,20 @@ impl Tracer {
         self.connections.len()
     }
 
+    /// Processes remembered now.
+    pub fn processes(&self) -> usize {
+        self.processes.known()
+    }
+
     /// Bytes held now of unfinished messages and requests.
     pub const fn held_bytes(&self) -> usize {
         self.held_bytes + self.datagrams.held_bytes()
+    }
+
+    /// Connections of Unix sockets that turned out to be of interest. The kernel
+    /// side leaves the others alone.
+    pub fn take_followed(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.followed)
     }
 
     fn opened(&mut self, opened: &Opened) {
@@ -304,7 +319,16 @@ impl Tracer {
             self.connections.insert(data.connection, connection);
         }
         let lost = self.counters.lost_for_bytes_not_captured();
-        self.with(data.connection, |connection, desk| connection.data(data, desk));
+        let mut begins = false;
+        self.with(data.connection, |connection, desk| {
+            let spoke = connection.speaks();
+            connection.data(data, desk);
+            begins = !spoke && connection.speaks() && connection.is_unix();
+        });
+        if begins {
+            self.counters.unix_connections_read += 1;
+            self.followed.push(data.connection);
+        }
         if self.counters.lost_for_bytes_not_captured() > lost {
             self.ask_for_more(data.connection);
         }

@@ -128,6 +128,7 @@ mod tests {
             thread: 1,
             retransmits: 0,
             srtt_micros: 0,
+            missed: false,
         };
         Input { bytes, unseen, missed: false, mark }
     }

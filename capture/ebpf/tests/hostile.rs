@@ -55,7 +55,13 @@ fn operations(turns: &[Turn<'_>]) -> Vec<String> {
 
 fn closed(reset: bool) -> RecordedEvent {
     let time_nano = 5_000_000_000;
-    RecordedEvent::Closed(Closed { time_nano, connection: 1, reset, retransmits: 3 })
+    RecordedEvent::Closed(Closed {
+        time_nano,
+        connection: 1,
+        reset,
+        retransmits: 3,
+        received_up_to: None,
+    })
 }
 
 const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -334,6 +340,8 @@ fn a_client_that_says_nothing_makes_no_span() {
         remote: endpoint(4000),
         network_namespace: 0,
         connect_nano: None,
+        first_seqs: None,
+        unix: None,
         command: Default::default(),
     });
     let mut tracer = tracer();
@@ -582,8 +590,13 @@ fn everything_is_let_go_when_connections_close() {
             }
         }
         for connection in 0..100 {
-            let closed =
-                Closed { time_nano: u64::MAX / 2, connection, reset: false, retransmits: 0 };
+            let closed = Closed {
+                time_nano: u64::MAX / 2,
+                connection,
+                reset: false,
+                retransmits: 0,
+                received_up_to: None,
+            };
             tracer.event(&Event::Closed(closed));
         }
         // Datagrams have no connection that could be closed.

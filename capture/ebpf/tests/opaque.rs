@@ -24,6 +24,8 @@ fn opened(connection: u64, role: Role, local: u16, remote: u16) -> RecordedEvent
         remote: endpoint(remote),
         network_namespace: 0,
         connect_nano: None,
+        first_seqs: None,
+        unix: None,
         command: Default::default(),
     })
 }
@@ -42,7 +44,7 @@ fn transfer(
 }
 
 fn close(tracer: &mut Tracer, connection: u64, at: u64, reset: bool) {
-    let closed = Closed { time_nano: at, connection, reset, retransmits: 4 };
+    let closed = Closed { time_nano: at, connection, reset, retransmits: 4, received_up_to: None };
     tracer.event(&Event::Closed(closed));
 }
 

@@ -195,6 +195,8 @@ impl Traffic {
             network_namespace: 0,
             connect_nano: None,
             command: Default::default(),
+            first_seqs: None,
+            unix: None,
         }));
     }
 
@@ -214,6 +216,7 @@ impl Traffic {
             connection,
             reset,
             retransmits,
+            received_up_to: None,
         }));
     }
 

@@ -214,9 +214,11 @@ impl Agent {
         *self.live.lock() = Some(live);
     }
 
-    /// Detaches from the kernel, delivers what is finished, and ends.
-    pub fn stop(mut self) {
+    /// Detaches from the kernel, delivers what is finished, and ends; the facts as
+    /// of then.
+    pub fn stop(mut self) -> AgentFacts {
         self.end();
+        self.facts()
     }
 
     fn end(&mut self) {

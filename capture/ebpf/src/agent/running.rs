@@ -235,6 +235,7 @@ pub(super) fn run(
         let last =
             stop_by.is_some_and(|by| records < RingReader::MOST_RECORDS || Instant::now() >= by);
         let mut state = pipeline.borrow_mut();
+        kernel.follow(&state.tracer.take_followed());
         for connection in state.tracer.take_asked_for() {
             if let Err(error) = kernel.capture_more(connection) {
                 tracing::debug!("connection {connection} is captured no further: {error}");
@@ -285,6 +286,9 @@ fn counters(kernel: &Kernel, state: &Pipeline, batches: &Batches) -> BTreeMap<St
             ("kernel_events_lost_ring_full", losses.data),
             ("kernel_lifecycle_lost_ring_full", losses.lifecycle),
             ("tls_calls_without_socket", losses.tls_unbound),
+            ("connections_closed_unseen", losses.connections_unseen),
+            ("io_uring_calls_unseen", losses.io_uring_calls),
+            ("processes_known", state.tracer.processes() as u64),
             ("tls_libraries_probed", probed as u64),
             ("tls_looks_at_processes_asked", asked),
             ("tls_looks_at_processes_done", looked_at),

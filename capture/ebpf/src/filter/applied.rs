@@ -217,6 +217,8 @@ mod tests {
             network_namespace: 1,
             connect_nano: None,
             command: Command::default(),
+            first_seqs: None,
+            unix: None,
         })
     }
 
@@ -233,7 +235,13 @@ mod tests {
         assert!(applied.covers(&opened(1, Role::Client, 5000, 4317), nobody));
         assert!(applied.covers(&opened(2, Role::Server, 4317, 5000), nobody));
         assert!(applied.covers(&opened(3, Role::Server, 7070, 5001), nobody), "the same process");
-        let closed = Closed { time_nano: 2, connection: 1, reset: false, retransmits: 0 };
+        let closed = Closed {
+            time_nano: 2,
+            connection: 1,
+            reset: false,
+            retransmits: 0,
+            received_up_to: None,
+        };
         assert!(applied.covers(&Event::Closed(closed), nobody));
         assert!(!applied.covers(&Event::Closed(closed), nobody), "forgotten");
         let exit = ProcessEvent { time_nano: 3, process: 10 };

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::event::{
     Closed, Command, Data, Datagram, Direction, Endpoint, Event, LeftOut, Opened, Plaintext,
-    ProcessEvent, Record, Records, Role,
+    ProcessEvent, Record, Records, Role, UNIX_PATH_BYTES, UnixPath, Unread,
 };
 
 /// A record that is not of the form that `bpf/spanwise.h` gives.
@@ -26,6 +26,7 @@ pub enum DecodeError {
 
 const EVENT_BYTES: usize = 48;
 const OPENED_BYTES: usize = EVENT_BYTES + 72;
+const OPENED_UNIX_BYTES: usize = OPENED_BYTES + UNIX_PATH_BYTES + 4;
 const RECORDS_BYTES: usize = EVENT_BYTES + 64;
 const DATAGRAM_BYTES: usize = EVENT_BYTES + 56;
 
@@ -72,8 +73,9 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
     let time_nano = fields.u64(16);
     let connection = fields.u64(24);
     match kind {
-        1 => {
-            if record.len() < OPENED_BYTES {
+        1 | 10 => {
+            let needed = if kind == 1 { OPENED_BYTES } else { OPENED_UNIX_BYTES };
+            if record.len() < needed {
                 return Err(DecodeError::Short { length: record.len() });
             }
             let connect_nano = fields.u64(88);
@@ -92,6 +94,13 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 network_namespace: fields.u32(84),
                 connect_nano: (connect_nano > 0).then_some(connect_nano),
                 command: Command(fields.array(104)),
+                unix: (kind == 10).then(|| {
+                    let mut path = fields.array(OPENED_BYTES);
+                    let length = usize::from(fields.u16(2)).min(UNIX_PATH_BYTES);
+                    path[length..].fill(0);
+                    UnixPath(path)
+                }),
+                first_seqs: (fields.u32(100) != 0).then(|| [fields.u32(12), fields.u32(44)]),
             }))
         }
         2 | 6 | 7 => {
@@ -112,6 +121,12 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 retransmits: fields.u32(40),
                 plaintext: (kind != 2)
                     .then(|| Plaintext { offset: fields.u32(44), placed: kind == 6 }),
+                unread: match (kind, fields.u32(44)) {
+                    (2, 1) => Some(Unread::File),
+                    (2, 2) => Some(Unread::IoUring),
+                    (2, 3..) => Some(Unread::Other),
+                    _ => None,
+                },
             }))
         }
         8 => {
@@ -129,6 +144,7 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
             connection,
             reset: fields.u32(44) != 0,
             retransmits: fields.u32(40),
+            received_up_to: (fields.u32(32) == 0).then(|| fields.u32(12)),
         })),
         4 => Ok(Event::Exec(ProcessEvent { time_nano, process })),
         5 => Ok(Event::Exit(ProcessEvent { time_nano, process })),
@@ -154,7 +170,7 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 bytes,
             }))
         }
-        10 => Ok(Event::LeftOut(LeftOut { time_nano, connection })),
+        11 => Ok(Event::LeftOut(LeftOut { time_nano, connection })),
         _ => Err(DecodeError::Kind { kind }),
     }
 }

@@ -35,15 +35,16 @@ impl Hook {
         match self {
             Self::SockLength => {
                 "socket calls only are touched; other system calls cost nothing; who sent a \
-                 datagram to a socket without a fixed peer is known by the answer only"
+                 datagram to a socket without a fixed peer is known by the answer only; what \
+                 splice takes from a socket is known by what comes after it"
             }
             Self::SysExitBtf => {
                 "every system call of the machine passes the filter (about 80 to 200 ns each); \
-                 bytes moved by splice and io_uring are not seen"
+                 what io_uring moves is not seen"
             }
             Self::SysExitRaw => {
                 "every system call of the machine passes the filter (about 100 to 350 ns each); \
-                 bytes moved by splice and io_uring are not seen"
+                 what io_uring moves is not seen"
             }
         }
     }

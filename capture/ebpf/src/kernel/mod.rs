@@ -90,6 +90,10 @@ pub struct KernelLosses {
     pub lifecycle: u64,
     /// Calls that moved plaintext of TLS sessions whose socket was not known.
     pub tls_unbound: u64,
+    /// Connections that carried bytes and were closed, of which no call was seen.
+    pub connections_unseen: u64,
+    /// Ends of `io_uring_enter`, under hooks that do not see what it does.
+    pub io_uring_calls: u64,
 }
 
 impl Kernel {
@@ -184,22 +188,36 @@ impl Kernel {
         EventsMap(map.expect("the object that was loaded declares this map"))
     }
 
+    /// Goes on to report what these connections of Unix sockets carry.
+    pub fn follow(&self, connections: &[u64]) {
+        let Some(map) = self.object.maps().find(|map| map.name() == "unix_followed") else {
+            return;
+        };
+        for connection in connections {
+            if let Err(error) = map.update(&connection.to_ne_bytes(), &[1], MapFlags::ANY) {
+                tracing::error!("connection {connection} of a Unix socket is left alone: {error}");
+            }
+        }
+    }
+
     /// What was lost so far.
     pub fn losses(&self) -> KernelLosses {
-        // The globals in the order in which the C file declares them.
-        let globals = self
-            .object
-            .maps()
-            .find(|map| map.name().to_string_lossy().ends_with(".bss"))
-            .and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten())
-            .unwrap_or_default();
-        let word = |index: usize| {
-            globals
-                .get(index * 8..index * 8 + 8)
-                .and_then(|bytes| bytes.try_into().ok())
+        // The globals in the order in which the C files declare them.
+        let word = |section: &str, index: usize| {
+            self.object
+                .maps()
+                .find(|map| map.name().to_string_lossy().ends_with(section))
+                .and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten())
+                .and_then(|globals| globals.get(index * 8..index * 8 + 8)?.try_into().ok())
                 .map_or(0, u64::from_ne_bytes)
         };
-        KernelLosses { data: word(1), lifecycle: word(2), tls_unbound: word(3) }
+        KernelLosses {
+            data: word(".bss", 1),
+            lifecycle: word(".bss", 2),
+            tls_unbound: word(".bss", 3),
+            connections_unseen: word(".data.unseen", 0),
+            io_uring_calls: word(".data.unseen", 1),
+        }
     }
 }
 

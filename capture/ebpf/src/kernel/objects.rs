@@ -3,7 +3,8 @@
 use std::sync::Once;
 
 use libbpf_rs::{
-    Link, Object, ObjectBuilder, OpenMapMut, PrintLevel, ProgramAttachType, UprobeOpts,
+    Link, Object, ObjectBuilder, OpenMapMut, PrintLevel, ProgramAttachType, UprobeMultiOpts,
+    UprobeOpts,
 };
 use parking_lot::Mutex;
 
@@ -44,7 +45,7 @@ fn list(refusals: &[(Hook, String)]) -> String {
     let all_denied = refusals.iter().all(|(_, reason)| reason.contains("permission"));
     if all_denied && !refusals.is_empty() {
         return "the kernel allows this process no BPF (permission denied); run as root or with \
-                CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
+                CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
             .to_owned();
     }
     refusals.iter().map(|(hook, reason)| format!("{hook}: {reason}")).collect::<Vec<_>>().join("; ")
@@ -103,12 +104,19 @@ pub(super) fn attach(object: &Object, programs: &[&str]) -> Result<Vec<Link>, St
     Ok(links)
 }
 
-/// Attaches a program to a function that this process is not going to call.
-pub(super) fn attach_to_libc(object: &Object, program: &str) -> Result<Link, String> {
+/// Attaches a program to a function that this process is not going to call, as one
+/// of `many` at once or by itself.
+pub(super) fn attach_to_libc(object: &Object, program: &str, many: bool) -> Result<Link, String> {
     let Some(program) = object.progs_mut().find(|found| found.name() == program) else {
         return Err(format!("there is no program {program}"));
     };
     let opts = UprobeOpts { func_name: Some("ftok".to_owned()), ..UprobeOpts::default() };
+    if many {
+        let opts = UprobeMultiOpts::default();
+        return program
+            .attach_uprobe_multi_with_opts(0, "libc.so.6", "ftok", opts)
+            .map_err(explain);
+    }
     // Process 0: this one.
     program.attach_uprobe_with_opts(0, "libc.so.6", 0, opts).map_err(explain)
 }

@@ -28,6 +28,9 @@ pub enum ProbeOutcome {
     Missing(String),
 }
 
+/// Probes at many functions at once, in all processes.
+const MANY_UPROBES: &str = "uprobe.multi";
+
 const PROBES: &[(&str, &str, &str, &str)] = &[
     (
         "tp_btf/sock_send_length",
@@ -78,15 +81,22 @@ const PROBES: &[(&str, &str, &str, &str)] = &[
         "a table by address is used, with sys_exit hooks",
     ),
     (
-        "uprobe",
+        MANY_UPROBES,
         "empty_uprobe",
         "reads in the clear what TLS libraries of processes encrypt",
-        "of encrypted connections only the handshake's facts, bytes and times are seen",
+        "single uprobes are used, which the kernel gives to CAP_SYS_ADMIN only",
+    ),
+    (
+        "uprobe",
+        "empty_uprobe",
+        "the same, where the kernel knows no uprobe.multi (before 6.6)",
+        "nothing is lost where uprobe.multi works; else of encrypted connections only the \
+         handshake's facts, bytes and times are seen",
     ),
     (
         "fentry",
         "empty_fentry",
-        "not used yet: cheaper hooks where a kernel offers them",
+        "not used: it would see no more than sock_send_length does",
         "nothing is lost",
     ),
     (
@@ -102,14 +112,17 @@ pub fn probe_all() -> Vec<Probe> {
     PROBES
         .iter()
         .map(|&(feature, program, purpose, without)| {
-            let tried =
-                objects::load(objects::EMPTY, &[program], &[], |_, _| Ok(())).and_then(|object| {
+            let many = feature == MANY_UPROBES;
+            let of_many: &[&str] = if many { &[program] } else { &[] };
+            let tried = objects::load(objects::EMPTY, &[program], of_many, |_, _| Ok(())).and_then(
+                |object| {
                     if program == "empty_uprobe" {
-                        objects::attach_to_libc(&object, program).map(drop)
+                        objects::attach_to_libc(&object, program, many).map(drop)
                     } else {
                         objects::attach(&object, &[program]).map(drop)
                     }
-                });
+                },
+            );
             let outcome = tried.map_or_else(ProbeOutcome::Missing, |()| ProbeOutcome::Works);
             Probe { feature, purpose, without, outcome }
         })

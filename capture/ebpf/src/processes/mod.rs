@@ -205,6 +205,10 @@ impl ProcessDirectory for Processes {
         self.commands.remove(&process);
         self.known.remove(&process);
     }
+
+    fn known(&self) -> usize {
+        self.known.len().max(self.commands.len())
+    }
 }
 
 #[cfg(test)]

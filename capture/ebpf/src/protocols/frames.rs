@@ -286,6 +286,7 @@ mod tests {
             thread: 1,
             retransmits: 0,
             srtt_micros: 0,
+            missed: false,
         }
     }
 

@@ -61,6 +61,8 @@ pub(crate) struct Mark {
     pub(crate) retransmits: u32,
     /// Smoothed round-trip time; 0 where there is none yet.
     pub(crate) srtt_micros: u32,
+    /// It moved unseen: the time is when the call before it was seen.
+    pub(crate) missed: bool,
 }
 
 impl Mark {
@@ -73,6 +75,7 @@ impl Mark {
         thread: 0,
         retransmits: 0,
         srtt_micros: 0,
+        missed: false,
     };
 
     /// The place `bytes` further on, moved by the same call.

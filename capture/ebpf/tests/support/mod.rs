@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod agents;
 pub(crate) mod plugins;
 pub(crate) mod programs;
 
@@ -194,6 +195,7 @@ pub(crate) fn data(connection: u64, direction: Direction, seq: u32, bytes: &[u8]
         srtt_micros: 100,
         retransmits: 0,
         plaintext: None,
+        unread: None,
         bytes: bytes.to_vec(),
     })
 }

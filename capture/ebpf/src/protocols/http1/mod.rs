@@ -132,6 +132,7 @@ impl Http1 {
     fn lose(&mut self, side: Side, exchanges: &mut Exchanges, desk: &mut Desk<'_>) {
         self.half(side).lost();
         desk.counters.framing_lost += 1;
+        exchanges.order_lost(desk);
         if side == Side::Response {
             exchanges.weaken(desk);
         }
@@ -555,7 +556,7 @@ impl Protocol for Http1 {
     fn answers_early(&self, input: &Input<'_>, exchanges: &Exchanges) -> bool {
         match &self.next {
             Some(next) => next.answers_early(input, exchanges),
-            None => exchanges.is_empty() && self.between_responses(),
+            None => exchanges.is_empty() && !exchanges.is_unsure() && self.between_responses(),
         }
     }
 

@@ -203,6 +203,7 @@ mod tests {
         thread: 0,
         retransmits: 0,
         srtt_micros: 0,
+        missed: false,
     };
 
     /// The lengths of the replies in a stream, errors and pushes marked, read

@@ -11,6 +11,7 @@ fn mark(offset: u64, time_nano: u64) -> Mark {
         thread: 1,
         retransmits: 0,
         srtt_micros: 0,
+        missed: false,
     }
 }
 
