@@ -457,7 +457,7 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
         bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
         state->connection = 0;
     } else if (new == TCP_CLOSE && !state->ignored) {
-        closed_unseen(sk);
+        closed_unseen(sk, state);
     }
 }
 
@@ -468,6 +468,9 @@ static __always_inline void after_transfer(const struct sock *sk, struct socket_
 {
     if (READ(trusted, sk, __sk_common.skc_state) != TCP_CLOSE)
         return;
+    if (state->closed_unseen)
+        __sync_fetch_and_add(&unseen.connections, -1);
+    state->closed_unseen = 0;
     on_state(sk, state, TCP_CLOSE, TCP_CLOSE, trusted);
     state->ignored = 1;
 }

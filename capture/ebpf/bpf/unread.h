@@ -79,11 +79,13 @@ static __always_inline __u32 received_up_to(const struct sock *sk)
     return copied_seq - fin;
 }
 
-static __always_inline void closed_unseen(const struct sock *sk)
+static __always_inline void closed_unseen(const struct sock *sk, struct socket_state *state)
 {
     const struct tcp_sock *tcp = (const struct tcp_sock *)sk;
-    if (BPF_CORE_READ(tcp, bytes_received) || BPF_CORE_READ(tcp, bytes_acked))
-        __sync_fetch_and_add(&unseen.connections, 1);
+    if (!BPF_CORE_READ(tcp, bytes_received) && !BPF_CORE_READ(tcp, bytes_acked))
+        return;
+    state->closed_unseen = 1;
+    __sync_fetch_and_add(&unseen.connections, 1);
 }
 
 #endif
