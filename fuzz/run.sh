@@ -3,8 +3,8 @@
 #   fuzz/run.sh SECONDS [TARGET…]
 #
 # A target is a parser: of a protocol between traced processes, by its name in
-# spans, or of what is sent to the server. `traffic` is all protocols together,
-# with the guess which one is spoken.
+# spans; of their executables (`program`); or of what is sent to the server.
+# `traffic` is all protocols together, with the guess which one is spoken.
 #
 # LLVM's coverage instruments and libFuzzer work with the stable toolchain; only
 # the sanitizers do not, and of those there is little need: what parses outside
@@ -22,7 +22,7 @@ seconds=${1:?how many seconds of processor time for each target}
 shift
 protocols=(http2 http1 mysql postgresql mongodb kafka amqp mqtt dns dubbo fastcgi
     websocket tls nats memcached redis)
-all=("${protocols[@]}" traffic otlp otap zipkin jaeger flight compression plugin)
+all=("${protocols[@]}" traffic program plugin otlp otap zipkin jaeger flight compression)
 host=$(rustc -vV | sed -n 's/^host: //p')
 build=${CARGO_TARGET_DIR:-$PWD/target}
 

@@ -1,6 +1,7 @@
 //! What fuzz targets share.
 
 pub mod otap;
+pub mod program;
 pub mod traffic;
 
 use spanwise_model::SpanBatch;

@@ -25,3 +25,5 @@ mod spans;
 mod stream;
 pub mod tracer;
 mod unsent;
+
+pub use libraries::tls_functions;

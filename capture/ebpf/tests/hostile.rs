@@ -517,6 +517,28 @@ fn many_prepared_statements_on_one_connection_are_bounded() {
     assert_eq!(found.len(), 5_000);
 }
 
+/// Mail and FTP: the server speaks first, and some words are also Redis's.
+#[test]
+fn what_goes_on_after_a_greeting_is_not_redis() {
+    let ftp = [
+        (Sent, &b"220 FTP server ready\r\n"[..]),
+        (Received, b"USER anonymous\r\n"),
+        (Sent, b"331 Password?\r\n"),
+        (Received, b"QUIT\r\n"),
+        (Sent, b"221 Bye\r\n"),
+    ];
+    let pop3 = [
+        (Sent, &b"+OK POP3 server ready\r\n"[..]),
+        (Received, b"AUTH PLAIN\r\n"),
+        (Sent, b"+OK\r\n"),
+        (Received, b"QUIT\r\n"),
+        (Sent, b"+OK\r\n"),
+    ];
+    assert_eq!(operations(&ftp), [""; 0]);
+    assert_eq!(operations(&pop3), [""; 0]);
+    assert_eq!(operations(&[(Received, b"PING\r\n"), (Sent, b"+PONG\r\n")]), ["PING None"]);
+}
+
 /// Plaintext that waits for its TLS record comes before what was missed after it.
 #[test]
 fn what_waits_to_be_sent_keeps_its_place_before_a_loss() {

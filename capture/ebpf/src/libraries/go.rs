@@ -143,11 +143,13 @@ impl<'a> Table<'a> {
             let offset = usize::try_from(word64(bytes, 8 + index * 8)?).ok()?;
             bytes.get(offset..)
         };
+        let functions = part(7)?;
         Some(Self {
             text_start: word64(bytes, 24)?,
-            count: usize::try_from(word64(bytes, 8)?).ok()?,
+            // No more than there is room for, whatever is said.
+            count: usize::try_from(word64(bytes, 8)?).ok()?.min(functions.len() / 8),
             names: part(3)?,
-            functions: part(7)?,
+            functions,
         })
     }
 
@@ -209,7 +211,9 @@ mod tests {
         let mut cut = 0xffff_fff1_u32.to_le_bytes().to_vec();
         cut.extend([0, 0, 1, 8]);
         assert!(Table::read(&cut).is_none());
-        cut.extend([0; 64]);
+        // As many functions as can be said.
+        cut.extend([0xff; 8]);
+        cut.extend([0; 56]);
         assert!(Table::read(&cut).is_some_and(|table| table.find(READ, 0).is_none()));
     }
 }
