@@ -35,7 +35,7 @@ pub(super) const DECODE: &str = "decode";
 pub(super) enum Failure {
     #[error("it trapped: {0}")]
     Trap(String),
-    #[error("it ran for too long (more than {FUEL_PER_CALL} units of fuel)")]
+    #[error("it ran for too long")]
     Fuel,
     #[error("it wanted more than {MAX_MEMORY_BYTES} bytes of memory")]
     Memory,
