@@ -39,6 +39,8 @@ if [ "$for" = all ]; then
         wget:wget
         javac:default-jdk-headless
         wrk:wrk
+        ip:iproute2
+        setpriv:util-linux
     )
 fi
 if [ "$for" = cluster ]; then
