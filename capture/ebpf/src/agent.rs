@@ -27,6 +27,8 @@ const DELIVER_EVERY: Duration = Duration::from_millis(200);
 const BATCH_SPANS: usize = 4096;
 /// How often timers are looked at and the clock is compared.
 const TICK_EVERY: Duration = Duration::from_millis(20);
+/// How long what the ring holds is read at the end.
+const LAST_LOOK: Duration = Duration::from_secs(5);
 const FACTS_EVERY: Duration = Duration::from_secs(1);
 
 /// What the agent is to do.
@@ -324,7 +326,12 @@ fn run(
     let mut lost = 0;
     loop {
         let last = stopping.load(Ordering::Relaxed);
-        let records = reader.consume();
+        let records = reader.consume_some();
+        if last {
+            // What the ring holds, but not for ever while more comes.
+            let end = Instant::now() + LAST_LOOK;
+            while Instant::now() < end && reader.consume_some() > 0 {}
+        }
         let mut state = pipeline.borrow_mut();
         kernel.follow(&state.tracer.take_followed());
         if last || ticked.elapsed() >= TICK_EVERY {

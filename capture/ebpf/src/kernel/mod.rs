@@ -219,16 +219,25 @@ impl Kernel {
 /// See [`Kernel::events`].
 pub struct EventsMap<'a>(libbpf_rs::Map<'a>);
 
+/// Records that are handed over at once at most: a tenth of a second's work.
+pub const MAX_RECORDS: usize = 16_384;
+
 /// Reads the ring buffer.
 pub struct RingReader<'a> {
     ring: RingBuffer<'a>,
 }
 
 impl RingReader<'_> {
-    /// Hands over everything that is there now, without waiting; how many
-    /// records that was.
+    /// Hands over everything until nothing is left, without waiting; how many
+    /// records that was. Where they come faster than they are taken, that is never.
     pub fn consume(&self) -> usize {
         usize::try_from(self.ring.consume_raw()).unwrap_or(0)
+    }
+
+    /// As [`Self::consume`], but no more than [`MAX_RECORDS`] records, for who has
+    /// other things to do as well.
+    pub fn consume_some(&self) -> usize {
+        usize::try_from(self.ring.consume_raw_n(MAX_RECORDS)).unwrap_or(0)
     }
 
     /// The pause after which to look again: short while there is traffic, for
