@@ -40,6 +40,8 @@ if [ "$for" = all ]; then
         javac:default-jdk-headless
         wrk:wrk
         wasm-ld:lld
+        ip:iproute2
+        setpriv:util-linux
     )
 fi
 if [ "$for" = cluster ]; then

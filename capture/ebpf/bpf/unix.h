@@ -7,14 +7,14 @@
  * bytes alike, where both saw the first.
  *
  * Most such sockets carry nothing that is read (D-Bus, journals, displays). User space
- * says which it reads; the others are left alone after their first second. */
+ * says which it reads; the others are left alone after their first five seconds. */
 #ifndef SPANWISE_UNIX_H
 #define SPANWISE_UNIX_H
 
 #define AF_UNIX 1
 #define SOCK_STREAM 1
 #define SOCK_DEAD 0 /* the bit of sk_flags that says that nobody holds the socket */
-#define UNIX_TRIAL_NANO 1000000000ULL
+#define UNIX_TRIAL_NANO 5000000000ULL
 
 struct unix_state {
     struct socket_state socket;

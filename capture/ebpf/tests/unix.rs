@@ -167,7 +167,7 @@ fn what_is_not_read_on_unix_sockets_makes_no_spans() {
     assert_eq!(traced.spans.iter().filter(of_noise).count(), 0);
 }
 
-/// Runs for two seconds; its number.
+/// Runs for seven seconds; its number.
 fn noise() -> u32 {
     let child = script(&["noise"]).spawn().expect("python3 runs");
     let process = child.id();
@@ -176,7 +176,7 @@ fn noise() -> u32 {
 }
 
 #[test]
-fn what_nobody_asks_for_is_left_alone_after_a_second() {
+fn what_nobody_asks_for_is_left_alone_after_a_while() {
     let config = KernelConfig { hook: HookChoice::Only(Hook::SockLength), ..Default::default() };
     let kernel = Kernel::attach(&config).unwrap_or_else(|error| panic!("{error}"));
     let process = noise();
@@ -196,5 +196,5 @@ fn what_nobody_asks_for_is_left_alone_after_a_second() {
         assert!(closed.contains(&one.connection), "user space may forget it");
     }
     let lasted = moved.last().expect("some") - moved[0];
-    assert!((500_000_000..1_100_000_000).contains(&lasted), "{lasted} ns");
+    assert!((4_000_000_000..5_500_000_000).contains(&lasted), "{lasted} ns");
 }

@@ -28,7 +28,7 @@ const BATCH_SPANS: usize = 4096;
 const TICK_EVERY: Duration = Duration::from_millis(20);
 const FACTS_EVERY: Duration = Duration::from_secs(1);
 /// How long what is in the ring is read when the agent is to end.
-const LONGEST_STOP: Duration = Duration::from_secs(1);
+const LONGEST_STOP: Duration = Duration::from_secs(5);
 
 /// What the ring's callback and the loop around it share.
 struct Pipeline {
