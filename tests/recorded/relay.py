@@ -208,18 +208,37 @@ class Server:
     def __enter__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="record-"))
         self.directory.chmod(0o755)
+        self.spawned = []
         self.port = free_port()
-        self.process = self.start()
-        wait_for(self.port)
+        try:
+            self.process = self.start()
+            wait_for(self.port)
+        except BaseException:
+            print(self.said(), end="")
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(timeout=20)
+        for process in reversed(self.spawned):
+            process.terminate()
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def spawn(self, *command, **options):
-        return subprocess.Popen(
-            [str(word) for word in command], stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, **options,
-        )
+        """Starts a process that ends with the server."""
+        with (self.directory / "output").open("ab") as output:
+            process = subprocess.Popen(
+                [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=output,
+                stderr=output, **options,
+            )
+        self.spawned.append(process)
+        return process
+
+    def said(self, characters=2000):
+        """The end of what its processes wrote."""
+        return (self.directory / "output").read_text(errors="replace")[-characters:]

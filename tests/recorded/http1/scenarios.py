@@ -1,33 +1,12 @@
 """HTTP/1.1: nginx and Python's server, asked by curl and by hand."""
 
-import random
 import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from relay import Relay, Server, run
-
-
-class Nginx(Server):
-    def start(self):
-        root = self.directory / "www"
-        root.mkdir()
-        (root / "index.html").write_text("hello\n")
-        (root / "large.bin").write_bytes(random.Random(1).randbytes(150_000))
-        (self.directory / "nginx.conf").write_text(
-            f"""daemon off; pid {self.directory}/pid; error_log /dev/null; user root;
-            events {{ worker_connections 64; }}
-            http {{
-                access_log off; client_body_temp_path {self.directory}/body;
-                server {{
-                    listen 127.0.0.1:{self.port}; root {root};
-                    location /gone {{ return 503 "no\\n"; }}
-                    location /empty {{ return 204; }}
-                }}
-            }}"""
-        )
-        return self.spawn("nginx", "-p", self.directory, "-c", self.directory / "nginx.conf")
+from relay import Relay, run
+from servers import Nginx
 
 
 class Handler(BaseHTTPRequestHandler):
