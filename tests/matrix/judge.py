@@ -1,0 +1,116 @@
+"""Compares the spans of a run with what its client says it did."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+SIDES = ("client", "server")
+
+
+@dataclass(frozen=True)
+class Op:
+    """One request, as its client knows it: its span's operation, whether it
+    failed (to its server, too, unless said otherwise), and its status code where
+    that matters."""
+
+    name: str
+    failed: bool = False
+    code: int | None = None
+    sides: tuple = SIDES
+    server_failed: bool | None = None
+
+    @classmethod
+    def read(cls, note):
+        return cls(note["op"], note.get("failed", False), note.get("code"), tuple(note.get("sides", SIDES)),
+                   note.get("server_failed"))
+
+    def at(self, side):
+        """What the span on this side must say."""
+        failed = self.failed if side == "client" or self.server_failed is None else self.server_failed
+        return self.name, failed, self.code
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A span, as far as it is judged."""
+
+    span: str
+    parent: str | None
+    side: str
+    protocol: str
+    name: str
+    failed: bool
+    code: int | None
+    start_nano: int
+    client_port: int
+    request_seq: int | None
+    response_seq: int | None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a cell passes, and what is wrong if it does not."""
+
+    passes: bool
+    detail: str = ""
+
+
+def in_order(spans):
+    """By time; of one call's messages, by the sequence numbers of one connection."""
+    first = {}
+    for span in sorted(spans, key=lambda span: span.start_nano):
+        if span.request_seq is not None:
+            first.setdefault(span.client_port, span.request_seq)
+
+    def place(span):
+        if span.request_seq is None:
+            return 0
+        # Numbers wrap at 2^32; a negative distance stays one.
+        return (span.request_seq - first[span.client_port] + 2**31) % 2**32
+
+    return sorted(spans, key=lambda span: (span.start_nano, span.client_port, place(span)))
+
+
+def judge(ops, spans, side, ordered):
+    """Each request exactly once on this side, with its name and status."""
+    wants = [op.at(side) for op in ops if side in op.sides]
+    if not wants:
+        return Verdict(False, "the client did nothing")
+    coded = any(code is not None for *_, code in wants)
+    haves = [(span.name, span.failed, span.code if coded else None)
+             for span in in_order([span for span in spans if span.side == side])]
+    if ordered and len(wants) == len(haves):
+        wrong = [(want, have) for want, have in zip(wants, haves) if want != have]
+        if not wrong:
+            return Verdict(True)
+        if Counter(name for name, *_ in wants) == Counter(name for name, *_ in haves):
+            want, have = wrong[0]
+            return Verdict(False, f"{len(wrong)} of {len(wants)} differ, the first: {text(want)} is {text(have)}")
+    wants, haves = Counter(wants), Counter(haves)
+    missing, more = wants - haves, haves - wants
+    if not missing and not more:
+        return Verdict(not ordered, "in another order" if ordered else "")
+    return Verdict(False, f"missing {listed(missing)} of {wants.total()}; unexpected {listed(more)}")
+
+
+def joined(ops, spans):
+    """How many of the requests that both sides saw are one hop: (joined, all)."""
+    names = {op.name for op in ops if set(op.sides) == set(SIDES)}
+    clients = {span.span for span in spans if span.side == "client" and span.name in names}
+    servers = {span.span: span.parent for span in spans if span.side == "server" and span.name in names}
+    parents = {span.span: span.parent for span in spans if span.side == "client"}
+    # Deliveries go from server to client, so that the server's span is the parent.
+    hops = sum(parent in clients for parent in servers.values())
+    hops += sum(parents[client] in servers for client in clients)
+    return hops, max(len(clients), len(servers))
+
+
+def text(what):
+    name, failed, code = what
+    return f"`{name}`{' failed' if failed else ''}{'' if code is None else f' {code}'}"
+
+
+def listed(counter, at_most=4):
+    total = sum(counter.values())
+    some = ", ".join(text(what) + (f" x{count}" if count > 1 else "") for what, count in counter.most_common(at_most))
+    return f"{total} ({some}{', …' if len(counter) > at_most else ''})" if total else "none"
