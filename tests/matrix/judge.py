@@ -96,13 +96,11 @@ def judge(ops, spans, side, ordered):
 def joined(ops, spans):
     """How many of the requests that both sides saw are one hop: (joined, all)."""
     names = {op.name for op in ops if set(op.sides) == set(SIDES)}
-    clients = {span.span for span in spans if span.side == "client" and span.name in names}
-    servers = {span.span: span.parent for span in spans if span.side == "server" and span.name in names}
-    parents = {span.span: span.parent for span in spans if span.side == "client"}
-    # Deliveries go from server to client, so that the server's span is the parent.
-    hops = sum(parent in clients for parent in servers.values())
-    hops += sum(parents[client] in servers for client in clients)
-    return hops, max(len(clients), len(servers))
+    by_id = {span.span: span for span in spans if span.name in names}
+    # Of a request the client's span is the parent, of a delivery the server's.
+    hops = sum(span.name == by_id[span.parent].name and span.side != by_id[span.parent].side
+               for span in by_id.values() if span.parent in by_id)
+    return hops, max(sum(span.side == side for span in by_id.values()) for side in SIDES)
 
 
 def text(what):

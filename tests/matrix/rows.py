@@ -10,11 +10,11 @@ from typing import Callable
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "recorded"))
 
+import programs  # noqa: E402
 import servers  # noqa: E402
+from install import JVM_CLASSES  # noqa: E402
 
 MODES = ("sequential", "pipelined", "multiplexed")
-# A mode that answers in the order of its requests is judged with their order.
-ORDERED = ("sequential", "pipelined")
 PLAIN, TLS = "plaintext", "TLS"
 
 
@@ -37,6 +37,8 @@ class Row:
     command: list  # of the client, before MODE PORT [CERTIFICATE]
     modes: tuple = MODES
     encryptions: tuple = (PLAIN, TLS)
+    # Modes in which answers or deliveries come as they will.
+    unordered: tuple = ()
     # (encryption, mode or "*", side or "*") -> Gap
     gaps: dict = field(default_factory=dict)
     # Why there is no TLS, where the protocol could have it.
@@ -52,22 +54,79 @@ class Row:
                 return self.gaps[key]
         return None
 
+    def ordered(self, mode):
+        """Whether requests have an order that spans must have, too."""
+        return mode != "multiplexed" and mode not in self.unordered
+
     def sets_up(self, operation):
         return re.fullmatch(self.setting_up, operation) is not None
 
 
-def python(script):
+def client(script):
     return [sys.executable, str(HERE / "clients" / f"{script}.py")]
 
 
+def go(kind):
+    return [str(programs.GO), kind]
+
+
+def node(kind):
+    return ["node", str(HERE / "clients" / "node.js"), kind]
+
+
+PIPES = ("sequential", "pipelined")
+STREAMS = ("sequential", "multiplexed")
+ALONE = ("sequential",)
+
+JSSE = Gap("TLS of the JVM (JSSE) is not read: the connection is one span, with what its handshake says in clear", "tls")
+STATIC = Gap("BoringSSL linked into grpcio without its symbols is not read: the connection is one span, with what its "
+             "handshake says in clear", "tls")
+ERLANG = Gap("Erlang has TLS of its own (only the ciphers are OpenSSL's), which is not read: the connection is one span, "
+             "with what its handshake says in clear", "tls")
+
 ROWS = [
-    Row("http1", "HTTP/1", "nginx", "curl; pipelined by Python", lambda tls: servers.Nginx(tls=tls),
-        python("http1"), modes=("sequential", "pipelined")),
-    Row("postgresql", "PostgreSQL", "PostgreSQL", "psql; pipelined by psycopg", lambda tls: servers.Postgres(tls=tls),
-        python("postgresql"), modes=("sequential", "pipelined")),
-    Row("mysql", "MySQL", "MariaDB", "mariadb; pipelined by PyMySQL's socket", lambda tls: servers.Mariadb(tls=tls),
-        python("mysql"), modes=("sequential", "pipelined"), setting_up="SET"),
-    Row("redis", "Redis", "Redis", "redis-cli; pipelined by redis-py", lambda tls: servers.Redis(tls=tls),
-        python("redis_"), modes=("sequential", "pipelined"),
-        setting_up="COMMAND DOCS|HELLO|CLIENT .*"),
+    Row("http1", "HTTP/1", "nginx", "curl; pipelined: Python", lambda tls: servers.Nginx(tls=tls),
+        client("http1"), PIPES),
+    Row("http1-go", "HTTP/1", "Go", "Go", lambda tls: programs.Go("http", tls), go("http1"), ALONE),
+    Row("http1-node", "HTTP/1", "Node.js", "Node.js", lambda tls: programs.node("http1", tls), node("http1"), ALONE),
+    Row("http1-jvm", "HTTP/1", "JVM", "JVM", lambda tls: programs.jvm(tls),
+        ["java", "-Xmx128m", "-cp", str(JVM_CLASSES), "Jvm"], ALONE, gaps={(TLS, "*", "*"): JSSE}),
+    Row("http1-wget", "HTTP/1", "nginx", "wget (GnuTLS)", lambda tls: servers.Nginx(tls=tls), client("wget"), ALONE),
+    Row("http2", "HTTP/2", "nginx", "Go", lambda tls: servers.Nginx("http2", tls=tls), go("http2"), STREAMS),
+    Row("http2-go", "HTTP/2", "Go", "Go", lambda tls: programs.Go("http", tls), go("http2"), STREAMS),
+    Row("http2-node", "HTTP/2", "Node.js", "Node.js", lambda tls: programs.node("http2", tls), node("http2"), STREAMS),
+    Row("grpc-go", "gRPC", "grpc-go", "grpc-go", lambda tls: programs.Go("grpc", tls), go("grpc"), STREAMS),
+    Row("grpc-python", "gRPC", "grpcio", "grpcio", lambda tls: programs.python("grpc_", tls), client("grpc_"), STREAMS,
+        gaps={(TLS, "*", "*"): STATIC}),
+    Row("websocket", "WebSocket", "websockets", "websockets", lambda tls: programs.python("websocket", tls),
+        client("websocket"), ALONE),
+    Row("dns-udp", "DNS over UDP", "dnsmasq", "dig; multiplexed: Python", lambda tls: programs.DnsPort(),
+        client("dns_udp"), STREAMS, (PLAIN,)),
+    Row("dns-tcp", "DNS over TCP", "dnsmasq", "dig; multiplexed: Python", lambda tls: programs.DnsPort(),
+        client("dns_tcp"), STREAMS, (PLAIN,)),
+    Row("mysql", "MySQL", "MariaDB", "mariadb; pipelined: PyMySQL", lambda tls: servers.Mariadb(tls=tls),
+        client("mysql"), PIPES, setting_up="SET"),
+    Row("postgresql", "PostgreSQL", "PostgreSQL", "psql; pipelined: psycopg", lambda tls: servers.Postgres(tls=tls),
+        client("postgresql"), PIPES),
+    Row("redis", "Redis", "Redis", "redis-cli; pipelined: redis-py", lambda tls: servers.Redis(tls=tls),
+        client("redis_"), PIPES, setting_up="COMMAND DOCS|HELLO|CLIENT .*"),
+    Row("mongodb", "MongoDB", "FerretDB", "pymongo; pipelined: Python", lambda tls: servers.Ferretdb(tls=tls),
+        client("mongodb"), PIPES, setting_up="hello|isMaster|endSessions"),
+    Row("memcached", "Memcached", "memcached", "pymemcache; pipelined: Python", lambda tls: servers.Memcached(tls=tls),
+        client("memcached"), PIPES),
+    Row("kafka", "Kafka", "Apache Kafka", "kafka-python", lambda tls: servers.Kafka(tls=tls, relayed=False),
+        client("kafka_"), PIPES, gaps={(TLS, "*", "server"): JSSE}),
+    Row("amqp", "AMQP 0-9-1", "RabbitMQ", "pika; at once: aio-pika", lambda tls: servers.RabbitMQ(tls=tls),
+        client("amqp"), unordered=PIPES[1:], gaps={(TLS, "*", "server"): ERLANG}),
+    Row("mqtt", "MQTT 5", "mosquitto", "Paho", lambda tls: servers.Mosquitto(tls=tls),
+        client("mqtt"), PIPES, unordered=PIPES[1:]),
+    Row("nats", "NATS", "nats-server", "nats-py", lambda tls: servers.Nats(tls=tls), client("nats_"),
+        unordered=PIPES[1:]),
+    Row("dubbo", "Dubbo 2", "Dubbo 3.3", "Dubbo 3.3", lambda tls: programs.Dubbo(), programs.DUBBO_CLIENT, STREAMS, (PLAIN,)),
+    Row("fastcgi", "FastCGI", "php-fpm", "nginx", lambda tls: programs.PhpBehindNginx(), client("pages"), ALONE, (PLAIN,)),
+    Row("fastcgi-go", "FastCGI", "Go", "Python", lambda tls: programs.Go("fastcgi"), client("fastcgi"),
+        ("multiplexed",), (PLAIN,)),
+    Row("tls", "TLS, not read", "nginx", "curl", lambda tls: programs.UnreadNginx(tls=tls), client("handshakes"),
+        ALONE, (TLS,)),
+    Row("tcp", "anything else", "Python", "Python", lambda tls: programs.python("echo", tls), client("echo"), ALONE),
 ]

@@ -192,10 +192,10 @@ def run(*command, **options):
     )
 
 
-def wait_for(port):
+def wait_for(port, address="127.0.0.1"):
     for _ in range(200):
         try:
-            socket.create_connection(("127.0.0.1", port)).close()
+            socket.create_connection((address, port)).close()
             return
         except OSError:
             time.sleep(0.05)
@@ -205,14 +205,18 @@ def wait_for(port):
 class Server:
     """A server process in a directory of its own, gone when the scenario is."""
 
+    address = "127.0.0.1"
+    # Where it must be a certain one; else a free one.
+    own_port = None
+
     def __enter__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="record-"))
         self.directory.chmod(0o755)
         self.spawned = []
-        self.port = free_port()
+        self.port = self.own_port or free_port()
         try:
             self.process = self.start()
-            wait_for(self.port)
+            wait_for(self.port, self.address)
         except BaseException:
             print(self.said(), end="")
             self.__exit__()
