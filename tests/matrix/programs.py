@@ -7,7 +7,7 @@ from pathlib import Path
 from install import BUILT, DUBBO_CLASSES, JVM_CLASSES
 import servers
 from relay import Server
-from servers import Dnsmasq, Encrypting, FastcgiNginx, Nginx, Php
+from servers import Dnsmasq, Encrypting, FastcgiNginx, Php
 
 CLIENTS = Path(__file__).resolve().parent / "clients"
 GO = BUILT / "go-matrix"
@@ -41,8 +41,11 @@ def node(kind, tls=False):
     return Own("node", CLIENTS / "node.js", kind, tls=tls)
 
 
+JVM = ["java", "-Xmx128m", "-cp", str(JVM_CLASSES), "Jvm"]
+
+
 def jvm(tls=False):
-    return Own("java", "-Xmx128m", "-cp", JVM_CLASSES, "Jvm", tls=tls)
+    return Own(*JVM, tls=tls)
 
 
 DUBBO_CLIENT = ["java", "-Xmx256m", "-Djava.net.preferIPv4Stack=true", *servers.OPENED, "-cp", str(DUBBO_CLASSES), "Matrix"]
@@ -50,14 +53,8 @@ DUBBO_CLIENT = ["java", "-Xmx256m", "-Djava.net.preferIPv4Stack=true", *servers.
 
 class Dubbo(Server):
     def start(self):
-        return self.spawn(*DUBBO_CLIENT, "provide", self.port)
-
-
-class UnreadNginx(Nginx):
-    """nginx that asks not to be read in the clear."""
-
-    def spawn(self, *command, **options):
-        return super().spawn(*command, env=os.environ | {"SPANWISE_TLS": "off"}, **options)
+        # It does not take loopback addresses that it knows as such: this is 127.0.0.1.
+        return self.spawn(*DUBBO_CLIENT, "provide", self.port, env=os.environ | {"DUBBO_IP_TO_BIND": "2130706433"})
 
 
 class DnsPort(Dnsmasq):

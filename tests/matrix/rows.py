@@ -12,7 +12,6 @@ sys.path.insert(0, str(HERE.parent / "recorded"))
 
 import programs  # noqa: E402
 import servers  # noqa: E402
-from install import JVM_CLASSES  # noqa: E402
 
 MODES = ("sequential", "pipelined", "multiplexed")
 PLAIN, TLS = "plaintext", "TLS"
@@ -45,8 +44,9 @@ class Row:
     no_tls: str = ""
     # Operations with which a client sets itself up, and which are not judged.
     setting_up: str = "$^"
-    # Mode to: why it is not run, other than that the protocol has none.
-    not_run: dict = field(default_factory=dict)
+    # (encryption, mode) to why not every request's two spans are joined by their
+    # TCP sequence numbers.
+    unjoined: dict = field(default_factory=dict)
 
     def gap(self, encryption, mode, side):
         for key in ((encryption, mode, side), (encryption, mode, "*"), (encryption, "*", side), (encryption, "*", "*")):
@@ -90,7 +90,7 @@ ROWS = [
     Row("http1-go", "HTTP/1", "Go", "Go", lambda tls: programs.Go("http", tls), go("http1"), ALONE),
     Row("http1-node", "HTTP/1", "Node.js", "Node.js", lambda tls: programs.node("http1", tls), node("http1"), ALONE),
     Row("http1-jvm", "HTTP/1", "JVM", "JVM", lambda tls: programs.jvm(tls),
-        ["java", "-Xmx128m", "-cp", str(JVM_CLASSES), "Jvm"], ALONE, gaps={(TLS, "*", "*"): JSSE}),
+        programs.JVM, ALONE, gaps={(TLS, "*", "*"): JSSE}),
     Row("http1-wget", "HTTP/1", "nginx", "wget (GnuTLS)", lambda tls: servers.Nginx(tls=tls), client("wget"), ALONE),
     Row("http2", "HTTP/2", "nginx", "Go", lambda tls: servers.Nginx("http2", tls=tls), go("http2"), STREAMS),
     Row("http2-go", "HTTP/2", "Go", "Go", lambda tls: programs.Go("http", tls), go("http2"), STREAMS),
@@ -126,7 +126,6 @@ ROWS = [
     Row("fastcgi", "FastCGI", "php-fpm", "nginx", lambda tls: programs.PhpBehindNginx(), client("pages"), ALONE, (PLAIN,)),
     Row("fastcgi-go", "FastCGI", "Go", "Python", lambda tls: programs.Go("fastcgi"), client("fastcgi"),
         ("multiplexed",), (PLAIN,)),
-    Row("tls", "TLS, not read", "nginx", "curl", lambda tls: programs.UnreadNginx(tls=tls), client("handshakes"),
-        ALONE, (TLS,)),
+    Row("tls", "TLS, not read", "JVM", "JVM", lambda tls: programs.jvm(tls), [*programs.JVM, "handshakes"], ALONE, (TLS,)),
     Row("tcp", "anything else", "Python", "Python", lambda tls: programs.python("echo", tls), client("echo"), ALONE),
 ]

@@ -192,8 +192,8 @@ def run(*command, **options):
     )
 
 
-def wait_for(port, address="127.0.0.1"):
-    for _ in range(200):
+def wait_for(port, address="127.0.0.1", seconds=60):
+    for _ in range(seconds * 20):
         try:
             socket.create_connection((address, port)).close()
             return

@@ -18,9 +18,14 @@ import java.util.Base64;
 import java.util.Map;
 import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLException;
+import javax.net.ssl.SSLSocket;
 import javax.net.ssl.TrustManagerFactory;
 
-/** HTTP/1 of the JVM: Jvm serve PORT [CERTIFICATE KEY], or Jvm MODE PORT [CERTIFICATE]. */
+/**
+ * HTTP/1 of the JVM: Jvm serve PORT [CERTIFICATE KEY], or Jvm MODE PORT [CERTIFICATE]; or only
+ * connections: Jvm handshakes MODE PORT CERTIFICATE.
+ */
 public class Jvm {
   static final Map<String, Integer> CODES = Map.of("index", 200, "missing", 404, "gone", 503);
 
@@ -87,7 +92,29 @@ public class Jvm {
     }
   }
 
+  /** Connections of both versions, and one that ends because the certificate is not known. */
+  static void handshakes(int port, String file) throws Exception {
+    for (String version : new String[] {"TLSv1.2", "TLSv1.3", ""}) {
+      SSLContext context = version.isEmpty() ? SSLContext.getDefault() : context(file);
+      boolean failed = false;
+      try (SSLSocket socket = (SSLSocket) context.getSocketFactory().createSocket("127.0.0.1", port)) {
+        // What is refused in TLS 1.3 is refused where it cannot be seen.
+        socket.setEnabledProtocols(new String[] {version.isEmpty() ? "TLSv1.2" : version});
+        socket.startHandshake();
+        socket.getOutputStream().write("GET /index HTTP/1.1\r\nHost: x\r\n\r\n".getBytes());
+        socket.getInputStream().read();
+      } catch (SSLException refused) {
+        failed = true;
+      }
+      System.out.printf("{\"op\": \"TLS\", \"failed\": %b}%n", failed);
+    }
+  }
+
   public static void main(String[] arguments) throws Exception {
+    if (arguments[0].equals("handshakes")) {
+      handshakes(Integer.parseInt(arguments[2]), arguments[3]);
+      return;
+    }
     int port = Integer.parseInt(arguments[1]);
     String[] files = java.util.Arrays.copyOfRange(arguments, 2, arguments.length);
     if (arguments[0].equals("serve")) {

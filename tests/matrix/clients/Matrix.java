@@ -91,11 +91,11 @@ public class Matrix {
     if (arguments[0].equals("provide")) {
       provide(port);
     }
-    // Dubbo does not connect to loopback addresses that it knows as such.
+    // It does not connect to loopback addresses that it knows as such: this is 127.0.0.1.
     ReferenceConfig<Carts> reference = new ReferenceConfig<>();
     reference.setApplication(application("consumer"));
     reference.setInterface(Carts.class);
-    reference.setUrl("dubbo://127.1:" + port + "/" + Carts.class.getName() + "?serialization=hessian2");
+    reference.setUrl("dubbo://2130706433:" + port + "/" + Carts.class.getName() + "?serialization=hessian2");
     reference.setTimeout(5000);
     reference.setRetries(0);
     reference.setCheck(false);

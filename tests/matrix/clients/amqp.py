@@ -70,7 +70,7 @@ async def publish_and_take(connection, name):
 def pipelined():
     async def work():
         async with await connected() as connection:
-            await publish_and_take(connection, "jobs")
+            await publish_and_take(connection, "letters")
 
     asyncio.run(work())
 

@@ -29,7 +29,7 @@ def sequential():
                 seen = 0
                 while seen < len(message):
                     seen += len(client.recv(65536))
-        did(f"{'TLS' if CERTIFICATE else 'TCP'} {PORT}")
+        did("TCP")
 
 
 modes(serve=serve, sequential=sequential)

@@ -38,6 +38,7 @@ def pipelined():
     import bson
 
     commands = [
+        ("drop users", {"drop": "users"}),
         ("insert users", {"insert": "users", "documents": [{"_id": 1}]}),
         ("find users", {"find": "users"}), ("nonsense", {"nonsense": 1}), ("count users", {"count": "users"}),
         ("insert users", {"insert": "users", "documents": [{"_id": 1}]}), ("find users", {"find": "users", "limit": 1}),
