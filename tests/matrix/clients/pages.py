@@ -9,7 +9,9 @@ from client import HOST, PORT, did, modes
 def sequential():
     for page in ("shop", "missing", "broken", "large", "slow", "shop"):
         try:
-            code = urllib.request.urlopen(f"http://{HOST}:{PORT}/{page}.php", timeout=10).status
+            with urllib.request.urlopen(f"http://{HOST}:{PORT}/{page}.php", timeout=10) as response:
+                response.read()
+                code = response.status
         except urllib.error.HTTPError as error:
             error.read()
             code = error.code

@@ -123,6 +123,30 @@ def pipelined():
         relay.write("http1", "pipelined")
 
 
+def at_once():
+    """More answers in one go than are captured of it, and then the end."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        near, _ = listener.accept()
+        with near:
+            asked = b""
+            while asked.count(b"\r\n\r\n") < 5:
+                asked += near.recv(65536)
+            near.sendall(b"".join(
+                b"HTTP/1.1 %d x\r\nContent-Length: 200\r\nServer: %s\r\n\r\n%s" % (code, b"s" * 60, b"x" * 200)
+                for code in (200, 404, 200, 503, 200)))
+
+    threading.Thread(target=serve, daemon=True).start()
+    relay = Relay(listener.getsockname()[1])
+    with socket.create_connection(("127.0.0.1", relay.port)) as client:
+        client.sendall(b"".join(b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % name
+                                for name in (b"one", b"two", b"three", b"four", b"five")))
+        while client.recv(65536):
+            pass
+    relay.write("http1", "at_once")
+
+
 def bodies():
     with Python() as server:
         relay = Relay(server.port)
@@ -155,4 +179,4 @@ def upgrade():
         relay.write("http1", "upgrade")
 
 
-SCENARIOS = (keep_alive, pipelined, bodies, bodiless, upgrade)
+SCENARIOS = (keep_alive, pipelined, at_once, bodies, bodiless, upgrade)
