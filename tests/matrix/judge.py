@@ -49,10 +49,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a cell passes, and what is wrong if it does not."""
+    """Whether a cell passes, and what is wrong if it does not: how many of how many
+    requests are as they should be, and how many spans are what no request was."""
 
     passes: bool
     detail: str = ""
+    right: int = 0
+    count: int = 0
+    more: int = 0
 
 
 def in_order(spans):
@@ -82,15 +86,17 @@ def judge(ops, spans, side, ordered):
     if ordered and len(wants) == len(haves):
         wrong = [(want, have) for want, have in zip(wants, haves) if want != have]
         if not wrong:
-            return Verdict(True)
+            return Verdict(True, right=len(wants), count=len(wants))
         if Counter(name for name, *_ in wants) == Counter(name for name, *_ in haves):
             want, have = wrong[0]
-            return Verdict(False, f"{len(wrong)} of {len(wants)} differ, the first: {text(want)} is {text(have)}")
+            return Verdict(False, f"{len(wrong)} of {len(wants)} differ, the first: {text(want)} is {text(have)}",
+                           len(wants) - len(wrong), len(wants), len(wrong))
     wants, haves = Counter(wants), Counter(haves)
     missing, more = wants - haves, haves - wants
+    count, right = wants.total(), (wants & haves).total()
     if not missing and not more:
-        return Verdict(not ordered, "in another order" if ordered else "")
-    return Verdict(False, f"missing {listed(missing)} of {wants.total()}; unexpected {listed(more)}")
+        return Verdict(not ordered, "in another order" if ordered else "", right, count)
+    return Verdict(False, f"missing {listed(missing)} of {count}; unexpected {listed(more)}", right, count, more.total())
 
 
 def joined(ops, spans):

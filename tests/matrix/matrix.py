@@ -31,7 +31,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 
 import report  # noqa: E402
-from judge import SIDES, Op, Seen, Verdict, joined, judge  # noqa: E402
+from judge import SIDES, Op, Seen, joined, judge  # noqa: E402
 from rows import ROWS, TLS  # noqa: E402
 from spanwise import Spanwise, binary  # noqa: E402
 
@@ -161,19 +161,13 @@ def try_mode(spanwise, row, encryption, mode, server, certificate, log):
     log.write(f"  counters: {changed}\n")
     verdicts = {}
     for side in SIDES:
-        gap = row.gap(encryption, mode, side)
-        verdict = judge(ops, seen, side, row.ordered(mode))
-        if gap and gap.instead and not verdict.passes:
-            # The gap is as it is said to be.
-            there = [span for span in seen if span.side == side and span.protocol == gap.instead]
-            if not there:
-                verdict = Verdict(False, f"not even a span of {gap.instead}; {verdict.detail}")
-                gap = None
-        verdicts[side] = (verdict, gap)
-    hops = joined(ops, seen) if all(verdict.passes for verdict, _ in verdicts.values()) else None
-    if any(not verdict.passes and not gap for verdict, gap in verdicts.values()):
+        protocols = {span.protocol for span in seen if span.side == side}
+        verdicts[side] = report.Half(judge(ops, seen, side, row.ordered(mode)), row.gap(encryption, mode, side), protocols)
+    hops = joined(ops, seen) if all(half.verdict.passes for half in verdicts.values()) else None
+    cell = report.Cell(verdicts, len(ops), hops, row.unjoined.get((encryption, mode)))
+    if not cell.as_expected():
         print(f"      counters: {changed}")
-    return report.Cell(verdicts, len(ops), hops, row.unjoined.get((encryption, mode))), changed.get("events_lost_in_kernel", 0)
+    return cell, changed.get("events_lost_in_kernel", 0)
 
 
 def run_row(spanwise, row, encryption, log):

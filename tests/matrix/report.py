@@ -4,49 +4,61 @@ import datetime
 import platform
 from dataclasses import dataclass
 
-from judge import SIDES
-from rows import MODES, PLAIN, TLS
+from judge import SIDES, Verdict
+from rows import MODES, PLAIN, TLS, Gap
 from versions import of_servers
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What a mode of a row gave: side to (verdict, known gap or None); how many
-    requests of how many are joined, where both sides pass, and why not all are
-    where that is known."""
+class Half:
+    """One side of a cell: what was judged, the gap that is known, and the protocols
+    of the spans that there were."""
 
-    verdicts: dict
+    verdict: Verdict
+    gap: Gap | None
+    protocols: set
+
+    def complaint(self):
+        """What is not as expected, if anything is."""
+        if self.gap is None:
+            return None if self.verdict.passes else self.verdict.detail
+        if self.gap.holds(self.verdict, self.protocols):
+            return None
+        if self.verdict.passes:
+            return f"passes, though it is said that {self.gap.reason}"
+        return f"not even as it is said to be; {self.verdict.detail}"
+
+    def state(self):
+        if self.complaint():
+            return f"FAILS: {self.complaint()}"
+        if self.verdict.passes:
+            return "passes"
+        return f"has its known gap, {self.verdict.right} of {self.verdict.count}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a mode of a row gave: both halves; how many requests of how many are
+    joined, where both sides pass, and why not all are where that is known."""
+
+    halves: dict
     requests: int
     hops: tuple | None
     unjoined: str | None
 
     def complaint(self, side):
-        """What is not as expected, if anything is."""
-        verdict, gap = self.verdicts[side]
-        if not verdict.passes:
-            return None if gap else verdict.detail
-        if gap:
-            return f"passes, though it is said that {gap.reason}"
-        if self.hops is None:
-            return None
-        joined, count = self.hops
-        if joined < count and not self.unjoined:
-            return f"only {joined} of {count} requests are joined with their other side"
-        if joined == count and self.unjoined:
-            return f"all requests are joined with their other side, though it is said that {self.unjoined}"
-        return None
+        """What is not as expected on a side, if anything is."""
+        found = self.halves[side].complaint()
+        if found is None and self.hops and self.hops[0] < self.hops[1] and not self.unjoined:
+            return f"only {self.hops[0]} of {self.hops[1]} requests are joined with their other side"
+        return found
 
     def as_expected(self):
         return all(self.complaint(side) is None for side in SIDES)
 
     def __str__(self):
-        words = []
-        for side, (verdict, gap) in self.verdicts.items():
-            complaint = self.complaint(side)
-            state = "passes" if verdict.passes else "has its known gap"
-            words.append(f"{side} {f'FAILS: {complaint}' if complaint else state}")
         hops = "" if self.hops is None else f"; {self.hops[0]} of {self.hops[1]} joined"
-        return f"{self.requests} requests; {'; '.join(words)}{hops}"
+        return f"{self.requests} requests; {'; '.join(f'{side} {half.state()}' for side, half in self.halves.items())}{hops}"
 
 
 class Notes:
@@ -85,10 +97,17 @@ def written(row, encryption, mode, side, found, notes):
     if cells is None or mode not in cells:
         return "not run"
     cell = cells[mode]
-    verdict, gap = cell.verdicts[side]
-    if verdict.passes:
-        return f"pass {notes(cell.unjoined)}" if cell.unjoined else "pass"
-    return f"gap {notes(gap.reason)}" if gap else "FAIL"
+    if cell.complaint(side):
+        return "FAIL"
+    half = cell.halves[side]
+    verdict, gap = half.verdict, half.gap
+    if gap and not gap.partly:
+        return f"gap {notes(gap.reason)}"
+    if not verdict.passes:
+        return f"{verdict.right} of {verdict.count} {notes(gap.reason)}"
+    reasons = [gap.reason] if gap else []
+    reasons += [cell.unjoined] if cell.unjoined and cell.hops and cell.hops[0] < cell.hops[1] else []
+    return " ".join(["pass", *map(notes, reasons)])
 
 
 def table(rows, found, notes):

@@ -1,6 +1,6 @@
 """Kafka: topics made, records sent one by one and ahead of answers, and fetched."""
 
-from client import CERTIFICATE, HOST, MODE, PORT, did, modes
+from client import CERTIFICATE, HOST, PORT, did, modes
 
 SECURE = {"security_protocol": "SSL", "ssl_cafile": CERTIFICATE} if CERTIFICATE else {}
 AT = {"bootstrap_servers": f"{HOST}:{PORT}", **SECURE}
