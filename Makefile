@@ -61,6 +61,7 @@ unit: setup web/node_modules/.package-lock.json ## Unit, property, contract and 
 	$(CHECKED) $(CARGO) test --release --workspace --locked
 	cd web && npm test
 	python3 tests/e2e/compare_test.py
+	python3 tests/matrix/judge_test.py
 
 e2e: build ## The shop under the tracer against its own ground truth; bad input
 	python3 demo/shop.py install
@@ -85,7 +86,6 @@ clients: build ## Spans by the ecosystem's own clients, in four languages, and t
 	python3 tests/clients/clients.py --spanwise $(BINARY)
 
 matrix: build ## Every protocol's real servers and clients under the agent: docs/protocol-matrix.md
-	python3 tests/matrix/judge_test.py
 	python3 tests/matrix/matrix.py --install
 	python3 tests/matrix/matrix.py --spanwise $(BINARY) --write docs/protocol-matrix.md
 

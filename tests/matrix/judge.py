@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 SIDES = ("client", "server")
+SAME_CALL_NANO = 1000
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,15 @@ class Verdict:
 
 def in_order(spans):
     """By time; of one call's messages, by the sequence numbers of one connection."""
-    first = {}
-    for span in sorted(spans, key=lambda span: span.start_nano):
+    spans = sorted(spans, key=lambda span: span.start_nano)
+    first, call, ends = {}, {}, 0
+    for span in spans:
         if span.request_seq is not None:
             first.setdefault(span.client_port, span.request_seq)
+        # What one call moved has one time, but for a nanosecond of rounding.
+        if span.start_nano > ends:
+            ends = span.start_nano + SAME_CALL_NANO
+        call[span.span] = ends
 
     def place(span):
         if span.request_seq is None:
@@ -72,7 +78,7 @@ def in_order(spans):
         # Numbers wrap at 2^32; a negative distance stays one.
         return (span.request_seq - first[span.client_port] + 2**31) % 2**32
 
-    return sorted(spans, key=lambda span: (span.start_nano, span.client_port, place(span)))
+    return sorted(spans, key=lambda span: (call[span.span], span.client_port, place(span)))
 
 
 def judge(ops, spans, side, ordered):

@@ -8,8 +8,8 @@ OPS = [Op("GET /0", code=200), Op("GET /1", failed=True, code=503), Op("GET /2",
 
 
 def seen(number, name, failed=False, code=200, side="client", start=None, seq=None, parent=None):
-    return Seen(f"{side}{number}", parent, side, "http", name, failed, code, number if start is None else start, 4000,
-                number * 10 if seq is None else seq, None)
+    return Seen(f"{side}{number}", parent, side, "http", name, failed, code, (number if start is None else start) * 10_000,
+                4000, number * 10 if seq is None else seq, None)
 
 
 def right(side="client"):

@@ -107,6 +107,8 @@ def gaps(gap, *keys):
     return dict.fromkeys(keys, gap)
 
 
+AT_ONCE = gaps(LIMIT, (PLAIN, "multiplexed", "*"), (TLS, "multiplexed", "*"))
+
 ROWS = [
     Row("http1", "HTTP/1", "nginx", "curl; pipelined: Python", lambda tls: servers.Nginx(tls=tls),
         client("http1"), PIPES, gaps={(PLAIN, "pipelined", "client"): LIMIT}),
@@ -116,15 +118,16 @@ ROWS = [
         programs.JVM, ALONE, gaps={(TLS, "*", "*"): JSSE}),
     Row("http1-wget", "HTTP/1", "nginx", "wget (GnuTLS)", lambda tls: servers.Nginx(tls=tls), client("wget"), ALONE),
     Row("http2", "HTTP/2", "nginx", "Go", lambda tls: servers.Nginx("http2", tls=tls), go("http2"), STREAMS,
-        unjoined={(TLS, "multiplexed"): RECORDS}),
+        gaps=AT_ONCE, unjoined={(TLS, "multiplexed"): RECORDS}),
     Row("http2-go", "HTTP/2", "Go", "Go", lambda tls: programs.Go("http", tls), go("http2"), STREAMS,
-        unjoined={(TLS, "sequential"): FIRST, (TLS, "multiplexed"): RECORDS}),
-    Row("http2-node", "HTTP/2", "Node.js", "Node.js", lambda tls: programs.node("http2", tls), node("http2"), STREAMS),
+        gaps=AT_ONCE, unjoined={(TLS, "sequential"): FIRST, (TLS, "multiplexed"): RECORDS}),
+    Row("http2-node", "HTTP/2", "Node.js", "Node.js", lambda tls: programs.node("http2", tls), node("http2"), STREAMS,
+        gaps=AT_ONCE),
     Row("grpc-go", "gRPC", "grpc-go", "grpc-go", lambda tls: programs.Go("grpc", tls), go("grpc"), STREAMS,
-        gaps=gaps(LIMIT, (PLAIN, "multiplexed", "*"), (TLS, "multiplexed", "*")),
+        gaps=AT_ONCE,
         unjoined={(TLS, "sequential"): FIRST, (TLS, "multiplexed"): RECORDS}),
     Row("grpc-python", "gRPC", "grpcio", "grpcio", lambda tls: programs.python("grpc_", tls), client("grpc_"), STREAMS,
-        gaps={(TLS, "*", "*"): STATIC}),
+        gaps={(TLS, "*", "*"): STATIC} | gaps(LIMIT, (PLAIN, "multiplexed", "*"))),
     Row("websocket", "WebSocket", "websockets", "websockets", lambda tls: programs.python("websocket", tls),
         client("websocket"), ALONE),
     Row("dns-udp", "DNS over UDP", "dnsmasq", "dig; multiplexed: Python", lambda tls: programs.DnsPort(),
