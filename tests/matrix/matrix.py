@@ -45,7 +45,7 @@ MARKER_SECONDS = 60
 PROBES_SECONDS = 1.0
 TRIES, LOST_PAUSE_SECONDS = 6, 5
 COLUMNS = """encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, protocol, operation, status, status_code,
-    start_unix_nano, error, client_address, client_port, server_address, server_port, request_tcp_seq, response_tcp_seq"""
+    start_unix_nano, error, server_address, client_port, request_tcp_seq, response_tcp_seq"""
 
 
 class Marker:
@@ -87,17 +87,16 @@ MARKER = Marker()
 def spans(spanwise, server, since_nano):
     """What the agent saw at a server since then, oldest first."""
     rows = spanwise.sql(f"""SELECT {COLUMNS} FROM spans WHERE start_unix_nano >= {since_nano}
-        AND (server_port = {server.port} OR client_port = {server.port}) ORDER BY start_unix_nano LIMIT 5000""")
+        AND server_port = {server.port} ORDER BY start_unix_nano LIMIT 5000""")
     found = []
-    for span, parent, capture, protocol, operation, status, code, start, error, *flow in rows:
-        (from_address, from_port, to_address, to_port), (request, response) = flow[:4], flow[4:]
-        # A broker hands over messages: there, the client of the span is the server.
-        handed_over = from_port == server.port
-        if (from_address if handed_over else to_address) not in (server.address, None):
+    for span, parent, capture, protocol, operation, status, code, start, error, address, port, request, response in rows:
+        if address not in (server.address, None):
             continue
+        # A broker hands over messages: of that, its client serves.
+        handed_over = operation.startswith("deliver ")
         side = "client" if (capture == "client-process") != handed_over else "server"
-        found.append(Seen(span, parent, side, protocol, operation, status == "error", code, int(start),
-                          to_port if handed_over else from_port, request, response, error))
+        found.append(Seen(span, parent, side, protocol, operation, status == "error", code, int(start), port, request,
+                          response, error))
     return found
 
 

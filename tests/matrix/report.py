@@ -112,16 +112,13 @@ def written(row, encryption, mode, side, found, notes):
 
 def table(rows, found, notes):
     heads = [f"{mode}, {side}" for mode in MODES for side in SIDES]
-    lines = [f"| protocol | server; client | | {' | '.join(heads)} |", f"|{' --- |' * (3 + len(heads))}"]
+    lines = [f"| protocol | server | client | | {' | '.join(heads)} |", f"|{' --- |' * (4 + len(heads))}"]
     for row in rows:
         for encryption in (PLAIN, TLS):
-            if encryption in row.encryptions:
-                cells = [written(row, encryption, mode, side, found, notes) for mode in MODES for side in SIDES]
-            elif encryption == TLS and row.no_tls:
-                cells = [notes(row.no_tls)] + ["–"] * (len(heads) - 1)
-            else:
+            if encryption not in row.encryptions:
                 continue
-            lines.append(f"| {row.protocol} | {row.server}; {row.client} | {encryption} | {' | '.join(cells)} |")
+            cells = [written(row, encryption, mode, side, found, notes) for mode in MODES for side in SIDES]
+            lines.append(f"| {row.protocol} | {row.server} | {row.client} | {encryption} | {' | '.join(cells)} |")
     return lines
 
 
@@ -130,7 +127,7 @@ HEAD = """<!-- Made by `make matrix`; not to be edited. -->
 
 What a run of real servers and real clients under the agent showed: `make matrix`, {date}, Linux {kernel} on {machine}, hooks `{hook}`.
 
-A cell passes if every request of the client's is exactly one span on that side (the client's process, the server's process), with its operation and its status, in its order where the protocol has one, and nothing else is there. *Sequential*: one thing after another. *Pipelined*: ahead of the answers, in one go, on one connection. *Multiplexed*: several at once on one connection, answered as they are done. – means that the protocol has no such thing. Over TLS each client has run once before.
+A cell passes if every request of the client's is exactly one span on that side (the client's process, the server's process), with its operation and its status, in its order where the protocol has one, and nothing else is there. *Sequential*: one thing after another. *Pipelined*: ahead of the answers, in one go, on one connection. *Multiplexed*: several at once on one connection, answered as they are done. – means that the protocol has no such thing, or that this pair of programs does not do it. Where only some requests have a span, there is how many. Over TLS each client has run once before; DNS, Dubbo and FastCGI were run in plain text alone. The two spans of every request are joined by their TCP sequence numbers, unless a note says otherwise.
 """
 
 

@@ -48,8 +48,6 @@ class Row:
     unordered: tuple = ()
     # (encryption, mode or "*", side or "*") -> Gap
     gaps: dict = field(default_factory=dict)
-    # Why there is no TLS, where the protocol could have it.
-    no_tls: str = ""
     # Operations with which a client sets itself up, and which are not judged.
     setting_up: str = "$^"
     # (encryption, mode) to why not every request's two spans are joined by their
