@@ -19,6 +19,7 @@ import http.server
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,14 @@ COLUMNS = """encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, p
     start_unix_nano, error, server_address, client_port, request_tcp_seq, response_tcp_seq"""
 
 
+class Broken(Exception):
+    """A server or client did not do what it was started for."""
+
+
+class Behind(Broken):
+    """The agent has more to read than it can."""
+
+
 class Marker:
     """A request of our own: what was before it has been read when it is seen."""
 
@@ -73,12 +82,8 @@ class Marker:
         while not int(spanwise.sql(f"SELECT count(*) FROM spans WHERE server_port = {self.port} "
                                    f"AND start_unix_nano >= {since}")[0][0]):
             if time.monotonic() > deadline:
-                raise Broken(f"the agent is more than {MARKER_SECONDS} s behind")
+                raise Behind(f"the agent is more than {MARKER_SECONDS} s behind")
             time.sleep(0.1)
-
-
-class Broken(Exception):
-    """A server or client did not do what it was started for."""
 
 
 MARKER = Marker()
@@ -137,8 +142,14 @@ def counters(spanwise):
 def run_mode(spanwise, row, encryption, mode, server, certificate, log):
     """A mode's cell. Where the agent lost events in the meantime, because of what
     else this machine does, it is run again."""
-    for _ in range(TRIES):
-        cell, lost = try_mode(spanwise, row, encryption, mode, server, certificate, log)
+    for left in reversed(range(TRIES)):
+        try:
+            cell, lost = try_mode(spanwise, row, encryption, mode, server, certificate, log)
+        except Behind as behind:
+            if not left:
+                raise
+            print(f"      {behind}: again", flush=True)
+            continue
         if not lost or cell.as_expected():
             break
         print(f"      {lost} events lost of all this machine's: again", flush=True)
@@ -198,6 +209,13 @@ def run(spanwise, rows, log):
     return found, broke
 
 
+def interrupted(*_):
+    # Once: a second one must not cut the stopping short.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def chosen(names):
     known = [row.name for row in ROWS]
     for name in names:
@@ -228,6 +246,9 @@ def main():
         return install.install()
     install.into_venv()
     rows, program = chosen(options.only), binary(options.spanwise)
+    # Whatever was started ends with this.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupted)
 
     work = Path(tempfile.mkdtemp(prefix="spanwise-matrix-"))
     config = work / "spanwise.toml"

@@ -1,9 +1,10 @@
 """Which versions of servers and clients were run."""
 
 import importlib.metadata
+import re
 import subprocess
 
-from install import MODULES, PACKAGES
+from install import DUBBO_JARS, FERRETDB_VERSION, HERE, KAFKA_JARS, MODULES, PACKAGES
 
 
 def of_packages():
@@ -17,5 +18,18 @@ def of_modules():
     return [f"{name} {importlib.metadata.version(name)}" for name in MODULES]
 
 
+def of_programs():
+    """What comes from where its user likes."""
+    found = []
+    for command in (["nginx", "-v"], ["node", "--version"], ["java", "-version"], ["go", "version"]):
+        done = subprocess.run(command, capture_output=True, text=True)
+        number = re.search(r"\d+\.\d+[.\d]*", done.stdout + done.stderr)
+        found.append(f"{command[0]} {number[0] if number else 'of unknown version'}")
+    for jars, name in ((KAFKA_JARS, "kafka_2.13"), (DUBBO_JARS, "dubbo")):
+        found += [path.stem for path in jars.glob(f"{name}-[0-9]*.jar")]
+    module = re.search(r"google.golang.org/grpc (\S+)", (HERE / "go" / "go.mod").read_text())
+    return [*found, f"grpc-go {module[1]}", f"FerretDB {FERRETDB_VERSION}"]
+
+
 def of_servers():
-    return "; ".join(("Debian's " + ", ".join(of_packages()), "Python's " + ", ".join(of_modules())))
+    return "; ".join((", ".join(of_programs()), "Debian's " + ", ".join(of_packages()), "Python's " + ", ".join(of_modules())))
