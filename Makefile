@@ -9,7 +9,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build plugin-example unit e2e browser clients fuzz test-kill test-restarts test-cluster \
+.PHONY: help demo test dev lint bench setup web build plugin-example unit e2e browser clients matrix fuzz test-kill test-restarts test-cluster \
         bench-capture bench-assemble bench-decode bench-store bench-store-grow bench-nginx bench-soak clean
 
 help: ## This list
@@ -66,6 +66,7 @@ unit: setup web/node_modules/.package-lock.json ## Unit, property, contract and 
 	$(CHECKED) $(CARGO) test --release --workspace --locked
 	cd web && npm test
 	python3 tests/e2e/compare_test.py
+	python3 tests/matrix/judge_test.py
 
 e2e: build ## The shop under the tracer against its own ground truth; bad input
 	python3 demo/shop.py install
@@ -88,6 +89,10 @@ browser: build ## The UI in headless Chromium against the running shop
 
 clients: build ## Spans by the ecosystem's own clients, in four languages, and the trees they make
 	python3 tests/clients/clients.py --spanwise $(BINARY)
+
+matrix: build ## Every protocol's real servers and clients under the agent: docs/protocol-matrix.md
+	python3 tests/matrix/matrix.py --install
+	python3 tests/matrix/matrix.py --spanwise $(BINARY) --write docs/protocol-matrix.md
 
 # Ten CPU-minutes each: make fuzz FUZZ_SECONDS=600
 FUZZ_SECONDS ?= 60

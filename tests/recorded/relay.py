@@ -192,10 +192,10 @@ def run(*command, **options):
     )
 
 
-def wait_for(port):
-    for _ in range(200):
+def wait_for(port, address="127.0.0.1", seconds=60):
+    for _ in range(seconds * 20):
         try:
-            socket.create_connection(("127.0.0.1", port)).close()
+            socket.create_connection((address, port)).close()
             return
         except OSError:
             time.sleep(0.05)
@@ -205,21 +205,44 @@ def wait_for(port):
 class Server:
     """A server process in a directory of its own, gone when the scenario is."""
 
+    address = "127.0.0.1"
+    # Where it must be a certain one; else a free one.
+    own_port = None
+
     def __enter__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="record-"))
         self.directory.chmod(0o755)
-        self.port = free_port()
-        self.process = self.start()
-        wait_for(self.port)
+        self.spawned = []
+        self.port = self.own_port or free_port()
+        try:
+            self.process = self.start()
+            wait_for(self.port, self.address)
+        except BaseException:
+            print(self.said(), end="")
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(timeout=20)
+        for process in reversed(self.spawned):
+            process.terminate()
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def spawn(self, *command, **options):
-        return subprocess.Popen(
-            [str(word) for word in command], stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, **options,
-        )
+        """Starts a process that ends with the server."""
+        with (self.directory / "output").open("ab") as output:
+            process = subprocess.Popen(
+                [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=output,
+                stderr=output, **options,
+            )
+        self.spawned.append(process)
+        return process
+
+    def said(self, characters=2000):
+        """The end of what its processes wrote."""
+        return (self.directory / "output").read_text(errors="replace")[-characters:]

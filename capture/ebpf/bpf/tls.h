@@ -229,8 +229,14 @@ static __always_inline void tls_bind_received(struct tls_thread *thread, __u64 s
     thread->received_connection = 0;
     /* One that is bound already stays so until it is freed. */
     struct tls_session *known = bpf_map_lookup_elem(&tls_sessions, &key);
-    if (!known || !known->connection)
-        bpf_map_update_elem(&tls_sessions, &key, &fresh, BPF_ANY);
+    if (known && known->connection)
+        return;
+    /* What comes at a socket's end may be given to no session: it is left over when
+     * the thread begins with another one, whose socket is not this. */
+    struct tls_stream *inbound = tls_stream_of(fresh.connection, false, false);
+    if (inbound && inbound->bound)
+        return;
+    bpf_map_update_elem(&tls_sessions, &key, &fresh, BPF_ANY);
 }
 
 static __always_inline int tls_enter(struct pt_regs *context, const bool sent, __u64 result)

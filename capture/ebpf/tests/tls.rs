@@ -393,6 +393,27 @@ server.serve_forever()
     is_asked("python", |directory, port| script("python3", directory, "server.py", text, port));
 }
 
+/// It hangs up first: what its client says then is taken by nobody, and must not
+/// be left over for the next connection.
+#[test]
+fn pythons_event_loop_that_serves_is_read() {
+    let text = "
+import asyncio, ssl, sys
+async def answer(reader, writer):
+    for _ in range(3):
+        await reader.readuntil(b'\\r\\n\\r\\n')
+        writer.write(b'HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\nhello')
+    writer.close()
+async def main():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain('cert.pem', 'key.pem')
+    server = await asyncio.start_server(answer, '127.0.0.1', int(sys.argv[1]), ssl=context)
+    await server.serve_forever()
+asyncio.run(main())
+";
+    is_asked("asyncio", |directory, port| script("python3", directory, "server.py", text, port));
+}
+
 #[test]
 fn go_that_serves_is_read() {
     let text = r#"package main

@@ -2,42 +2,12 @@
 rabbitmq-server and amqp-tools, and `pip install pika aio-pika`."""
 
 import asyncio
-import os
 import time
 
-from relay import Relay, Server, free_port, run, wait_for
+from relay import Relay, run
+from servers import RabbitMQ
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-
-
-class RabbitMQ(Server):
-    def start(self):
-        epmd = free_port()
-        # A broker would leave behind the one that it starts.
-        self.epmd = self.spawn("epmd", "-port", epmd)
-        wait_for(epmd)
-        (self.directory / "plugins").write_text("[].\n")
-        self.environment = os.environ | {
-            "ERL_EPMD_PORT": str(epmd),
-            "HOME": str(self.directory),
-            "RABBITMQ_CONF_ENV_FILE": "/dev/null",
-            "RABBITMQ_NODENAME": "record@localhost",
-            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODE_PORT": str(self.port),
-            "RABBITMQ_DIST_PORT": str(free_port()),
-            "RABBITMQ_MNESIA_BASE": str(self.directory),
-            "RABBITMQ_LOG_BASE": str(self.directory),
-            "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.directory / "plugins"),
-        }
-        process = self.spawn("/usr/lib/rabbitmq/bin/rabbitmq-server", env=self.environment)
-        time.sleep(5)
-        wait_for(self.port)
-        return process
-
-    def __exit__(self, *rest):
-        super().__exit__(*rest)
-        self.epmd.terminate()
-        self.epmd.wait(timeout=20)
 
 
 def connect(relay, **options):

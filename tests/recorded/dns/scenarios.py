@@ -12,22 +12,10 @@ import sys
 import tempfile
 import time
 
-from relay import DatagramRelay, Server, run
+from relay import DatagramRelay, run
+from servers import Dnsmasq
 
 HERE = pathlib.Path(__file__).parent
-
-
-class Dnsmasq(Server):
-    def start(self):
-        large = [f"--txt-record=large.shop.example,{'x' * 200}{n}" for n in range(8)]
-        return self.spawn(
-            "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", f"--port={self.port}",
-            "--listen-address=127.0.0.1", "--bind-interfaces", "--no-resolv", "--no-hosts",
-            "--pid-file", "--user=root", "--local=/shop.example/", "--edns-packet-max=4096",
-            "--host-record=www.shop.example,10.1.2.3,fd00::3", "--cname=alias.shop.example,www.shop.example",
-            "--address=/many.shop.example/10.1.0.1", "--srv-host=_http._tcp.shop.example,www.shop.example,80",
-            "--server=/slow.example/127.0.0.1#9", *large,
-        )
 
 
 def dig(relay, *words):

@@ -2,34 +2,8 @@
 
 Needs a JDK of 17 or newer and Maven, which fetches Dubbo from Maven Central."""
 
-import pathlib
-import shutil
-import subprocess
-
-from relay import Relay, Server, run
-
-HERE = pathlib.Path(__file__).parent
-OPENED = ["--add-opens=java.base/" + package + "=ALL-UNNAMED"
-          for package in ("java.lang", "java.math", "java.util", "java.text", "java.net")]
-
-
-class Dubbo(Server):
-    def __init__(self, version):
-        self.version = version
-
-    def start(self):
-        paths = self.directory / "paths"
-        shutil.copy(HERE / "pom.xml", self.directory)
-        subprocess.run(
-            ["mvn", "-q", "-B", "dependency:build-classpath", f"-Ddubbo.version={self.version}",
-             f"-Dmdep.outputFile={paths}"], check=True, cwd=self.directory)
-        jars = paths.read_text()
-        subprocess.run(["javac", "-nowarn", "-cp", jars, "-d", self.directory, HERE / "Shop.java"],
-                       check=True)
-        self.java = ["java", *OPENED, "-Djava.net.preferIPv4Stack=true", "-cp",
-                     f"{self.directory}:{jars}", "Shop"]
-        return self.spawn(*self.java, "provide", self.port, cwd=self.directory)
-
+from relay import Relay, run
+from servers import Dubbo
 
 def record(version, name):
     with Dubbo(version) as server:

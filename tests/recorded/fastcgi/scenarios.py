@@ -3,15 +3,14 @@
 Needs Debian's nginx and php-fpm, and for `multiplexed` a Go toolchain.
 """
 
-import os
-import pathlib
 import socket
 import struct
 import subprocess
 import urllib.error
 import urllib.request
 
-from relay import Relay, Server, free_port, wait_for
+from relay import Relay, Server
+from servers import FastcgiNginx, Php
 
 PAGES = {
     "shop.php": """<?php
@@ -26,72 +25,14 @@ PAGES = {
 }
 
 
-class Php(Server):
-    def start(self):
-        program = max(pathlib.Path("/usr/sbin").glob("php-fpm*"))
-        pages = self.directory / "pages"
-        pages.mkdir()
-        for name, text in PAGES.items():
-            (pages / name).write_text(text)
-        config = self.directory / "fpm.conf"
-        user = ["user = nobody", "group = nogroup"] if os.geteuid() == 0 else []
-        config.write_text("\n".join([
-            "[global]", f"error_log = {self.directory}/log", "[www]", *user,
-            f"listen = 127.0.0.1:{self.port}", "pm = static", "pm.max_children = 2",
-            "php_flag[display_errors] = off", "php_flag[log_errors] = on",
-            "php_flag[output_buffering] = off", "",
-        ]))
-        return self.spawn(program, "--nodaemonize", "-n", "--fpm-config", config)
-
-
-class Nginx:
-    """nginx before a FastCGI server."""
-
-    def __init__(self, server, port, keep):
-        self.port = free_port()
-        directory = server.directory
-        kept = "fastcgi_keep_conn on;" if keep else ""
-        params = "\n".join(
-            f"fastcgi_param {name} {value};" for name, value in (
-                ("QUERY_STRING", "$query_string"), ("REQUEST_METHOD", "$request_method"),
-                ("CONTENT_TYPE", "$content_type"), ("CONTENT_LENGTH", "$content_length"),
-                ("SCRIPT_NAME", "$fastcgi_script_name"), ("REQUEST_URI", "$request_uri"),
-                ("SCRIPT_FILENAME", f"{directory}/pages$fastcgi_script_name"),
-                ("SERVER_PROTOCOL", "$server_protocol"), ("SERVER_NAME", "shop.example"),
-                ("REMOTE_ADDR", "$remote_addr"),
-            ))
-        config = directory / "nginx.conf"
-        config.write_text(f"""
-            daemon off; pid {directory}/pid; error_log {directory}/errors;
-            events {{}}
-            http {{
-                access_log off; client_body_temp_path {directory}/body;
-                fastcgi_temp_path {directory}/fastcgi; proxy_temp_path {directory}/proxy;
-                scgi_temp_path {directory}/scgi; uwsgi_temp_path {directory}/uwsgi;
-                upstream php {{ server 127.0.0.1:{port}; keepalive 4; }}
-                server {{
-                    listen 127.0.0.1:{self.port};
-                    location / {{
-                        fastcgi_pass php; {kept} {params}
-                    }}
-                }}
-            }}
-        """)
-        self.process = server.spawn("/usr/sbin/nginx", "-c", config)
-        wait_for(self.port)
-
-    def ask(self, path, data=None, headers=()):
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", data=data, headers=dict(headers))
-        opener = urllib.request.build_opener(Stay)
-        try:
-            opener.open(request, timeout=10).read()
-        except urllib.error.HTTPError as error:
-            error.read()
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(timeout=20)
+def ask(nginx, path, data=None, headers=()):
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{nginx.port}{path}", data=data, headers=dict(headers))
+    opener = urllib.request.build_opener(Stay)
+    try:
+        opener.open(request, timeout=10).read()
+    except urllib.error.HTTPError as error:
+        error.read()
 
 
 class Stay(urllib.request.HTTPRedirectHandler):
@@ -101,29 +42,29 @@ class Stay(urllib.request.HTTPRedirectHandler):
 
 def talk(nginx):
     trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-    nginx.ask("/shop.php/orders/42?token=geheim&page=2",
-              headers={"traceparent": trace, "X-Request-ID": "r-1"})
-    nginx.ask("/shop.php", data=b"geheim" * 10)
-    nginx.ask("/shop.php", data=b"geheim" * 10_000)
+    ask(nginx, "/shop.php/orders/42?token=geheim&page=2",
+        headers={"traceparent": trace, "X-Request-ID": "r-1"})
+    ask(nginx, "/shop.php", data=b"geheim" * 10)
+    ask(nginx, "/shop.php", data=b"geheim" * 10_000)
     for page in ("missing", "away", "broken", "warned", "large", "slow"):
-        nginx.ask(f"/{page}.php")
-    nginx.ask("/nowhere.php")
-    nginx.ask("/shop.php", headers={"Cookie": "session=" + "geheim" * 200, "traceparent": trace})
+        ask(nginx, f"/{page}.php")
+    ask(nginx, "/nowhere.php")
+    ask(nginx, "/shop.php", headers={"Cookie": "session=" + "geheim" * 200, "traceparent": trace})
 
 
 def closing():
-    with Php() as server:
+    with Php(PAGES) as server:
         relay = Relay(server.port)
-        nginx = Nginx(server, relay.port, keep=False)
+        nginx = FastcgiNginx(server, relay.port, keep=False)
         talk(nginx)
         nginx.stop()
         relay.write("fastcgi", "closing")
 
 
 def kept():
-    with Php() as server:
+    with Php(PAGES) as server:
         relay = Relay(server.port)
-        nginx = Nginx(server, relay.port, keep=True)
+        nginx = FastcgiNginx(server, relay.port, keep=True)
         talk(nginx)
         nginx.stop()
         relay.write("fastcgi", "kept")

@@ -1,33 +1,12 @@
 """HTTP/1.1: nginx and Python's server, asked by curl and by hand."""
 
-import random
 import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from relay import Relay, Server, run
-
-
-class Nginx(Server):
-    def start(self):
-        root = self.directory / "www"
-        root.mkdir()
-        (root / "index.html").write_text("hello\n")
-        (root / "large.bin").write_bytes(random.Random(1).randbytes(150_000))
-        (self.directory / "nginx.conf").write_text(
-            f"""daemon off; pid {self.directory}/pid; error_log /dev/null; user root;
-            events {{ worker_connections 64; }}
-            http {{
-                access_log off; client_body_temp_path {self.directory}/body;
-                server {{
-                    listen 127.0.0.1:{self.port}; root {root};
-                    location /gone {{ return 503 "no\\n"; }}
-                    location /empty {{ return 204; }}
-                }}
-            }}"""
-        )
-        return self.spawn("nginx", "-p", self.directory, "-c", self.directory / "nginx.conf")
+from relay import Relay, run
+from servers import Nginx
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -144,6 +123,30 @@ def pipelined():
         relay.write("http1", "pipelined")
 
 
+def at_once():
+    """More answers in one go than are captured of it, and then the end."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        near, _ = listener.accept()
+        with near:
+            asked = b""
+            while asked.count(b"\r\n\r\n") < 5:
+                asked += near.recv(65536)
+            near.sendall(b"".join(
+                b"HTTP/1.1 %d x\r\nContent-Length: 200\r\nServer: %s\r\n\r\n%s" % (code, b"s" * 60, b"x" * 200)
+                for code in (200, 404, 200, 503, 200)))
+
+    threading.Thread(target=serve, daemon=True).start()
+    relay = Relay(listener.getsockname()[1])
+    with socket.create_connection(("127.0.0.1", relay.port)) as client:
+        client.sendall(b"".join(b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % name
+                                for name in (b"one", b"two", b"three", b"four", b"five")))
+        while client.recv(65536):
+            pass
+    relay.write("http1", "at_once")
+
+
 def bodies():
     with Python() as server:
         relay = Relay(server.port)
@@ -176,4 +179,4 @@ def upgrade():
         relay.write("http1", "upgrade")
 
 
-SCENARIOS = (keep_alive, pipelined, bodies, bodiless, upgrade)
+SCENARIOS = (keep_alive, pipelined, at_once, bodies, bodiless, upgrade)

@@ -6,7 +6,6 @@ nghttp2-client, Node and Go.
 
 import concurrent.futures
 import pathlib
-import random
 import subprocess
 import tempfile
 import time
@@ -14,6 +13,7 @@ import time
 import grpc
 
 from relay import Relay, Server, run
+from servers import Nginx
 
 HERE = pathlib.Path(__file__).parent
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -34,27 +34,6 @@ class Go(Server):
 class Node(Server):
     def start(self):
         return self.spawn("node", HERE / "node.js", "server", self.port)
-
-
-class Nginx(Server):
-    def start(self):
-        root = self.directory / "www"
-        root.mkdir()
-        (root / "index.html").write_text("hello\n")
-        (root / "large.bin").write_bytes(random.Random(1).randbytes(60_000))
-        (self.directory / "nginx.conf").write_text(
-            f"""daemon off; pid {self.directory}/pid; error_log /dev/null; user root;
-            events {{ worker_connections 64; }}
-            http {{
-                access_log off; client_body_temp_path {self.directory}/body;
-                server {{
-                    listen 127.0.0.1:{self.port} http2; root {root};
-                    location /gone {{ return 503 "no\\n"; }}
-                    location /empty {{ return 204; }}
-                }}
-            }}"""
-        )
-        return self.spawn("nginx", "-p", self.directory, "-c", self.directory / "nginx.conf")
 
 
 class Python:
@@ -137,7 +116,7 @@ def grpc_python():
 
 
 def curl_nginx():
-    with Nginx() as server:
+    with Nginx("http2", size=60_000) as server:
         relay = Relay(server.port)
         # One at a time: curl 7.88 gives up when it uses such a connection again.
         for path in ("/?q=1&token=hunter2", "/missing/42", "/gone", "/empty"):
@@ -150,7 +129,7 @@ def curl_nginx():
 
 
 def nghttp_nginx():
-    with Nginx() as server:
+    with Nginx("http2", size=60_000) as server:
         relay = Relay(server.port)
         url = f"http://127.0.0.1:{relay.port}"
         # Several streams at once, with priorities and padding.

@@ -5,51 +5,11 @@ in KAFKA_LIB a folder with the jars of org.apache.kafka:kafka_2.13 and :kafka-to
 dependency:copy-dependencies` makes it."""
 
 import os
-import time
 
-from relay import Relay, Server, free_port, run
+from relay import run
+from servers import Kafka
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-CLUSTER = "4L6g3nShT-eMCtK--X86sw"
-
-
-class Kafka(Server):
-    """A broker that names its relay as its address, for clients connect again to
-    where it says it is."""
-
-    protocol = "PLAINTEXT"
-
-    def start(self):
-        self.relay = Relay(self.port)
-        control, inside = free_port(), free_port()
-        plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
-        config = self.directory / "server.properties"
-        config.write_text(f"""process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{control}
-listeners=OUT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{control},IN://127.0.0.1:{inside}
-advertised.listeners=OUT://127.0.0.1:{self.relay.port},IN://127.0.0.1:{inside}
-listener.security.protocol.map=OUT:{self.protocol},CONTROLLER:PLAINTEXT,IN:PLAINTEXT
-inter.broker.listener.name=IN
-controller.listener.names=CONTROLLER
-log.dirs={self.directory}/data
-num.partitions=1
-offsets.topic.num.partitions=1
-offsets.topic.replication.factor=1
-transaction.state.log.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-group.initial.rebalance.delay.ms=0
-sasl.enabled.mechanisms=PLAIN
-listener.name.out.plain.sasl.jaas.config={plain} required user_shop="geheim";
-""")
-        java = ["java", "-Xmx512m", "-cp", f"{os.environ['KAFKA_LIB']}/*"]
-        run(*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", config)
-        process = self.spawn(*java, "kafka.Kafka", config)
-        time.sleep(8)
-        return process
-
-
 class Guarded(Kafka):
     protocol = "SASL_PLAINTEXT"
 

@@ -4,16 +4,10 @@ Needs Debian's memcached and libmemcached-tools, and `pip install pymemcache
 python-binary-memcached`.
 """
 
-import os
 import socket
 
-from relay import Relay, Server, run
-
-
-class Memcached(Server):
-    def start(self):
-        user = ["-u", "nobody"] if os.geteuid() == 0 else []
-        return self.spawn("memcached", "-l", "127.0.0.1", "-p", self.port, "-U", "0", *user)
+from relay import Relay, run
+from servers import Memcached
 
 
 def text():

@@ -6,21 +6,12 @@ FERRETDB names, `pip install pymongo`, and for `go` a Go toolchain. MongoDB itse
 is no free software, and packaged nowhere.
 """
 
-import os
 import socket
 import struct
 import subprocess
 
-from relay import Relay, Server
-
-
-class Ferretdb(Server):
-    def start(self):
-        return self.spawn(
-            os.environ["FERRETDB"], "--handler=sqlite", f"--sqlite-url=file:{self.directory}/",
-            f"--listen-addr=127.0.0.1:{self.port}", "--debug-addr=-", "--telemetry=disable",
-            f"--state-dir={self.directory}",
-        )
+from relay import Relay
+from servers import Ferretdb
 
 
 def pymongo():

@@ -4,26 +4,10 @@ and mosquitto-clients, and `pip install paho-mqtt`."""
 import threading
 import time
 
-from relay import Relay, Server, run
+from relay import Relay, run
+from servers import Mosquitto
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-
-
-class Mosquitto(Server):
-    def start(self):
-        passwords = self.directory / "passwords"
-        run("mosquitto_passwd", "-b", "-c", passwords, "shop", "geheim")
-        rights = self.directory / "rights"
-        rights.write_text("topic readwrite home/#\nuser shop\ntopic readwrite home/#\n")
-        config = self.directory / "mosquitto.conf"
-        config.write_text(f"""listener {self.port} 127.0.0.1
-user root
-allow_anonymous true
-password_file {passwords}
-acl_file {rights}
-max_topic_alias 10
-""")
-        return self.spawn("mosquitto", "-c", config)
 
 
 def tools():

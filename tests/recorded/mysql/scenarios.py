@@ -10,60 +10,11 @@ argument, which GO_MYSQL_SERVER names.
 """
 
 import os
-import shutil
 import socket
 import subprocess
 
 from relay import Relay, Server, run
-
-SETUP = """
-CREATE DATABASE shop; USE shop;
-CREATE USER shop IDENTIFIED BY 'hunter2'; GRANT ALL ON *.* TO shop;
-CREATE TABLE users (id int PRIMARY KEY, name varchar(4000));
-CREATE TABLE orders (id int AUTO_INCREMENT PRIMARY KEY, total decimal(8,2));
-CREATE PROCEDURE totals() BEGIN SELECT id FROM orders; SELECT total FROM orders; END
-"""
-
-
-class Mariadb(Server):
-    encrypts = False
-
-    def start(self):
-        data = self.directory / "data"
-        user = []
-        if os.geteuid() == 0:
-            shutil.chown(self.directory, "mysql")
-            user = ["--user=mysql"]
-        run("mariadb-install-db", "--no-defaults", f"--datadir={data}", "--skip-test-db",
-            "--auth-root-authentication-method=normal", *user)
-        return self.spawn(
-            "mariadbd", "--no-defaults", f"--datadir={data}", f"--port={self.port}",
-            "--bind-address=127.0.0.1", f"--socket={self.directory}/socket", "--local-infile=1",
-            *(self.certificate() if self.encrypts else ["--skip-ssl"]), *user,
-        )
-
-    def certificate(self):
-        key, certificate = self.directory / "key.pem", self.directory / "certificate.pem"
-        run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=shop",
-            "-keyout", key, "-out", certificate)
-        if os.geteuid() == 0:
-            shutil.chown(key, "mysql")
-        return [f"--ssl-key={key}", f"--ssl-cert={certificate}"]
-
-    def __enter__(self):
-        super().__enter__()
-        import pymysql
-
-        root = pymysql.connect(host="127.0.0.1", port=self.port, user="root", autocommit=True)
-        *statements, procedure = SETUP.strip().split("\n")
-        with root.cursor() as cursor:
-            for statement in " ".join(statements).split(";"):
-                if statement.strip():
-                    cursor.execute(statement)
-            cursor.execute(procedure)
-        root.close()
-        return self
-
+from servers import Mariadb
 
 def cli():
     with Mariadb() as server:
@@ -118,10 +69,6 @@ def refused():
         relay.write("mysql", "refused")
 
 
-class EncryptingMariadb(Mariadb):
-    encrypts = True
-
-
 def encrypted():
     """One connection that goes over to TLS, and one that does not."""
     import ssl
@@ -130,7 +77,7 @@ def encrypted():
 
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with EncryptingMariadb() as server:
+    with Mariadb(tls=True) as server:
         relay = Relay(server.port)
         where = {"host": "127.0.0.1", "port": relay.port, "user": "shop", "password": "hunter2"}
         for options in ({"ssl": context}, {"ssl_disabled": True}):

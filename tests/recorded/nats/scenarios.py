@@ -5,24 +5,10 @@ import asyncio
 import socket
 import time
 
-from relay import Relay, Server
+from relay import Relay
+from servers import Nats
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-
-
-class Nats(Server):
-    def start(self):
-        config = self.directory / "nats.conf"
-        config.write_text(f"""listen: 127.0.0.1:{self.port}
-jetstream {{ store_dir: "{self.directory}" }}
-no_auth_user: shop
-authorization {{
-    users: [
-        {{ user: shop, password: geheim, permissions: {{ publish: {{ deny: "forbidden.>" }} }} }}
-    ]
-}}
-""")
-        return self.spawn("nats-server", "-c", config)
 
 
 async def connect(relay, **options):

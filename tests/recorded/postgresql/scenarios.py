@@ -1,27 +1,10 @@
 """PostgreSQL, asked by psql, by drivers of Python, and message by message."""
 
-import os
-import pathlib
 import re
-import shutil
 import socket
 
-from relay import Relay, Server, run
-
-
-class Postgres(Server):
-    def start(self):
-        bin_directory = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))
-        data = self.directory / "data"
-        as_user = []
-        if os.geteuid() == 0:
-            shutil.chown(self.directory, "postgres")
-            as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-        run(*as_user, bin_directory / "initdb", "-D", data, "-U", "shop", "-A", "trust", cwd="/")
-        return self.spawn(
-            *as_user, bin_directory / "postgres", "-D", data, "-p", self.port,
-            "-c", "listen_addresses=127.0.0.1", "-k", self.directory, cwd="/",
-        )
+from relay import Relay, run
+from servers import Postgres
 
 
 def psql():

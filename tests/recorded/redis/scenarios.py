@@ -2,15 +2,8 @@
 
 import socket
 
-from relay import Relay, Server, run
-
-
-class Redis(Server):
-    def start(self):
-        return self.spawn(
-            "redis-server", "--port", self.port, "--bind", "127.0.0.1", "--save", "",
-            "--dir", self.directory,
-        )
+from relay import Relay, run
+from servers import Redis
 
 
 def cli():

@@ -2,10 +2,7 @@
 
 Needs nginx, OpenSSL's and curl's programs, Go 1.24 or newer, and PostgreSQL."""
 
-import importlib.util
-import os
 import pathlib
-import shutil
 import socket
 import ssl
 import subprocess
@@ -13,16 +10,9 @@ import tempfile
 import threading
 
 from relay import Relay, Server, run
+from servers import Postgres, certificate
 
 HERE = pathlib.Path(__file__).parent
-
-
-def certificate(directory, name="shop.example"):
-    """A key and a certificate that its own key signed."""
-    run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30",
-        "-keyout", directory / "key.pem", "-out", directory / "certificate.pem",
-        "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name},DNS:go.{name}")
-    return directory / "certificate.pem", directory / "key.pem"
 
 
 class Nginx(Server):
@@ -186,29 +176,8 @@ def python():
         relay.write("tls", "python")
 
 
-class Postgres(Server):
-    def start(self):
-        bin_directory = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))
-        data = self.directory / "data"
-        as_user = []
-        if os.geteuid() == 0:
-            shutil.chown(self.directory, "postgres")
-            as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-        run(*as_user, bin_directory / "initdb", "-D", data, "-U", "shop", "-A", "trust", cwd="/")
-        chain, key = certificate(self.directory)
-        for path in (chain, key):
-            path.chmod(0o600)
-            if as_user:
-                shutil.chown(path, "postgres")
-        return self.spawn(
-            *as_user, bin_directory / "postgres", "-D", data, "-p", self.port,
-            "-c", "listen_addresses=127.0.0.1", "-k", self.directory, "-c", "ssl=on",
-            "-c", f"ssl_cert_file={chain}", "-c", f"ssl_key_file={key}", cwd="/",
-        )
-
-
 def starttls():
-    with Postgres() as server:
+    with Postgres(tls=True) as server:
         relay = Relay(server.port)
         run("psql", "-X", "-q", f"host=127.0.0.1 port={relay.port} user=shop dbname=postgres "
             "sslmode=require", "-c", "SELECT 'geheim'")

@@ -102,8 +102,13 @@ impl Body {
             if instruction.is_invalid() {
                 return None;
             }
-            let pushes = instruction.code() == Code::Push_r64;
-            if framed.is_none() && pushes && instruction.op0_register() == Register::RBP {
+            // Up to Go 1.20 the frame is made before RBP is kept in it.
+            let sets_up = match instruction.op0_register() {
+                Register::RBP => instruction.code() == Code::Push_r64,
+                Register::RSP => instruction.mnemonic() == Mnemonic::Sub,
+                _ => false,
+            };
+            if framed.is_none() && sets_up {
                 framed = Some(instruction.ip());
             }
             if instruction.mnemonic() == Mnemonic::Ret {
@@ -198,6 +203,14 @@ mod tests {
             0xcc,
         ];
         assert_eq!(Body::of(&code), Some(Body { framed: 6, returns: vec![13] }));
+        // Go 1.20: jbe; sub rsp, 24; mov [rsp+16], rbp; lea rbp, [rsp+16];
+        // mov rbp, [rsp+16]; add rsp, 24; ret
+        let code = [
+            0x49, 0x3b, 0x66, 0x10, 0x76, 0x18, 0x48, 0x83, 0xec, 0x18, 0x48, 0x89, 0x6c, 0x24,
+            0x10, 0x48, 0x8d, 0x6c, 0x24, 0x10, 0x48, 0x8b, 0x6c, 0x24, 0x10, 0x48, 0x83, 0xc4,
+            0x18, 0xc3,
+        ];
+        assert_eq!(Body::of(&code), Some(Body { framed: 6, returns: vec![29] }));
         assert_eq!(Body::of(&[0xc3]), None, "no frame");
         assert_eq!(Body::of(&[0x55, 0x06, 0xc3]), None, "no instruction");
         let returns: Vec<u8> = std::iter::once(0x55).chain([0xc3; 1000]).collect();

@@ -527,7 +527,9 @@ impl Protocol for Http1 {
             return next.closed(exchanges, desk);
         }
         match self.response.state {
-            State::UntilClose | State::Lost => exchanges.end_response(desk),
+            State::UntilClose => exchanges.end_response(desk),
+            // Answers to the requests after it may have passed unseen.
+            State::Lost => exchanges.end_lost_response(desk),
             State::Head if !self.response.buffer.is_empty() => {
                 // It may be the beginning of an older response whose rest was missed.
                 if let Some(start) = self.response.start
