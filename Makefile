@@ -10,7 +10,8 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test dev lint bench setup web build plugin-example unit e2e browser clients matrix fuzz test-kill test-restarts test-cluster \
-        bench-capture bench-assemble bench-decode bench-store bench-store-grow bench-nginx bench-soak clean
+        bench-capture bench-assemble bench-decode bench-store bench-store-grow bench-nginx bench-soak \
+        bench-end-to-end clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 18
@@ -128,8 +129,19 @@ bench-nginx: build ## What tracing takes from nginx in the worst case
 	python3 bench/nginx/nginx.py --spanwise $(BINARY) --sink target/release/spanwise-bench-sink \
 	    --kernel-only target/release/spanwise-bench-capture
 
-bench-soak: build ## Agent memory and loss over ten minutes at 5,000 requests/s
-	python3 bench/soak/soak.py --spanwise $(BINARY)
+SINK := target/release/spanwise-bench-sink
+REQUESTS := target/release/spanwise-bench-requests
+bench-soak: build ## Agent memory and loss over ten minutes at 20,000 requests/s of nine protocols
+	@SPANWISE_SETUP=soak scripts/setup.sh
+	$(CARGO) build --release --locked -p spanwise-bench-sink -p spanwise-bench-requests
+	python3 bench/soak/soak.py --spanwise $(BINARY) --sink $(SINK) --requests $(REQUESTS) $(BENCH_SOAK)
+
+bench-end-to-end: build ## What tracing costs a Spring Boot application and the demo's shop
+	@SPANWISE_SETUP=end-to-end scripts/setup.sh
+	$(CARGO) build --release --locked -p spanwise-bench-sink -p spanwise-bench-requests
+	cd bench/end-to-end/spring && mvn -q -B package
+	python3 demo/shop.py install
+	python3 bench/end-to-end/end_to_end.py --spanwise $(BINARY) --sink $(SINK) --requests $(REQUESTS) $(BENCH_END_TO_END)
 
 clean: ## Remove what builds made
 	rm -rf target web/dist web/node_modules demo/.venv demo/.run

@@ -12,6 +12,8 @@ import sys
 import time
 
 ATTACH_SECONDS = 20
+# Debian keeps servers where users do not look for programs.
+os.environ["PATH"] += ":/usr/sbin:/sbin"
 
 
 def fail(text):

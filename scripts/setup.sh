@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # What for: `all` (the default), `cluster` for the tests of a ClickHouse cluster,
-# anything else for building alone.
+# `soak` and `end-to-end` for benchmarks, anything else for building alone.
 for=${SPANWISE_SETUP:-all}
 stamp=target/.setup-$for-done
 [ -e "$stamp" ] && [ "$stamp" -nt scripts/setup.sh ] && exit 0
@@ -48,6 +48,28 @@ if [ "$for" = cluster ]; then
     needs+=(
         java:default-jre-headless
         /usr/share/java/zookeeper.jar:zookeeper
+    )
+fi
+if [ "$for" = soak ]; then
+    needs+=(
+        nginx:nginx-light
+        openssl:openssl
+        redis-server:redis-server
+        memcached:memcached
+        /usr/lib/postgresql:postgresql
+        /usr/sbin/mariadbd:mariadb-server-core
+        dnsmasq:dnsmasq-base
+        h2load:nghttp2-client
+        sysbench:sysbench
+        dnsperf:dnsperf
+    )
+fi
+if [ "$for" = end-to-end ]; then
+    needs+=(
+        wrk:wrk
+        javac:default-jdk-headless
+        mvn:maven
+        /usr/lib/postgresql:postgresql
     )
 fi
 missing=()

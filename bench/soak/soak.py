@@ -1,216 +1,150 @@
 #!/usr/bin/env python3
-"""Agent memory and loss under a steady load.
+"""Agent memory and loss under a steady load of mixed protocols.
 
-Starts a server and an agent of their own, nginx and Redis on free ports, and
-sends a steady rate of requests over kept-alive connections: half HTTP, half
-Redis. Samples the agent's resident memory, and compares the requests sent with
-the spans that the agent made of them.
+Real servers of nine protocols on free ports, real clients that keep a rate, an
+agent, and a sink that takes its spans. Samples the agent's resident memory, and
+compares what each client says was answered with the spans that the agent made
+of it, which are two to a request: both ends are on this machine.
 
-    soak.py --spanwise target/release/spanwise [--rate 5000] [--seconds 600]
+    soak.py --spanwise target/release/spanwise \\
+            --sink target/release/spanwise-bench-sink \\
+            --requests target/release/spanwise-bench-requests [--rate 20000] [--seconds 600]
 """
 
 import argparse
-import json
-import os
 import pathlib
-import selectors
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
-CONNECTIONS = 8
-STEP_SECONDS = 0.01
-DRAIN_SECONDS = 5
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import loads  # noqa: E402
+import servers  # noqa: E402
+from programs import (  # noqa: E402
+    Programs, Sink, busy_and_all, cpu_seconds, end_on_signals, fail, memory_mb, need, start_agent)
 
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_for(port, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            time.sleep(0.05)
-    sys.exit(f"soak: nothing listens on port {port} after {seconds} s")
+REPORT_EVERY_SECONDS = 30
+# Of clients that take longer than they should.
+LATE_SECONDS = 60
+# Spans that are made of silence, and the sink's report, take a moment.
+SETTLE_SECONDS = 8
+SIDES = ("client-process", "server-process")
+# Counters that say that something was lost, given up, or not understood.
+LOSSES = ("lost", "dropped", "evicted", "gap_bytes", "orphan", "timed_out", "over_limit", "unbuilt", "malformed",
+          "undecodable", "resynchronised", "heads_cut", "without_socket", "without_opening", "unknown_protocol")
 
 
-class Programs:
-    """What was started here; all of it ends with the run."""
-
-    def __init__(self, directory):
-        self.directory = directory
-        self.running = []
-
-    def start(self, name, *command):
-        log = open(self.directory / f"{name}.log", "wb")
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.directory)
-        self.running.append(process)
-        return process
-
-    def stop(self):
-        for process in reversed(self.running):
-            process.send_signal(signal.SIGTERM)
-        for process in self.running:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+def spans_by_port(report):
+    """Spans by capture, protocol and port."""
+    found = {}
+    for entry in report["kinds"]:
+        kind = entry["kind"]
+        key = kind["capture"], kind["protocol"], kind["server_port"]
+        found[key] = found.get(key, 0) + entry["rows"]
+    return found
 
 
-def nginx_configuration(directory, port):
-    path = directory / "nginx.conf"
-    path.write_text(f"""
-daemon off; worker_processes 1; pid {directory}/nginx.pid; error_log stderr;
-events {{ worker_connections 256; }}
-http {{
-    access_log off; keepalive_requests 1000000000;
-    client_body_temp_path {directory}; proxy_temp_path {directory};
-    fastcgi_temp_path {directory}; uwsgi_temp_path {directory}; scgi_temp_path {directory};
-    server {{ listen 127.0.0.1:{port}; location / {{ return 200 "ok\\n"; }} }}
-}}
-""")
-    return path
+def slope_per_minute(samples):
+    """Least squares over (seconds, value)."""
+    count = len(samples)
+    mean_time = sum(time for time, _ in samples) / count
+    mean_value = sum(value for _, value in samples) / count
+    spread = sum((time - mean_time) ** 2 for time, _ in samples)
+    return 60 * sum((time - mean_time) * (value - mean_value) for time, value in samples) / spread
 
 
-class Load:
-    """Sends one request at a time on each connection, in turn."""
-
-    def __init__(self, http_port, redis_port):
-        self.selector = selectors.DefaultSelector()
-        http = b"GET /soak HTTP/1.1\r\nHost: soak\r\nUser-Agent: soak\r\n\r\n"
-        redis = b"*2\r\n$3\r\nGET\r\n$9\r\nsoak:item\r\n"
-        self.idle = []
-        for index in range(CONNECTIONS):
-            port, request = ((http_port, http), (redis_port, redis))[index % 2]
-            connection = socket.create_connection(("127.0.0.1", port))
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.selector.register(connection, selectors.EVENT_READ, request)
-            self.idle.append((connection, request))
-        self.sent = 0
-
-    def run(self, rate, seconds, every_second):
-        start = time.monotonic()
-        next_report = 1
-        while (elapsed := time.monotonic() - start) < seconds:
-            due = int(elapsed * rate) - self.sent
-            for _ in range(min(due, len(self.idle))):
-                connection, request = self.idle.pop(0)
-                connection.sendall(request)
-                self.sent += 1
-            behind = due > len(self.idle)
-            for key, _ in self.selector.select(0 if behind else STEP_SECONDS / 10):
-                if not key.fileobj.recv(65536):
-                    sys.exit("soak: a server closed its connection")
-                self.idle.append((key.fileobj, key.data))
-            if elapsed >= next_report:
-                every_second(elapsed)
-                next_report += 1
-        rate = self.sent / (time.monotonic() - start)
-        # A request whose response nobody read is no lost one.
-        while len(self.idle) < CONNECTIONS:
-            ready = self.selector.select(DRAIN_SECONDS)
-            if not ready:
-                sys.exit("soak: a server does not answer")
-            for key, _ in ready:
-                key.fileobj.recv(65536)
-                self.idle.append((key.fileobj, key.data))
-        return rate
+def watch(agent, load, programs, seconds):
+    """The agent's resident memory, second by second, until the load is over."""
+    start = time.monotonic()
+    samples = []
+    while (elapsed := time.monotonic() - start) < seconds:
+        programs.check("the agent", agent)
+        load.check()
+        samples.append((elapsed, memory_mb(agent, "VmRSS")))
+        if len(samples) % REPORT_EVERY_SECONDS == 0:
+            print(f"{elapsed:5.0f} s  agent {samples[-1][1]:.1f} MB", flush=True)
+        time.sleep(max(0.0, start + len(samples) - time.monotonic()))
+    load.wait(LATE_SECONDS)
+    return samples
 
 
-def resident_mb(pid):
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
+def compare(answered, ports, before, after):
+    """Prints requests against spans; returns how many spans there should be, and
+    how many are missing."""
+    print(f"\n{'protocol':<12}{'answered':>10}{'client spans':>14}{'server spans':>14}{'missing':>9}")
+    expected = missing = 0
+    for name, count in answered.items():
+        protocol = loads.PROTOCOLS.get(name, name)
+        made = [after.get(key, 0) - before.get(key, 0)
+                for key in ((side, protocol, ports[name]) for side in SIDES)]
+        lacking = sum(max(0, count - spans) for spans in made)
+        expected += len(SIDES) * count
+        missing += lacking
+        print(f"{name:<12}{count:>10}{made[0]:>14}{made[1]:>14}{lacking:>9}")
+        for key in after:
+            if key[2] == ports[name] and (key[1] != protocol or key[0] not in SIDES):
+                print(f"{'':<12}{after[key] - before.get(key, 0):>10} spans of {key[1] or 'no protocol'}, {key[0]}")
+    return expected, missing
 
 
-def cpu_seconds(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def fetch(port, path):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as reply:
-        return json.load(reply)
-
-
-def query(port, sql):
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/api/v1/sql", json.dumps({"query": sql}).encode(),
-        {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as reply:
-        return json.load(reply)["rows"]
+def run(options, directory, programs):
+    sink = Sink(programs, options.sink, kinds=True)
+    agent = start_agent(programs, options.spanwise, sink.url)
+    ports = servers.Servers(programs).ports
+    load = loads.Loads(programs, options.requests, ports, options.rate, options.seconds)
+    load.prepare()
+    time.sleep(SETTLE_SECONDS)
+    before, counters_before = spans_by_port(sink.report()), sink.counters()
+    cpu_before, busy_before = cpu_seconds(agent), busy_and_all()
+    load.start()
+    samples = watch(agent, load, programs, options.seconds)
+    agent_cpu = cpu_seconds(agent) - cpu_before
+    busy, ticks = (now - then for now, then in zip(busy_and_all(), busy_before))
+    time.sleep(SETTLE_SECONDS)
+    programs.check("the agent", agent)
+    after, counters = spans_by_port(sink.report()), sink.counters()
+    answered = load.answered()
+    requests = sum(answered.values())
+    expected, missing = compare(answered, ports, before, after)
+    print("\nwhat the agent counted as lost, given up or not understood:")
+    changed = {name: count - counters_before.get(name, 0) for name, count in counters.items()
+               if any(word in name for word in LOSSES) and count != counters_before.get(name, 0)}
+    for name, count in sorted(changed.items()):
+        print(f"  {name} {count}")
+    if not changed:
+        print("  nothing")
+    print(f"\nthe machine's processors were {busy / ticks:.0%} busy, the agent's share was "
+          f"{agent_cpu / samples[-1][0]:.0%} of one")
+    print(f"figure soak.rate {requests / options.seconds:.0f} requests/s")
+    print(f"figure soak.peak_rss_mb {memory_mb(agent, 'VmHWM'):.1f} MB")
+    print(f"figure soak.rss_mb_per_minute {slope_per_minute(samples[len(samples) // 2:]):.3f} MB/min")
+    print(f"figure soak.lost_share {missing / expected:.7f} 1")
+    print(f"figure soak.agent_us_per_request {agent_cpu / requests * 1e6:.2f} us")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--spanwise", required=True)
-    parser.add_argument("--rate", type=int, default=5000)
+    parser.add_argument("--spanwise", required=True, type=pathlib.Path)
+    parser.add_argument("--sink", required=True, type=pathlib.Path)
+    parser.add_argument("--requests", required=True, type=pathlib.Path)
+    parser.add_argument("--rate", type=int, default=20_000, help="requests a second (default %(default)s)")
     parser.add_argument("--seconds", type=int, default=600)
-    arguments = parser.parse_args()
-    spanwise = os.path.abspath(arguments.spanwise)
+    options = parser.parse_args()
+    for name in ("spanwise", "sink", "requests"):
+        path = getattr(options, name).resolve()
+        if not path.exists():
+            fail(f"{path} is not there; `make bench-soak` builds it")
+        setattr(options, name, path)
+    need(servers.PACKAGES | loads.PACKAGES)
     directory = pathlib.Path(tempfile.mkdtemp(prefix="spanwise-soak-"))
-    os.chmod(directory, 0o755)
+    directory.chmod(0o755)
     programs = Programs(directory)
-    http, grpc, otlp, nginx_port, redis_port = (free_port() for _ in range(5))
+    end_on_signals()
     try:
-        programs.start("server", spanwise, "server", "--data", str(directory / "data"),
-                       "--http", str(http), "--otlp-grpc", str(grpc), "--otlp-http", str(otlp),
-                       "--zipkin", "off", "--jaeger-grpc", "off", "--jaeger-http", "off",
-                       "--jaeger-udp-compact", "off", "--jaeger-udp-binary", "off")
-        wait_for(http)
-        agent = programs.start("agent", spanwise, "agent", "--server", f"http://127.0.0.1:{grpc}")
-        programs.start("nginx", shutil.which("nginx") or "/usr/sbin/nginx", "-c",
-                       str(nginx_configuration(directory, nginx_port)))
-        programs.start("redis", "redis-server", "--port", str(redis_port), "--bind", "127.0.0.1",
-                       "--save", "", "--dir", str(directory))
-        wait_for(nginx_port)
-        wait_for(redis_port)
-        time.sleep(2)
-        samples = []
-
-        def sample(elapsed):
-            samples.append(resident_mb(agent.pid))
-            if int(elapsed) % 30 == 0:
-                print(f"{elapsed:5.0f} s  agent {samples[-1]:.1f} MB", flush=True)
-
-        before = cpu_seconds(agent.pid)
-        rate = (load := Load(nginx_port, redis_port)).run(
-            arguments.rate, arguments.seconds, sample)
-        agent_cpu = cpu_seconds(agent.pid) - before
-        time.sleep(5)
-        (told,) = fetch(http, "/api/v1/status")["agent"]["agents"]
-        counters = told["facts"]["counters"]
-        ((seen,),) = query(
-            http, "SELECT count(*) FROM spans WHERE capture = 'client-process' "
-            f"AND server_port IN ({nginx_port}, {redis_port})")
-        seen = int(seen)
-        lost = load.sent - seen
-        half = samples[len(samples) // 2:]
-        print(f"\n{load.sent} requests at {rate:.0f}/s; {seen} client spans stored; "
-              f"agent {agent_cpu / load.sent * 1e6:.1f} us of CPU per request")
-        for name, value in sorted(counters.items()):
-            if value and ("lost" in name or "drop" in name or "gap" in name):
-                print(f"  {name} {value}")
-        print(f"figure soak.rate {rate:.0f} requests/s")
-        print(f"figure soak.peak_rss_mb {max(samples):.1f} MB")
-        print(f"figure soak.rss_growth_mb {half[-1] - half[0]:.1f} MB")
-        print(f"figure soak.lost_share {max(lost, 0) / load.sent:.6f} 1")
-        print(f"figure soak.agent_us_per_request {agent_cpu / load.sent * 1e6:.2f} us")
+        run(options, directory, programs)
     finally:
-        programs.stop()
+        programs.stop_all()
         shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -48,6 +48,8 @@ struct Open {
     exchange: u64,
     connection: u64,
     fragment: u64,
+    /// When it was read, `CLOCK_MONOTONIC`.
+    read_nano: u64,
     /// Its response has begun and its end cannot be seen in the bytes: it may
     /// be over already.
     weak: bool,
@@ -78,6 +80,8 @@ pub(crate) struct Handled {
 pub(crate) struct Context {
     processes: AHashMap<u32, ProcessContext>,
     random: SmallRng,
+    /// When events were last found to be lost, `CLOCK_MONOTONIC`.
+    lost_nano: u64,
     /// Processes found to have no thread discipline since the last look.
     demoted: u64,
 }
@@ -86,7 +90,7 @@ impl Context {
     /// A context whose fragment ids come from this seed.
     pub(crate) fn new(seed: u64) -> Self {
         let random = SmallRng::seed_from_u64(seed);
-        Self { processes: AHashMap::new(), random, demoted: 0 }
+        Self { processes: AHashMap::new(), random, lost_nano: 0, demoted: 0 }
     }
 
     /// Whether the process was introduced and has not gone since.
@@ -108,13 +112,21 @@ impl Context {
         self.processes.remove(&process);
     }
 
-    /// A thread has read a request to its head's end.
+    /// Events were lost, at this time or before. A request that was open then
+    /// may be over, and its thread at another that was not seen: for that it is
+    /// not the process that is to blame, but what it does is not certain either.
+    pub(crate) const fn events_lost(&mut self, now_nano: u64) {
+        self.lost_nano = now_nano;
+    }
+
+    /// A thread has read a request to its head's end, at this time.
     pub(crate) fn request_read(
         &mut self,
         process: u32,
         thread: u32,
         connection: u64,
         exchange: u64,
+        read_nano: u64,
     ) -> Fragment {
         let Some(context) = self.processes.get_mut(&process) else {
             return Fragment::None;
@@ -122,9 +134,16 @@ impl Context {
         let fragment = self.random.random::<u64>();
         let open = context.by_thread.entry(thread).or_default();
         // A thread that reads the next request is done with one whose response
-        // had begun, unless it is of the kind that violates anyway.
+        // had begun, unless it is of the kind that violates anyway. With one that
+        // was there when events were lost it may be done; what was proven of the
+        // process is to be proven again.
         let before = open.len();
-        open.retain(|other| !other.weak);
+        let lost_nano = self.lost_nano;
+        let doubtful = |other: &Open| other.read_nano < lost_nano && other.connection != connection;
+        if open.iter().any(|other| !other.weak && doubtful(other)) {
+            context.disciplined = 0;
+        }
+        open.retain(|other| !other.weak && !doubtful(other));
         context.open -= before - open.len();
         let overlapped = !open.is_empty();
         let mut violated = false;
@@ -133,7 +152,7 @@ impl Context {
             // Requests pipelined on one connection are handled one by one.
             violated |= other.connection != connection;
         }
-        open.push(Open { exchange, connection, fragment, weak: false, overlapped });
+        open.push(Open { exchange, connection, fragment, read_nano, weak: false, overlapped });
         context.open += 1;
         if violated {
             self.demote(process);
@@ -205,7 +224,8 @@ impl Context {
         if !context.threads_shared {
             match context.by_thread.get(&thread).map(Vec::as_slice) {
                 Some([only]) => {
-                    let proven = context.disciplined >= PROVEN_AFTER;
+                    let proven =
+                        context.disciplined >= PROVEN_AFTER && only.read_nano >= self.lost_nano;
                     return within(only, Evidence::Thread, if proven { 1.0 } else { LIKELY });
                 }
                 Some(several @ [_, _, ..]) => {
@@ -244,7 +264,17 @@ mod tests {
     }
 
     fn read(context: &mut Context, thread: u32, connection: u64, exchange: u64) -> u64 {
-        match context.request_read(PROCESS, thread, connection, exchange) {
+        read_at(context, thread, connection, exchange, 0)
+    }
+
+    fn read_at(
+        context: &mut Context,
+        thread: u32,
+        connection: u64,
+        exchange: u64,
+        read_nano: u64,
+    ) -> u64 {
+        match context.request_read(PROCESS, thread, connection, exchange, read_nano) {
             Fragment::Own(fragment) => fragment,
             found => panic!("a server request has its own fragment, not {found:?}"),
         }
@@ -339,6 +369,27 @@ mod tests {
         context.introduce(PROCESS, &other());
         let fragment = read(&mut context, 1, 2, 2);
         assert_eq!(context.request_sent(PROCESS, 1), within(fragment, Evidence::Thread, 0.9));
+    }
+
+    #[test]
+    fn what_was_open_when_events_were_lost_blames_nobody_and_proves_nothing() {
+        let mut context = context(other());
+        prove(&mut context);
+        let first = read_at(&mut context, 1, 1, 1, 5);
+        context.events_lost(10);
+        // The thread may be at a request that nobody saw.
+        assert_eq!(context.request_sent(PROCESS, 1), within(first, Evidence::Thread, 0.9));
+        // It is at another one now: the end of the first was not seen.
+        let second = read_at(&mut context, 1, 2, 2, 20);
+        assert_eq!(context.take_demoted(), 0);
+        assert_eq!(context.request_sent(PROCESS, 1), within(second, Evidence::Thread, 0.9));
+        over(&mut context, 1, 2, 1);
+        prove(&mut context);
+        let third = read_at(&mut context, 1, 3, 3, 30);
+        assert_eq!(context.request_sent(PROCESS, 1), within(third, Evidence::Thread, 1.0));
+        // With nothing lost in between, two at a time are two at a time.
+        read_at(&mut context, 1, 4, 4, 40);
+        assert_eq!(context.take_demoted(), 1);
     }
 
     #[test]

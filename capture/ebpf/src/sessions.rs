@@ -334,7 +334,8 @@ impl Exchanges {
         let id = *desk.exchanges;
         let serving = self.serving != (request.manner == Manner::Deliver);
         let fragment = if serving {
-            desk.context.request_read(head_end.process, head_end.thread, self.connection, id)
+            let (at, connection) = (head_end, self.connection);
+            desk.context.request_read(at.process, at.thread, connection, id, at.time_nano)
         } else {
             desk.context.request_sent(request_start.process, request_start.thread)
         };

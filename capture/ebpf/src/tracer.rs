@@ -171,9 +171,12 @@ impl Tracer {
         }
     }
 
-    /// The kernel side had no room for this many events.
-    pub const fn lost(&mut self, count: u64) {
-        self.counters.events_lost_in_kernel += count;
+    /// The kernel side had no room for this many events, at this time or before.
+    pub const fn lost(&mut self, count: u64, now_monotonic_nano: u64) {
+        if count > 0 {
+            self.counters.events_lost_in_kernel += count;
+            self.context.events_lost(now_monotonic_nano);
+        }
     }
 
     /// Lets time pass: ends what ends by silence, and gives up what waited too

@@ -230,6 +230,10 @@ pub(super) fn run(
         if filter_due {
             pipeline.borrow_mut().tell_filter(kernel);
         }
+        // Before what came after the loss is read.
+        let losses = kernel.losses().data;
+        pipeline.borrow_mut().tracer.lost(losses.saturating_sub(lost), monotonic_nano());
+        lost = losses;
         let records = reader.consume();
         // The kernel side goes on: what it reports may never end.
         let last =
@@ -243,9 +247,6 @@ pub(super) fn run(
         }
         if last || ticked.elapsed() >= TICK_EVERY {
             ticked = Instant::now();
-            let losses = kernel.losses();
-            state.tracer.lost(losses.data.saturating_sub(lost));
-            lost = losses.data;
             state.tracer.set_clock(unix_minus_monotonic_nano());
             state.tracer.tick(monotonic_nano());
             if let Some(libraries) = &mut state.libraries {

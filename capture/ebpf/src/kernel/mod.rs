@@ -232,8 +232,9 @@ pub struct RingReader<'a> {
 impl RingReader<'_> {
     /// Records handed over by one call at most. Without a bound it would not
     /// return while records come as fast as they are taken: nothing would be
-    /// delivered meanwhile, and all of it kept.
-    pub const MOST_RECORDS: usize = 8192;
+    /// delivered meanwhile, and all of it kept. Fewer than a full ring holds, so
+    /// that events are known to be lost before those after them are read.
+    pub const MOST_RECORDS: usize = 4096;
 
     /// Hands over what is there now, without waiting; how many records that was.
     pub fn consume(&self) -> usize {

@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""What tracing costs whole applications, and what it shows of them.
+
+As in Figure 16 of DeepFlow's paper: real applications under load, with and
+without the agent in turns, whose order alternates. In each turn wrk sends as
+much as is answered (throughput, latencies), then requests come at a steady rate
+below that (latencies, processor time). Figures are medians over pairs of turns
+of what changes within a pair. The agent sends to a sink: a server would be on
+another machine.
+
+    end_to_end.py --spanwise target/release/spanwise \\
+                  --sink target/release/spanwise-bench-sink \\
+                  --requests target/release/spanwise-bench-requests \\
+                  [--app spring] [--app shop] [--url http://127.0.0.1:8080/ --name petclinic]
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from applications import Running, Shop, Spring, address  # noqa: E402
+from programs import (  # noqa: E402
+    Programs, Sink, busy_and_all, cpu_seconds, end_on_signals, fail, free_port, need, start_agent, wait_for)
+
+APPLICATIONS = {"spring": Spring, "shop": Shop}
+SETTINGS = ("without", "with")
+# The first seconds with an agent find out which programs there are.
+SETTLE_SECONDS = 2
+WARM_SECONDS = 2
+# Of what was answered without an agent.
+STEADY_SHARE = 0.5
+# Requests that may fail, as the application says: shops sell out.
+MOST_FAILED_SHARE = 0.01
+TRACES_SECONDS = 5
+# Until assembly has placed what came last.
+ASSEMBLY_SECONDS = 5
+# What traces break at.
+TRACE_COUNTERS = ("events_lost_in_kernel", "fragments_ambiguous", "processes_without_thread_discipline")
+UNITS = {"us": 1e-3, "ms": 1, "s": 1e3, "m": 60e3}
+PERCENTILES = ("p50", "p90", "p99")
+MODES = {"full": "as much as is answered", "steady": "at a steady rate"}
+
+
+def full_load(application, options, seconds, connections=None):
+    """As much as is answered: requests/s, and latencies in ms."""
+    script = ["-s", application.script] if application.script else []
+    target = application.url if application.script else application.url + application.paths[0]
+    said = options.programs.run("wrk", "wrk", "--latency", "-t1", f"-c{connections or options.connections}",
+                                f"-d{seconds}s", "--timeout", "10s", *script, target)
+    count, took = re.search(r"(\d+) requests in ([\d.]+)(m|s)", said).groups()[:2]
+    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", said)[1])
+    failed = re.search(r"Non-2xx or 3xx responses: (\d+)", said)
+    if "Socket errors" in said or failed and int(failed[1]) > MOST_FAILED_SHARE * int(count):
+        fail(f"{application.name} fails under load:\n{said}")
+    latencies = {}
+    for name in PERCENTILES:
+        value, unit = re.search(rf"{name[1:]}%\s+([\d.]+)(us|ms|s|m)\b", said).groups()
+        latencies[name] = float(value) * UNITS[unit]
+    return {"rate": rate, **latencies}
+
+
+def steady_load(application, options, rate, seconds):
+    """Requests at this rate: latencies in ms, and the machine's processor time a
+    request in us."""
+    paths = [word for path in application.paths for word in ("--path", path)]
+    busy = busy_and_all()[0]
+    said = options.programs.run(
+        "requests", options.requests, "--protocol", "http", "--server", address(application), "--rate", rate,
+        "--connections", options.connections, "--seconds", seconds, "--items", application.items, *paths)
+    busy = busy_and_all()[0] - busy
+    done = json.loads(said)
+    if done["errors"] > MOST_FAILED_SHARE * done["answered"]:
+        fail(f"{application.name} fails at a steady load: {said}")
+    return {"cpu_us": busy / done["answered"] * 1e6} | {name: done[f"{name}_us"] / 1e3 for name in PERCENTILES}
+
+
+def turn(application, setting, options, sink, rate):
+    """One turn of a setting; `rate` for the steady load, none for half of what
+    was just answered."""
+    programs = options.programs
+    agent = start_agent(programs, options.spanwise, sink.url) if setting == "with" else None
+    time.sleep(SETTLE_SECONDS)
+    full_load(application, options, WARM_SECONDS)
+    began, cpu = time.monotonic(), cpu_seconds(agent) if agent else 0
+    lost = lost_events(sink) if agent else 0
+    found = {"full": full_load(application, options, options.seconds)}
+    if agent:
+        found["agent_processors"] = (cpu_seconds(agent) - cpu) / (time.monotonic() - began)
+    rate = rate or found["full"]["rate"] * STEADY_SHARE
+    found["steady"] = steady_load(application, options, rate, options.seconds)
+    if agent:
+        programs.check("the agent", agent)
+        time.sleep(1)
+        found["lost"] = lost_events(sink) - lost
+        programs.stop(agent)
+    return found
+
+
+def lost_events(sink):
+    return sink.counters().get("kernel_events_lost_ring_full", 0)
+
+
+def measure(application, options, sink):
+    """Pairs of turns, and the steady rate."""
+    print(f"\n{application.name}: warming up for {options.warm_up} s", file=sys.stderr)
+    full_load(application, options, options.warm_up)
+    rate = full_load(application, options, options.seconds)["rate"] * STEADY_SHARE
+    pairs = []
+    for index in range(options.pairs):
+        order = SETTINGS if index % 2 == 0 else SETTINGS[::-1]
+        found = {setting: turn(application, setting, options, sink, rate) for setting in order}
+        pairs.append(found)
+        kept = found["with"]["full"]["rate"] / found["without"]["full"]["rate"]
+        print(f"pair {index + 1} of {options.pairs}: {found['without']['full']['rate']:.0f} requests/s without, "
+              f"{found['with']['full']['rate']:.0f} with: {kept:.3f}", file=sys.stderr)
+    return pairs, rate
+
+
+def spans_per_trace(application, options, otlp_port):
+    """For one connection and for all: how many traces there are of how many
+    spans, the most frequent first."""
+    programs = options.programs
+    grpc, http = free_port(), free_port()
+    off = [word for name in ("--zipkin", "--jaeger-grpc", "--jaeger-http", "--jaeger-udp-compact",
+                             "--jaeger-udp-binary") for word in (name, "off")]
+    data = programs.directory / f"data-{application.name}"
+    server = programs.start(
+        "server", options.spanwise, "server", "--data", data, "--http", f"127.0.0.1:{http}",
+        "--otlp-grpc", f"127.0.0.1:{grpc}", "--otlp-http", f"127.0.0.1:{otlp_port}", *off)
+    wait_for(http)
+    wait_for(grpc)
+    agent = start_agent(programs, options.spanwise, f"http://127.0.0.1:{grpc}")
+    time.sleep(SETTLE_SECONDS)
+    full_load(application, options, WARM_SECONDS)
+    found = []
+    for connections in (1, options.connections):
+        time.sleep(ASSEMBLY_SECONDS)
+        begin = time.time_ns()
+        full_load(application, options, TRACES_SECONDS, connections)
+        time.sleep(ASSEMBLY_SECONDS)
+        found.append(assembled(http, address(application).rpartition(":")[2], begin))
+        if not found[-1]:
+            fail(f"no trace of {application.name} was assembled")
+    counters = ask(http, "/api/v1/status")["agent"]["agents"][0]["facts"]["counters"]
+    print("while traces were counted: " + ", ".join(f"{name} {counters[name]}" for name in TRACE_COUNTERS))
+    programs.stop(agent)
+    programs.stop(server)
+    return found
+
+
+def assembled(http, port, begin):
+    """Traces with the application's front door in them, by their number of spans."""
+    rows = query(http, f"""
+        SELECT spans, count(*) FROM (
+            SELECT assembled_trace_id, count(*) AS spans FROM spans
+            WHERE start_unix_nano >= {begin} AND assembled_trace_id IS NOT NULL GROUP BY assembled_trace_id
+            HAVING sum(CASE WHEN server_port = {port} THEN 1 ELSE 0 END) > 0)
+        GROUP BY spans ORDER BY 2 DESC, 1 DESC""")
+    return [(int(spans), int(traces)) for spans, traces in rows]
+
+
+def query(port, sql):
+    return ask(port, "/api/v1/sql", json.dumps({"query": sql}).encode())["rows"]
+
+
+def ask(port, path, body=None):
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)
+
+
+def report(application, pairs, rate, traces):
+    name = application.name
+    median = lambda pick: statistics.median(pick(pair) for pair in pairs)  # noqa: E731
+    for mode, told in MODES.items():
+        if mode == "steady":
+            told += f" of {rate:.0f} requests/s"
+        print(f"\n{name}, {told} (medians)\n{'agent':<10}{'requests/s':>12}"
+              + "".join(f"{percentile + ' ms':>10}" for percentile in PERCENTILES)
+              + (f"{'cpu us':>10}" if mode == "steady" else ""))
+        for setting in SETTINGS:
+            of = lambda key: median(lambda pair: pair[setting][mode].get(key, rate))  # noqa: E731
+            print(f"{setting:<10}{of('rate'):>12.0f}" + "".join(f"{of(key):>10.2f}" for key in PERCENTILES)
+                  + (f"{of('cpu_us'):>10.0f}" if mode == "steady" else ""))
+    overheads = sorted(1 - pair["with"]["full"]["rate"] / pair["without"]["full"]["rate"] for pair in pairs)
+    noise = [pair["without"]["full"]["rate"] for pair in pairs]
+    print(f"\noverhead of each pair: {' '.join(f'{overhead:.3f}' for overhead in overheads)}")
+    print(f"turns without an agent lie {(max(noise) - min(noise)) / statistics.median(noise):.3f} of their median apart")
+    change = lambda key: median(  # noqa: E731
+        lambda pair: pair["with"]["steady"][key] / pair["without"]["steady"][key] - 1)
+    figure = f"figure end_to_end.{name}"
+    print(f"{figure}.overhead_share {statistics.median(overheads):.4f} 1")
+    print(f"{figure}.cpu_overhead_share {change('cpu_us'):.4f} 1")
+    for percentile in PERCENTILES:
+        print(f"{figure}.{percentile}_overhead_share {change(percentile):.4f} 1")
+    print(f"{figure}.agent_processors {median(lambda pair: pair['with']['agent_processors']):.3f} 1")
+    print(f"{figure}.events_lost {sum(pair['with']['lost'] for pair in pairs)} 1")
+    for key, found in zip(("spans_per_trace", "spans_per_trace_loaded"), traces):
+        counted = sum(count for _, count in found)
+        mean = sum(spans * count for spans, count in found) / counted
+        print(f"{figure}.{key} {mean:.1f} 1  # {counted} traces: "
+              + ", ".join(f"{count} of {spans} spans" for spans, count in found[:6]), flush=True)
+
+
+def run(application, options):
+    """One application in a directory of its own."""
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="spanwise-end-to-end-"))
+    directory.chmod(0o755)
+    programs = options.programs = Programs(directory)
+    try:
+        otlp_port = free_port()
+        sink = Sink(programs, options.sink)
+        application.start(programs, otlp_port)
+        pairs, rate = measure(application, options, sink)
+        report(application, pairs, rate, spans_per_trace(application, options, otlp_port))
+    finally:
+        programs.stop_all()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--spanwise", required=True, type=pathlib.Path)
+    parser.add_argument("--sink", required=True, type=pathlib.Path)
+    parser.add_argument("--requests", required=True, type=pathlib.Path)
+    parser.add_argument("--app", action="append", choices=APPLICATIONS, help="one of them (default: all)")
+    parser.add_argument("--url", help="a page of an application that runs already, instead; {} in its path stands "
+                        "for a number")
+    parser.add_argument("--name", default="url", help="what to call that application")
+    parser.add_argument("--pairs", type=int, default=10, help="of turns (default %(default)s)")
+    parser.add_argument("--seconds", type=int, default=10, help="of each load of a turn (default %(default)s)")
+    parser.add_argument("--warm-up", type=int, default=30, help="seconds (default %(default)s)")
+    parser.add_argument("--connections", type=int, default=16, help="requests at a time (default %(default)s)")
+    options = parser.parse_args()
+    for name in ("spanwise", "sink", "requests"):
+        path = getattr(options, name).resolve()
+        if not path.exists():
+            fail(f"{path} is not there; `make bench-end-to-end` builds it")
+        setattr(options, name, path)
+    return options
+
+
+def main():
+    options = arguments()
+    applications = [Running(options.name, options.url)] if options.url else [
+        APPLICATIONS[name]() for name in options.app or APPLICATIONS]
+    need({"wrk": "wrk"} | {key: value for each in applications for key, value in each.packages.items()})
+    end_on_signals()
+    for application in applications:
+        run(application, options)
+
+
+if __name__ == "__main__":
+    main()
