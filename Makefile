@@ -9,7 +9,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build unit e2e browser clients fuzz test-kill test-restarts test-cluster \
+.PHONY: help demo test dev lint bench setup web build plugin-example unit e2e browser clients fuzz test-kill test-restarts test-cluster \
         bench-capture bench-assemble bench-decode bench-store bench-store-grow bench-nginx bench-soak \
         bench-end-to-end clean
 
@@ -36,6 +36,11 @@ web: $(UI) ## Build the UI
 
 build: setup web ## Build the program
 	$(CARGO) build --release --locked -p spanwise
+
+PLUGIN := target/stash.wasm
+plugin-example: setup ## Build the example of a plugin for the agent
+	examples/plugin/build.sh examples/plugin/stash.c $(PLUGIN)
+	@echo "built $(PLUGIN); docs/plugins.md says how to try it"
 
 # ---- for people ------------------------------------------------------------
 
@@ -114,12 +119,13 @@ bench-store-grow: build ## The same, then with 50 million spans (half an hour, 5
 	$(CARGO) build --release --locked -p spanwise-bench-store
 	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) --grow $(BENCH_STORE) | tee $(STORE_RESULTS)-grow.txt
 
-bench-nginx: build ## What tracing takes from nginx in the worst case
-	$(CARGO) build --release --locked -p spanwise-bench-capture
-	python3 bench/nginx/nginx.py --spanwise $(BINARY) --kernel-only target/release/spanwise-bench-capture
-
 SINK := target/release/spanwise-bench-sink
 REQUESTS := target/release/spanwise-bench-requests
+bench-nginx: build ## What tracing takes from nginx in the worst case
+	$(CARGO) build --release --locked -p spanwise-bench-capture -p spanwise-bench-sink
+	python3 bench/nginx/nginx.py --spanwise $(BINARY) --sink $(SINK) \
+	    --kernel-only target/release/spanwise-bench-capture
+
 bench-soak: build ## Agent memory and loss over ten minutes at 20,000 requests/s of nine protocols
 	@SPANWISE_SETUP=soak scripts/setup.sh
 	$(CARGO) build --release --locked -p spanwise-bench-sink -p spanwise-bench-requests

@@ -148,11 +148,11 @@ class Sink:
         return agents[-1]["counters"] if agents else {}
 
 
-def start_agent(programs, spanwise, url, core=None):
+def start_agent(programs, spanwise, url, *flags, core=None):
     """Starts an agent; returns when it watches."""
     log = programs.log("agent")
     said = log.stat().st_size if log.exists() else 0
-    agent = programs.start("agent", spanwise, "agent", "--server", url, core=core)
+    agent = programs.start("agent", spanwise, "agent", "--server", url, *flags, core=core)
     end = time.monotonic() + ATTACH_SECONDS
     while b"watches this machine" not in log.read_bytes()[said:]:
         programs.check("agent", agent)

@@ -39,6 +39,7 @@ if [ "$for" = all ]; then
         wget:wget
         javac:default-jdk-headless
         wrk:wrk
+        wasm-ld:lld
     )
 fi
 if [ "$for" = cluster ]; then

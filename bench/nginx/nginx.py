@@ -2,13 +2,14 @@
 """What tracing costs a server in the worst case: nginx that serves a tiny page
 from memory on one core, as fast as it can (DeepFlow's paper, Appendix B).
 
-nginx has the first core; the load (wrk), the agent and its server share the
-second. Three settings take turns: no agent, the kernel side alone (its events
-are read and thrown away), and the whole agent. Figures are medians over rounds
-of what changes within a round. Both ends of each request are on this machine,
-so that every request makes two spans.
+nginx has the first core; the load (wrk) and the agent share the second. Three
+settings take turns: no agent, the kernel side alone (its events are read and
+thrown away), and the whole agent, whose spans go to a sink on the second core,
+too. Figures are medians over rounds of what changes within a round. The load
+stands for clients on other machines: it is left out by the agent's filter, so a
+request makes one span.
 
-    nginx.py --spanwise target/release/spanwise \\
+    nginx.py --spanwise target/release/spanwise --sink target/release/spanwise-bench-sink \\
              --kernel-only target/release/spanwise-bench-capture [--rounds 5] [--seconds 6]
 """
 
@@ -23,7 +24,9 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from programs import Programs, cpu_seconds, fail, free_port, need, wait_for  # noqa: E402
+from programs import (  # noqa: E402
+    Programs, Sink, cpu_seconds, fail, free_port, need, start_agent, wait_for,
+)
 
 SERVER_CORE, OTHER_CORE = "0", "1"
 CONNECTIONS = 50
@@ -63,45 +66,49 @@ def load(port, seconds):
     return int(found[1]), float(found[2])
 
 
-def start_setting(setting, options, programs, grpc):
+def start_setting(setting, options, programs, sink):
     if setting == "none":
         return None
-    if setting == "kernel":
-        process = programs.start(setting, options.kernel_only, "--drain", core=OTHER_CORE)
-    else:
-        process = programs.start(
-            setting, options.spanwise, "agent", "--server", f"http://127.0.0.1:{grpc}", core=OTHER_CORE
-        )
+    if setting == "full":
+        return start_agent(programs, options.spanwise, sink.url, "--except", "service=wrk",
+                           core=OTHER_CORE)
+    process = programs.start(setting, options.kernel_only, "--drain", "wrk", core=OTHER_CORE)
     time.sleep(2)  # Loading and attaching.
     programs.check(setting, process)
     return process
 
 
-def measure(setting, options, programs, nginx, port, grpc):
-    process = start_setting(setting, options, programs, grpc)
-    load(port, 1)
-    nginx_before = cpu_seconds(nginx)
-    agent_before = cpu_seconds(process) if process else 0
+def measure(setting, options, programs, nginx, port, sink):
+    rows_before = sink.report()["rows"]
+    process = start_setting(setting, options, programs, sink)
+    warming, _ = load(port, 1)
+    measured = [one for one in (process, nginx, sink.process) if one]
+    before = {one: cpu_seconds(one) for one in measured}
     requests, seconds = load(port, options.seconds)
-    figures = {
-        "rate": requests / seconds,
-        "nginx_us": (cpu_seconds(nginx) - nginx_before) / requests * 1e6,
-        "agent_us": ((cpu_seconds(process) - agent_before) / requests * 1e6) if process else 0,
-    }
+    micros = {one: (cpu_seconds(one) - before[one]) / requests * 1e6 for one in measured}
     if process:
         programs.stop(process)
-    return figures
+        time.sleep(1.5)  # The sink reports once a second.
+    return {
+        "rate": requests / seconds,
+        "nginx_us": micros[nginx],
+        "agent_us": micros.get(process, 0),
+        "sink_us": micros[sink.process],
+        "spans": (sink.report()["rows"] - rows_before) / (warming + requests),
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--spanwise", required=True, type=pathlib.Path)
     parser.add_argument("--kernel-only", required=True, type=pathlib.Path)
+    parser.add_argument("--sink", required=True, type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=6)
     options = parser.parse_args()
     options.spanwise = options.spanwise.resolve()
     options.kernel_only = options.kernel_only.resolve()
+    options.sink = options.sink.resolve()
     need({"wrk": "wrk", "nginx": "nginx-light", "taskset": "util-linux"})
     directory = pathlib.Path(tempfile.mkdtemp(prefix="bench-nginx-"))
     directory.chmod(0o755)
@@ -115,31 +122,24 @@ def main():
 
 def run(options, programs, directory):
     nginx, port = start_nginx(programs, directory)
-    grpc = free_port()
-    off = [word for name in ("--zipkin", "--jaeger-grpc", "--jaeger-http",
-                             "--jaeger-udp-compact", "--jaeger-udp-binary") for word in (name, "off")]
-    programs.start(
-        "server", options.spanwise, "server", "--data", directory / "data",
-        "--otlp-grpc", f"127.0.0.1:{grpc}", "--otlp-http", f"127.0.0.1:{free_port()}",
-        "--http", f"127.0.0.1:{free_port()}", *off, core=OTHER_CORE,
-    )
-    wait_for(grpc)
+    sink = Sink(programs, options.sink, core=OTHER_CORE)
+    time.sleep(1.5)
     load(port, 1)
     rounds = []
     for index in range(options.rounds):
         order = SETTINGS[index % 3:] + SETTINGS[:index % 3]
         rounds.append({
-            setting: measure(setting, options, programs, nginx, port, grpc) for setting in order
+            setting: measure(setting, options, programs, nginx, port, sink) for setting in order
         })
         print(f"round {index + 1} of {options.rounds}", file=sys.stderr)
     median = lambda pick: statistics.median(pick(found) for found in rounds)
-    print(f"{'setting':<10}{'requests/s':>12}{'nginx us':>10}{'agent us':>10}")
+    columns = {"rate": "requests/s", "nginx_us": "nginx us", "agent_us": "agent us",
+               "sink_us": "sink us", "spans": "spans/request"}
+    print(f"{'setting':<10}" + "".join(f"{title:>15}" for title in columns.values()))
     for setting in SETTINGS:
-        rate, nginx_us, agent_us = (
-            median(lambda found, name=name: found[setting][name])
-            for name in ("rate", "nginx_us", "agent_us")
-        )
-        print(f"{setting:<10}{rate:>12.0f}{nginx_us:>10.2f}{agent_us:>10.2f}")
+        figures = [median(lambda found, name=name: found[setting][name]) for name in columns]
+        print(f"{setting:<10}" + "".join(
+            f"{figure:>15.{0 if name == 'rate' else 2}f}" for name, figure in zip(columns, figures)))
     print()
     share = lambda setting: median(lambda found: found[setting]["rate"] / found["none"]["rate"])
     added = median(lambda found: found["kernel"]["nginx_us"] - found["none"]["nginx_us"])

@@ -1,5 +1,8 @@
 //! What fuzz targets share.
 
+pub mod otap;
+pub mod traffic;
+
 use spanwise_model::SpanBatch;
 use spanwise_wire::otlp::Decoded;
 

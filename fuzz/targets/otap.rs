@@ -5,7 +5,7 @@
 use std::sync::{LazyLock, Once};
 
 use libfuzzer_sys::fuzz_target;
-use spanwise_wire::compression::{Encoding, decompress};
+use spanwise_fuzz::otap::{COMPRESSED, PLAIN, recorded};
 use spanwise_wire::otap::{OtapLimits, StreamDecoder};
 
 /// A panic of Arrow's reader is caught by the decoder, and is no finding; one
@@ -14,23 +14,8 @@ static CAUGHT_PANICS_PASS: Once = Once::new();
 
 /// The smaller batches of both recorded streams.
 static STREAMS: LazyLock<[Vec<Vec<u8>>; 2]> = LazyLock::new(|| {
-    [
-        batches(include_bytes!("../../tests/recorded/otap/plain.otap.zst")),
-        batches(include_bytes!("../../tests/recorded/otap/compressed.otap.zst")),
-    ]
+    [PLAIN, COMPRESSED].map(|file| recorded(file).map(|both| both.otap).collect())
 });
-
-fn batches(recorded: &[u8]) -> Vec<Vec<u8>> {
-    let file = decompress(Encoding::Zstd, recorded, 64 << 20, |_| true).expect("it is recorded");
-    let (mut rest, mut parts) = (file.as_slice(), Vec::new());
-    while let Some((length, after)) = rest.split_first_chunk() {
-        let (part, after) = after.split_at(u32::from_le_bytes(*length) as usize);
-        parts.push(part.to_vec());
-        rest = after;
-    }
-    // Every other one is the same as OTLP.
-    parts.into_iter().skip(1).step_by(2).filter(|batch| batch.len() < 40_000).collect()
-}
 
 fuzz_target!(|bytes: &[u8]| {
     CAUGHT_PANICS_PASS.call_once(|| std::panic::set_hook(Box::new(|_| {})));

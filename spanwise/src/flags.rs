@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{ByteSize, ListenAddress, OptionalListen, Switch, TimeSpan};
+use crate::config::{ByteSize, Cores, ListenAddress, OptionalListen, Share, Switch, TimeSpan};
 
 /// Traces microservices without touching them.
 #[derive(Debug, Parser)]
@@ -172,6 +172,31 @@ pub(crate) struct AgentSettings {
     /// Whether to read in the clear what TLS libraries encrypt: on or off [setting: agent.tls]
     #[arg(long, value_name = "ON|OFF", value_parser = checked::<Switch>, help_heading = "Settings")]
     tls: Option<String>,
+    /// Trace only this: service=NAME (with one * for any text), port=N, port=FIRST-LAST,
+    /// netns=NAME, separated by commas [setting: agent.only]
+    #[arg(long, value_name = "SELECTORS", value_parser = checked::<spanwise_capture_ebpf::filter::Selectors>, help_heading = "Settings")]
+    only: Option<String>,
+    /// Do not trace this, written likewise [setting: agent.except]
+    #[arg(long, value_name = "SELECTORS", value_parser = checked::<spanwise_capture_ebpf::filter::Selectors>, help_heading = "Settings")]
+    except: Option<String>,
+    /// Of requests that neither fail nor are slow, report this share, for example
+    /// 10% [setting: agent.sample]
+    #[arg(long, value_name = "SHARE", value_parser = checked::<Share>, help_heading = "Settings")]
+    sample: Option<String>,
+    /// What takes this long is slow [setting: agent.sample_slow]
+    #[arg(long, value_name = "TIME", value_parser = checked::<TimeSpan>, help_heading = "Settings")]
+    sample_slow: Option<String>,
+    /// Report less rather than take more CPUs than this, for example 0.5 [setting:
+    /// agent.cpu_budget]
+    #[arg(long, value_name = "CPUS", value_parser = checked::<crate::config::Limit<Cores>>, help_heading = "Settings")]
+    cpu_budget: Option<String>,
+    /// Report less rather than take more memory than this [setting: agent.memory_budget]
+    #[arg(long, value_name = "SIZE", value_parser = checked::<crate::config::Limit<ByteSize>>, help_heading = "Settings")]
+    memory_budget: Option<String>,
+    /// A WebAssembly plugin that reads a protocol of your own; may be given several times
+    /// [setting: agent.plugins]
+    #[arg(long = "plugin", value_name = "FILE", value_delimiter = ',', help_heading = "Settings")]
+    plugins: Vec<String>,
     /// Also write every kernel event to this file, for replay in tests [setting: agent.record]
     #[arg(long, value_name = "FILE", help_heading = "Settings")]
     record: Option<String>,
@@ -183,7 +208,16 @@ impl AgentSettings {
         put(into, "agent.host", &self.host);
         put(into, "agent.payload_bytes", &self.payload_bytes);
         put(into, "agent.tls", &self.tls);
+        put(into, "agent.only", &self.only);
+        put(into, "agent.except", &self.except);
+        put(into, "agent.sample", &self.sample);
+        put(into, "agent.sample_slow", &self.sample_slow);
+        put(into, "agent.cpu_budget", &self.cpu_budget);
+        put(into, "agent.memory_budget", &self.memory_budget);
         put(into, "agent.record", &self.record);
+        if !self.plugins.is_empty() {
+            into.push(("agent.plugins", self.plugins.join(",")));
+        }
     }
 }
 
@@ -469,8 +503,22 @@ mod tests {
             "512",
             "--tls",
             "off",
+            "--only",
+            "service=a",
+            "--except",
+            "port=1",
+            "--sample",
+            "10%",
+            "--sample-slow",
+            "1s",
+            "--cpu-budget",
+            "0.5",
+            "--memory-budget",
+            "64MiB",
             "--record",
             "f",
+            "--plugin",
+            "a.wasm,b.wasm",
         ];
         let Command::Config(flags) = Flags::parse_from(typed).command else { unreachable!() };
         let layer = flags.layer();

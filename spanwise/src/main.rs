@@ -48,13 +48,11 @@ fn without_huge_pages() {
 
 fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Up(flags) => run::up(&config::load(flags.config.as_deref(), &flags.layer())?),
+        Command::Up(flags) => run::up(config::load(flags.config.as_deref(), &flags.layer())?),
         Command::Server(flags) => {
             run::server(&config::load(flags.config.as_deref(), &flags.layer())?)
         }
-        Command::Agent(flags) => {
-            run::agent(&config::load(flags.config.as_deref(), &flags.layer())?)
-        }
+        Command::Agent(flags) => run::agent(config::load(flags.config.as_deref(), &flags.layer())?),
         Command::Doctor(flags) => run::doctor(flags.json),
         Command::Config(flags) => {
             let loaded = config::load(flags.config.as_deref(), &flags.layer())?;

@@ -6,8 +6,9 @@
 //! within a round, as the median over the rounds, so that a machine that is
 //! slow for a while is slow for all of them. Usage: `bench-capture [ROUNDS]`.
 //!
-//! `bench-capture --drain` attaches the agent's programs and throws away what they
-//! report until it is ended, for benchmarks of the kernel side alone.
+//! `bench-capture --drain [COMMAND]` attaches the agent's programs and throws away
+//! what they report until it is ended, for benchmarks of the kernel side alone.
+//! Processes of that command, which make the load, are left out.
 
 mod calls;
 
@@ -15,8 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use calls::{CALLS, Fixture};
+use spanwise_capture_ebpf::event::Event;
+use spanwise_capture_ebpf::filter::Filter;
 use spanwise_capture_ebpf::kernel::{
-    EmptyHooks, Hook, HookChoice, Kernel, KernelConfig, RingReader,
+    EmptyHooks, Hook, HookChoice, Kernel, KernelConfig, RingReader, decode,
 };
 
 /// Calls timed together, between two readings of the clock.
@@ -37,7 +40,8 @@ type Figures = Vec<f64>;
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("--drain") {
         let kernel = Kernel::attach(&KernelConfig::default()).unwrap_or_else(|error| fail(&error));
-        drain(&kernel, &AtomicBool::new(false));
+        let left_out = std::env::args().nth(2);
+        drain(&kernel, left_out.as_deref(), &AtomicBool::new(false));
         return;
     }
     let rounds = std::env::args().nth(1).map_or(Ok(9), |text| text.parse::<usize>());
@@ -83,7 +87,7 @@ fn measure(setting: Setting, fixture: &Fixture) -> Figures {
             let kernel = Kernel::attach(&config).unwrap_or_else(|error| fail(&error));
             let done = AtomicBool::new(false);
             let (figures, records) = std::thread::scope(|scope| {
-                let drain = scope.spawn(|| drain(&kernel, &done));
+                let drain = scope.spawn(|| drain(&kernel, None, &done));
                 let figures = run(fixture, BATCHES);
                 done.store(true, Ordering::Relaxed);
                 (figures, drain.join().unwrap_or(0))
@@ -97,11 +101,25 @@ fn measure(setting: Setting, fixture: &Fixture) -> Figures {
 }
 
 /// Reads the ring as the agent does, on the other core.
-fn drain(kernel: &Kernel, done: &AtomicBool) -> usize {
+fn drain(kernel: &Kernel, left_out: Option<&str>, done: &AtomicBool) -> usize {
     pin(1);
     let events = kernel.events();
     let mut records = 0;
-    let reader = kernel.reader(&events, |_| records += 1).unwrap_or_else(|error| fail(&error));
+    let mut last_left_out = 0;
+    let reader = kernel
+        .reader(&events, |record| {
+            records += 1;
+            if let (Some(command), Ok(Event::Opened(opened))) = (left_out, decode(record))
+                && opened.command.name() == command
+                && opened.process != last_left_out
+            {
+                last_left_out = opened.process;
+                let done = kernel.ignore_process(opened.process, true);
+                done.and_then(|()| kernel.set_filter(&Filter::default(), true))
+                    .unwrap_or_else(|error| fail(&error));
+            }
+        })
+        .unwrap_or_else(|error| fail(&error));
     while !done.load(Ordering::Relaxed) {
         let records = reader.consume();
         std::thread::sleep(RingReader::pause(records).min(Duration::from_millis(3)));

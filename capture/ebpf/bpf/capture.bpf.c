@@ -39,14 +39,6 @@ struct {
     __uint(max_entries, 8 << 20);
 } events SEC(".maps");
 
-/* Processes that are never traced: the agent's own, and its server's. */
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, 256);
-    __type(key, __u32);
-    __type(value, __u8);
-} ignored_processes SEC(".maps");
-
 /* Read by user space through the .bss map. */
 __u64 last_connection = 0;
 __u64 lost_data = 0;
@@ -84,15 +76,12 @@ static __always_inline void map_ipv4(__u8 *address, __be32 ipv4)
     words[3] = ipv4;
 }
 
+#include "filter.h"
+
 /* Tells user space of a connection before its first bytes. Once per socket. */
 static __always_inline bool announce(const struct sock *sk, struct socket_state *state, __u64 task,
                                      const bool trusted)
 {
-    __u32 process = task >> 32;
-    if (bpf_map_lookup_elem(&ignored_processes, &process)) {
-        state->ignored = 1;
-        return false;
-    }
     struct spanwise_opened *opened = bpf_ringbuf_reserve(&events, sizeof *opened, 0);
     if (!opened) {
         __sync_fetch_and_add(&lost_lifecycle, 1);
@@ -110,6 +99,8 @@ static __always_inline bool announce(const struct sock *sk, struct socket_state 
     if (state->role == SPANWISE_CLIENT && state->established_nano > state->connect_start_nano)
         opened->connect_nano = state->established_nano - state->connect_start_nano;
     opened->local_port = READ(trusted, sk, __sk_common.skc_num);
+    if (!opened->local_port) /* a closed socket has given it back, and remembers it here */
+        opened->local_port = bpf_ntohs(BPF_CORE_READ((struct inet_sock *)sk, inet_sport));
     opened->remote_port = bpf_ntohs(READ(trusted, sk, __sk_common.skc_dport));
     struct net *net = READ(trusted, sk, __sk_common.skc_net.net);
     opened->network_namespace = BPF_CORE_READ(net, ns.inum);
@@ -191,38 +182,47 @@ lost:
     __sync_fetch_and_add(&lost_data, 1);
 }
 
-/* Writes an event whose bytes stand in several buffers. The record has twice
- * the room, so that an offset and a length below 1024 each need no sum. The
- * offset lies in the record, where the verifier does not follow its values: it
- * would try every combination of them. */
+/* Writes an event whose bytes stand in several buffers, `skip` bytes behind their
+ * beginning. The record has twice the room, so that an offset and a length below
+ * 1024 each need no sum. The offsets lie in the record, where the verifier does
+ * not follow their values: it would try every combination of them. */
 static __always_inline void emit_vector(const struct transfer *transfer,
-                                        const struct iovec *vectors, __u64 count, __u64 wanted)
+                                        const struct iovec *vectors, __u64 count, __u64 skip,
+                                        __u64 wanted)
 {
     struct {
         struct spanwise_event event;
         __u8 payload[2 * MAX_PAYLOAD];
         volatile __u64 offset;
+        volatile __u64 skip;
     } *record = bpf_ringbuf_reserve(&events, sizeof *record, 0);
     if (!record) {
         __sync_fetch_and_add(&lost_data, 1);
         return;
     }
     record->offset = 0;
+    record->skip = skip;
     for (int i = 0; i < MAX_VECTORS; i++) {
         struct iovec vector;
         __u64 offset = record->offset;
         if (i >= count || offset >= wanted || offset >= MAX_PAYLOAD
             || bpf_probe_read_user(&vector, sizeof vector, vectors + i))
             break;
+        __u64 over = record->skip;
+        if (over >= vector.iov_len) {
+            record->skip = over - vector.iov_len;
+            continue;
+        }
+        record->skip = 0;
         __u64 bytes = wanted - offset;
-        if (bytes > vector.iov_len)
-            bytes = vector.iov_len;
+        if (bytes > vector.iov_len - over)
+            bytes = vector.iov_len - over;
         if (bytes > MAX_PAYLOAD - 1)
             bytes = MAX_PAYLOAD - 1;
         BOUND(bytes, 1023);
         __u64 at = offset;
         BOUND(at, 1023);
-        if (bytes && bpf_probe_read_user(record->payload + at, bytes, vector.iov_base))
+        if (bytes && bpf_probe_read_user(record->payload + at, bytes, vector.iov_base + over))
             break;
         record->offset = offset + bytes;
     }
@@ -231,6 +231,103 @@ static __always_inline void emit_vector(const struct transfer *transfer,
         offset = MAX_PAYLOAD;
     fill_data(&record->event, transfer, offset);
     bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+/* Connections on which many messages go out together: user space asks for more of
+ * what passes on them. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 16384);
+    __type(key, __u64);
+    __type(value, __u8);
+} generous_connections SEC(".maps");
+
+/* Of their calls, as many pieces of 1024 bytes are captured, each as if a call of
+ * its own had moved it. */
+#define MAX_PIECES 16
+
+/* Asked only about what would be cut, and not of long turns. */
+static __always_inline bool is_generous(const struct transfer *transfer, __u64 wanted)
+{
+    return wanted == MAX_PAYLOAD && transfer->length > MAX_PAYLOAD
+        && bpf_map_lookup_elem(&generous_connections, &transfer->connection);
+}
+
+struct pieces {
+    __u64 at; /* the bytes, or vectors to them */
+    __u64 vectors; /* how many; 0: these are the bytes */
+};
+
+/* A function of its own to the verifier. */
+__noinline int emit_pieces(struct transfer *whole, struct pieces *pieces)
+{
+    if (!whole || !pieces)
+        return 0;
+    for (__u32 i = 0; i < MAX_PIECES; i++) {
+        __u32 skip = i * MAX_PAYLOAD;
+        if (skip >= whole->length)
+            break;
+        struct transfer piece = *whole;
+        piece.seq += skip;
+        piece.offset += skip;
+        piece.length -= skip;
+        __u64 wanted = piece.length < MAX_PAYLOAD ? piece.length : MAX_PAYLOAD;
+        if (i < MAX_PIECES - 1)
+            piece.length = wanted;
+        if (pieces->vectors)
+            emit_vector(&piece, (void *)pieces->at, pieces->vectors, skip, wanted);
+        else
+            emit_plain(&piece, pieces->at + skip, wanted);
+    }
+    return 0;
+}
+
+#define HTTP 0x50545448 /* "HTTP" and an empty line, as the machine reads four bytes */
+#define EMPTY_LINE 0x0a0d0a0d
+
+/* Whether the first of two buffers is the whole head of an HTTP/1 message and the
+ * second its body, as servers send pages: nobody wants to see more of it. */
+static __always_inline bool is_head_and_body(const struct iovec *vectors,
+                                             const struct iovec *first, __u64 count)
+{
+    struct iovec second;
+    __u32 begin, end, next;
+    return count == 2 && first->iov_len >= 16 && first->iov_len <= MAX_PAYLOAD
+        && !bpf_probe_read_user(&begin, 4, first->iov_base) && begin == HTTP
+        && !bpf_probe_read_user(&end, 4, first->iov_base + first->iov_len - 4)
+        && end == EMPTY_LINE && !bpf_probe_read_user(&second, sizeof second, vectors + 1)
+        && second.iov_len >= 4 && !bpf_probe_read_user(&next, 4, second.iov_base)
+        && next != HTTP;
+}
+
+static __always_inline void emit_buffer(const struct transfer *transfer, __u64 buffer,
+                                        __u64 wanted)
+{
+    if (!is_generous(transfer, wanted)) {
+        emit_plain(transfer, buffer, wanted);
+        return;
+    }
+    struct transfer whole = *transfer;
+    struct pieces pieces = { .at = buffer };
+    emit_pieces(&whole, &pieces);
+}
+
+static __always_inline void emit_vectors(const struct transfer *transfer,
+                                         const struct iovec *vectors, __u64 count, __u64 wanted)
+{
+    struct iovec first;
+    if (is_generous(transfer, wanted)) {
+        struct transfer whole = *transfer;
+        struct pieces pieces = { .at = (__u64)vectors, .vectors = count };
+        emit_pieces(&whole, &pieces);
+    } else if (bpf_probe_read_user(&first, sizeof first, vectors))
+        emit_plain(transfer, 0, 0);
+    else if (count == 1 || first.iov_len >= wanted)
+        emit_plain(transfer, (__u64)first.iov_base, wanted);
+    else if (is_head_and_body(vectors, &first, count))
+        emit_plain(transfer, (__u64)first.iov_base, first.iov_len);
+    else
+        emit_vector(transfer, vectors, count, 0, wanted);
 }
 
 struct message_header { /* struct msghdr, as user space has it */
@@ -254,17 +351,11 @@ static __always_inline void emit_message(const struct transfer *transfer, __u64 
         struct iovec *vectors;
         __u64 count;
     } list;
-    struct iovec first;
     if (bpf_probe_read_user(&list, sizeof list,
-                            (void *)(header + __builtin_offsetof(struct message_header, vectors)))
-        || bpf_probe_read_user(&first, sizeof first, list.vectors)) {
+                            (void *)(header + __builtin_offsetof(struct message_header, vectors))))
         emit_plain(transfer, 0, 0);
-        return;
-    }
-    if (list.count == 1 || first.iov_len >= wanted)
-        emit_plain(transfer, (__u64)first.iov_base, wanted);
     else
-        emit_vector(transfer, list.vectors, list.count, wanted);
+        emit_vectors(transfer, list.vectors, list.count, wanted);
 }
 
 /* Which entry of a mmsghdr array is on its way: the call passes here once for
@@ -294,18 +385,11 @@ static __always_inline void emit(struct socket_state *state, const struct transf
 
     switch (call->shape) {
     case BUFFER_PLAIN:
-        emit_plain(transfer, call->array, wanted);
+        emit_buffer(transfer, call->array, wanted);
         break;
-    case BUFFER_VECTOR: {
-        struct iovec first;
-        if (bpf_probe_read_user(&first, sizeof first, (void *)call->array))
-            emit_plain(transfer, 0, 0);
-        else if (call->count == 1 || first.iov_len >= wanted)
-            emit_plain(transfer, (__u64)first.iov_base, wanted);
-        else
-            emit_vector(transfer, (void *)call->array, call->count, wanted);
+    case BUFFER_VECTOR:
+        emit_vectors(transfer, (void *)call->array, call->count, wanted);
         break;
-    }
     case BUFFER_MESSAGE:
         emit_message(transfer, call->array, wanted);
         break;
@@ -335,6 +419,48 @@ static __always_inline struct sock *socket_of(__u32 fd)
 #include "tls.h"
 #include "tls_go.h"
 #include "datagram.h"
+
+static __always_inline void on_state(const struct sock *sk, struct socket_state *state, int old,
+                                     int new, const bool trusted)
+{
+    __u64 now = bpf_ktime_get_ns();
+    if (new == TCP_SYN_SENT) {
+        __u64 task = bpf_get_current_pid_tgid();
+        state->role = SPANWISE_CLIENT;
+        state->connect_start_nano = now;
+        state->ignored = 0; /* as in its former life */
+        state->filter_generation = 0;
+        state->opener_process = task >> 32;
+        state->opener_thread = (__u32)task;
+    } else if (new == TCP_ESTABLISHED) {
+        state->established_nano = now;
+        if (old == TCP_SYN_RECV)
+            state->role = SPANWISE_SERVER;
+    } else if (new == TCP_CLOSE && state->connection) {
+        struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
+        if (!event) {
+            __sync_fetch_and_add(&lost_lifecycle, 1);
+            return;
+        }
+        fill(event, SPANWISE_CLOSED, state, bpf_get_current_pid_tgid(), now);
+        event->extra = READ(trusted, sk, sk_err) == ECONNRESET;
+        struct tcp_sock *tcp = (struct tcp_sock *)sk;
+        event->retransmits = BPF_CORE_READ(tcp, total_retrans);
+        bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+        state->connection = 0;
+    }
+}
+
+/* Bytes that came before a reset can be read after it. A connection that is heard
+ * of only then is closed at once, for nothing will tell of its end again. */
+static __always_inline void after_transfer(const struct sock *sk, struct socket_state *state,
+                                           const bool trusted)
+{
+    if (READ(trusted, sk, __sk_common.skc_state) != TCP_CLOSE)
+        return;
+    on_state(sk, state, TCP_CLOSE, TCP_CLOSE, trusted);
+    state->ignored = 1;
+}
 
 /* ---- sock_length ------------------------------------------------------- */
 
@@ -404,9 +530,11 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
         if (!state)
             return 0;
     }
-    if (state->ignored)
-        return 0;
     __u64 task = bpf_get_current_pid_tgid();
+    if (!is_looked_at(sk, state, task, true)) {
+        tls_left_out(task);
+        return 0;
+    }
     if (!state->connection && !announce(sk, state, task, true))
         return 0;
     struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
@@ -441,6 +569,7 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
     }
     if (!tls_covers(state, &transfer, &call))
         emit(state, &transfer, &call);
+    after_transfer(sk, state, true);
     return 0;
 }
 
@@ -546,9 +675,11 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
         if (!state)
             return 0;
     }
-    if (state->ignored)
-        return 0;
     __u64 task = bpf_get_current_pid_tgid();
+    if (!is_looked_at(sk, state, task, false)) {
+        tls_left_out(task);
+        return 0;
+    }
     if (!state->connection && !announce(sk, state, task, false))
         return 0;
     struct tcp_sock *tcp = (struct tcp_sock *)sk;
@@ -576,6 +707,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
         on_messages(state, &transfer, exit->call.array, end_seq, result);
     else
         emit(state, &transfer, &exit->call);
+    after_transfer(sk, state, false);
     return 0;
 }
 
@@ -644,34 +776,6 @@ int sys_exit_raw(struct bpf_raw_tracepoint_args *context)
 }
 
 /* ---- connections ------------------------------------------------------- */
-
-static __always_inline void on_state(const struct sock *sk, struct socket_state *state, int old,
-                                     int new, const bool trusted)
-{
-    __u64 now = bpf_ktime_get_ns();
-    if (new == TCP_SYN_SENT) {
-        __u64 task = bpf_get_current_pid_tgid();
-        state->role = SPANWISE_CLIENT;
-        state->connect_start_nano = now;
-        state->opener_process = task >> 32;
-        state->opener_thread = (__u32)task;
-    } else if (new == TCP_ESTABLISHED) {
-        state->established_nano = now;
-        if (old == TCP_SYN_RECV)
-            state->role = SPANWISE_SERVER;
-    } else if (new == TCP_CLOSE && state->connection) {
-        struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
-        if (!event) {
-            __sync_fetch_and_add(&lost_lifecycle, 1);
-            return;
-        }
-        fill(event, SPANWISE_CLOSED, state, bpf_get_current_pid_tgid(), now);
-        event->extra = READ(trusted, sk, sk_err) == ECONNRESET;
-        struct tcp_sock *tcp = (struct tcp_sock *)sk;
-        event->retransmits = BPF_CORE_READ(tcp, total_retrans);
-        bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
-    }
-}
 
 static __always_inline bool creates_state(int old, int new)
 {

@@ -91,6 +91,10 @@ struct sock {
     int sk_err;
 };
 
+struct inet_sock {
+    __be16 inet_sport;
+};
+
 struct tcp_sock {
     u32 rcv_nxt;
     u32 copied_seq;

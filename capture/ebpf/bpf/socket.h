@@ -27,8 +27,9 @@ struct socket_state {
     __u64 message_array; /* of the last sendmmsg or recvmmsg */
     __u8 direction;
     __u8 role;
-    __u8 ignored;
+    __u8 ignored; /* by the filter of this generation: */
     __u8 tls;
+    __u32 filter_generation;
 };
 
 /* What is known of TLS on a socket; asked only while any library has probes. */

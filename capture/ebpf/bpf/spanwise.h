@@ -15,6 +15,7 @@ enum spanwise_kind {
     SPANWISE_PLAINTEXT_UNPLACED = 7, /* the same, its record is not known: no seq */
     SPANWISE_TLS_RECORDS = 8, /* records that were sent, of plaintext told before */
     SPANWISE_DATAGRAM = 9,
+    SPANWISE_LEFT_OUT = 10, /* a connection goes on, and is not reported any more */
 };
 
 enum spanwise_role {

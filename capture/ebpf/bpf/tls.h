@@ -27,6 +27,9 @@ struct {
     __type(value, __u8);
 } tls_ignored_processes SEC(".maps");
 
+/* Stands for the connection of a session whose socket is not looked at. */
+#define TLS_LEFT_OUT 0xffffffffffffffffull
+
 /* A call into a library that has not returned. */
 struct tls_call {
     __u64 session; /* the library's object; 0: no call */
@@ -164,6 +167,16 @@ static __always_inline bool tls_covers_loose(struct socket_state *state,
         tls_tell_records(stream, first, transfer);
     }
     return inbound->bound;
+}
+
+/* A library uses a socket that is not looked at: neither is its session. */
+static __always_inline void tls_left_out(__u64 task)
+{
+    if (!tls_attached)
+        return;
+    struct tls_thread *thread = tls_thread_of(task, false);
+    if (thread && thread->call.session)
+        thread->call.connection = TLS_LEFT_OUT;
 }
 
 /* Whether a transfer is a TLS library's whose plaintext is reported: then it
@@ -332,7 +345,7 @@ static __always_inline void tls_emit(struct tls_session *session, struct transfe
         wanted = length;
     if (session->turn_bytes <= TURN_BYTES)
         session->turn_bytes += length > TURN_BYTES ? TURN_BYTES + 1 : length;
-    emit_plain(transfer, buffer, wanted);
+    emit_buffer(transfer, buffer, wanted);
 }
 
 SEC("?uretprobe")
@@ -371,6 +384,8 @@ int tls_exit(struct pt_regs *context)
         __sync_fetch_and_add(&tls_unbound, 1);
         return 0;
     }
+    if (session->connection == TLS_LEFT_OUT)
+        return 0;
     struct transfer transfer = {
         .kind = SPANWISE_PLAINTEXT,
         .task = task,

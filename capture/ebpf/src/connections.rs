@@ -6,7 +6,7 @@ use spanwise_model::protocol;
 use crate::event::{Closed, Data, Direction, Opened, Records, Role};
 use crate::opaque::{Before, End, Opaque};
 use crate::protocols::tls::{self, TlsFacts};
-use crate::protocols::{Input, Known, Mark, Outcome, Protocol, Side, infer};
+use crate::protocols::{Input, Mark, Outcome, Protocol, Side, Speaker, infer};
 use crate::sessions::{Desk, Exchanges};
 use crate::stream::Stream;
 use crate::unsent::{Piece, Unsent};
@@ -65,6 +65,8 @@ pub(crate) struct Connection {
     changes: u8,
     id: u64,
     last_mark: Option<Mark>,
+    /// The kernel side was asked to capture more of its calls.
+    pub(crate) asked_for_more: bool,
     /// A TLS library's plaintext is read; what goes through the socket is not.
     decrypted: bool,
     /// Plaintext whose records have not gone out yet.
@@ -96,6 +98,7 @@ impl Connection {
             changes: 0,
             id,
             last_mark: None,
+            asked_for_more: false,
             decrypted: false,
             unsent: Unsent::default(),
         }
@@ -154,6 +157,8 @@ impl Connection {
             self.passed(data.direction, mark, u64::from(data.length - place.repeated), desk);
         }
         if place.gap > 0 {
+            // What waits for its record came before what was missed.
+            self.send_all(desk);
             let before = Mark {
                 offset: place.offset - place.gap,
                 seq: mark.seq.map(|seq| seq.wrapping_sub(place.gap as u32)),
@@ -310,6 +315,11 @@ impl Connection {
                 self.before = Some(before);
                 self.go_on(direction, rest, desk);
             }
+            Outcome::Unreadable => {
+                desk.counters.connections_of_unknown_protocol += 1;
+                self.give_up(desk);
+                self.go_on(direction, Some(input), desk);
+            }
             Outcome::Foreign => {
                 self.exchanges.abandon(desk);
                 self.changes += 1;
@@ -415,9 +425,10 @@ impl Connection {
             }
             (Role::Unknown, _) => &[Side::Request, Side::Response],
         };
-        match infer(&prefix, sides, whole) {
-            Ok(Some((known, side))) => {
-                self.recognised(known, side, direction, desk);
+        let is_first = self.tries == 0;
+        match infer(&prefix, sides, whole, is_first, input.mark.time_nano, desk) {
+            Ok(Some((speaker, side))) => {
+                self.recognised(&speaker, side, direction, desk);
                 self.take(direction, input, desk);
             }
             Ok(None) if self.hold(direction, input) => {}
@@ -433,14 +444,20 @@ impl Connection {
         }
     }
 
-    fn recognised(&mut self, known: &Known, side: Side, direction: Direction, desk: &mut Desk<'_>) {
+    fn recognised(
+        &mut self,
+        speaker: &Speaker,
+        side: Side,
+        direction: Direction,
+        desk: &mut Desk<'_>,
+    ) {
         let other = match direction {
             Direction::Sent => Direction::Received,
             Direction::Received => Direction::Sent,
         };
         let requests = if side == Side::Request { direction } else { other };
         let serving = requests == Direction::Received;
-        let parser = (known.parser)(serving);
+        let parser = speaker.parser(serving, desk.plugins);
         self.exchanges.recognised(parser.name(), serving);
         if parser.name() != protocol::TLS {
             self.outside = None;

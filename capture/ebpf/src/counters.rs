@@ -15,6 +15,13 @@ macro_rules! counters {
     };
 }
 
+impl Counters {
+    /// What may not have been lost, had more been captured of each call.
+    pub(crate) const fn lost_for_bytes_not_captured(&self) -> u64 {
+        self.heads_cut + self.framing_lost
+    }
+}
+
 counters! {
     /// Events taken in.
     events,
@@ -24,6 +31,8 @@ counters! {
     bytes_seen,
     /// Spans made.
     spans,
+    /// Exchanges of which no span was made: sampling left them out.
+    spans_sampled_out,
     /// Connections opened or first seen.
     connections_opened,
     /// Connections whose opening was not reported: their addresses are unknown.
@@ -41,6 +50,8 @@ counters! {
     /// Connections that left their protocol (HTTP upgrade or CONNECT, Redis
     /// subscription or replication): what follows is one span, or one a part.
     connections_switched,
+    /// Connections of which more is captured, for messages were lost on them.
+    connections_captured_further,
     /// Times that a connection turned out to speak another protocol.
     protocol_changes,
     /// Bytes missing between two events of one direction.
@@ -66,6 +77,20 @@ counters! {
     requests_timed_out,
     /// Client requests that belong to one of several open server requests.
     fragments_ambiguous,
+    /// Calls of plugins that trapped; their connections are read no further, as
+    /// with the next three.
+    plugin_traps,
+    /// Calls of plugins that ran for too long.
+    plugin_calls_without_end,
+    /// Calls of plugins that wanted more memory than they may have.
+    plugin_memory_refused,
+    /// Answers of plugins that mean nothing.
+    plugin_answers_invalid,
+    /// Calls of plugins that were not made, as they had taken too much time in
+    /// that second; what it was is lost.
+    plugin_calls_over_budget,
+    /// Plugins that failed too often and are not asked any more.
+    plugins_switched_off,
     /// Processes found to handle requests on several threads, or several on one.
     processes_without_thread_discipline,
 }

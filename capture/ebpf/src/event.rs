@@ -16,6 +16,8 @@ pub enum Event<'a> {
     Datagram(Datagram<'a>),
     /// A connection was closed.
     Closed(Closed),
+    /// A connection goes on, and is not reported any more: the filter changed.
+    LeftOut(LeftOut),
     /// A process replaced its program (or was seen for the first time).
     Exec(ProcessEvent),
     /// A process ended (its last thread did).
@@ -188,6 +190,16 @@ pub struct Closed {
     pub reset: bool,
     /// Segments that this socket sent again during its life.
     pub retransmits: u32,
+}
+
+/// The end of what is reported of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LeftOut {
+    /// When.
+    pub time_nano: u64,
+    /// See [`Opened::connection`]; should it be reported again, it has another
+    /// number.
+    pub connection: u64,
 }
 
 /// A process's beginning or end.

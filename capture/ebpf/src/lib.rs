@@ -2,20 +2,24 @@
 //! and turns it into spans.
 
 pub mod agent;
+pub mod budget;
 mod connections;
 mod context;
 pub mod counters;
 mod datagrams;
 pub mod doctor;
 pub mod event;
+pub mod filter;
 pub mod kernel;
 mod libraries;
 mod opaque;
+pub mod plugins;
 pub mod process;
 pub mod processes;
 mod protocols;
 pub mod recording;
 mod redact;
+pub mod sampling;
 mod sessions;
 mod spans;
 mod stream;

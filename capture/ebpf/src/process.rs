@@ -37,6 +37,8 @@ pub struct Process {
     pub default_service: String,
     /// How its service gets its name where one is.
     pub naming: Naming,
+    /// Ports on which it listens, as far as is known.
+    pub served_ports: Vec<u16>,
 }
 
 impl Process {
@@ -47,6 +49,12 @@ impl Process {
             Some(_) => self.naming.service(server_port),
             None => self.default_service.clone(),
         }
+    }
+
+    /// Every name that a span of it may have now.
+    pub fn services(&self) -> impl Iterator<Item = String> {
+        let served = self.served_ports.iter().map(|port| self.naming.service(Some(*port)));
+        std::iter::once(self.default_service.clone()).chain(served)
     }
 }
 

@@ -10,8 +10,8 @@ use std::io::{BufRead, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::event::{
-    Closed, Command, Data, Datagram, Direction, Endpoint, Event, Opened, Plaintext, ProcessEvent,
-    Records,
+    Closed, Command, Data, Datagram, Direction, Endpoint, Event, LeftOut, Opened, Plaintext,
+    ProcessEvent, Records,
 };
 
 /// A recording that could not be read or written.
@@ -44,6 +44,8 @@ pub enum RecordedEvent {
     Datagram(RecordedDatagram),
     /// See [`Event::Closed`].
     Closed(Closed),
+    /// See [`Event::LeftOut`].
+    LeftOut(LeftOut),
     /// See [`Event::Exec`].
     Exec(ProcessEvent),
     /// See [`Event::Exit`].
@@ -140,6 +142,7 @@ impl RecordedEvent {
                 bytes: &datagram.bytes,
             }),
             Self::Closed(closed) => Event::Closed(*closed),
+            Self::LeftOut(left_out) => Event::LeftOut(*left_out),
             Self::Exec(process) => Event::Exec(*process),
             Self::Exit(process) => Event::Exit(*process),
         }
@@ -177,6 +180,7 @@ impl From<&Event<'_>> for RecordedEvent {
                 bytes: datagram.bytes.to_vec(),
             }),
             Event::Closed(closed) => Self::Closed(*closed),
+            Event::LeftOut(left_out) => Self::LeftOut(*left_out),
             Event::Exec(process) => Self::Exec(*process),
             Event::Exit(process) => Self::Exit(*process),
         }

@@ -9,10 +9,11 @@ use spanwise_model::{AttributeValue, Kind};
 use crate::context::{Context, Fragment, Handled};
 use crate::counters::Counters;
 use crate::event::Endpoint;
+use crate::plugins::Plugins;
 use crate::process::{Process, ProcessDirectory};
 use crate::protocols::tls::Encryption;
 use crate::protocols::trace_headers::TraceHeaders;
-use crate::protocols::{Mark, Topics};
+use crate::protocols::{Known, Mark, Topics};
 
 /// Open requests per connection; requests beyond make no spans.
 const MAX_OPEN: usize = 4096;
@@ -34,6 +35,10 @@ pub(crate) struct Desk<'a> {
     pub(crate) exchanges: &'a mut u64,
     /// Kafka's topics, whose ids and names pass on different connections.
     pub(crate) topics: &'a mut Topics,
+    /// What connections are taken to speak, where their bytes are not asked.
+    pub(crate) assumed: Option<&'static Known>,
+    /// Parsers of the operator's own.
+    pub(crate) plugins: &'a mut Plugins,
 }
 
 /// What a protocol must remember of a request to understand its response.

@@ -11,10 +11,14 @@ use spanwise_model::{
 use crate::context::Fragment;
 use crate::event::{Endpoint, Opened, Role};
 use crate::process::Process;
+use crate::sampling::Kept;
 use crate::sessions::Exchange;
 
 /// How many fragments an ambiguous client request may belong to.
 const CANDIDATES: &str = "spanwise.candidate_fragments";
+
+/// The share of their kind that spans kept by chance are.
+const SAMPLED_SHARE: &str = "spanwise.sampled_share";
 
 /// The two ends that an exchange passed between.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +36,7 @@ pub(crate) fn write(
     process: &Process,
     unix_minus_monotonic_nano: i64,
     span_id: SpanId,
+    kept: Kept,
     into: &mut SpanBatchBuilder,
 ) {
     let Exchange { request, answer, serving, .. } = exchange;
@@ -92,6 +97,9 @@ pub(crate) fn write(
     if let Fragment::Ambiguous { candidates } = exchange.fragment {
         let candidates = i64::try_from(candidates).unwrap_or(i64::MAX);
         row.attribute(CANDIDATES, AttributeRef::Int(candidates));
+    }
+    if let Kept::ByShare(share) = kept {
+        row.attribute(SAMPLED_SHARE, AttributeRef::Double(share));
     }
 }
 

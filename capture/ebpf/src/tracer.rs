@@ -1,5 +1,7 @@
 //! The whole of the span side: events in, spans out.
 
+use std::sync::Arc;
+
 use ahash::AHashMap;
 use arrow::array::RecordBatch;
 use rand::rngs::SmallRng;
@@ -10,9 +12,11 @@ use crate::connections::Connection;
 use crate::context::Context;
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
-use crate::event::{Closed, Data, Datagram, Event, Opened};
-use crate::process::ProcessDirectory;
-use crate::protocols::Topics;
+use crate::event::{Closed, Command, Data, Datagram, Event, Opened};
+use crate::plugins::{Plugin, PluginFacts, Plugins};
+use crate::process::{Process, ProcessDirectory};
+use crate::protocols::{Known, Topics, known};
+use crate::sampling::{Sampler, Sampling};
 use crate::sessions::{Desk, Exchange};
 use crate::spans::{self, Ends};
 
@@ -31,6 +35,20 @@ pub struct TracerConfig {
     pub request_time_out_nano: u64,
     /// Where span and fragment ids come from; random where absent.
     pub seed: Option<u64>,
+    /// Every connection is read as one of this protocol, whatever its bytes; it is
+    /// told from them where absent. For tests of one parser.
+    pub assumed: Option<Assumed>,
+}
+
+/// A protocol that connections can be recognised as.
+#[derive(Debug, Clone, Copy)]
+pub struct Assumed(pub(crate) &'static Known);
+
+impl Assumed {
+    /// The protocol that spans name so; `None` where there is no such.
+    pub fn named(name: &str) -> Option<Self> {
+        known().iter().find(|known| known.name == name).map(Self)
+    }
 }
 
 impl Default for TracerConfig {
@@ -40,6 +58,7 @@ impl Default for TracerConfig {
             max_held_bytes: 24 << 20,
             request_time_out_nano: 120_000_000_000,
             seed: None,
+            assumed: None,
         }
     }
 }
@@ -53,11 +72,14 @@ pub struct Tracer {
     datagrams: Datagrams,
     context: Context,
     topics: Topics,
+    plugins: Plugins,
     counters: Counters,
     random: SmallRng,
     exchanges: u64,
     held_bytes: usize,
     unix_minus_monotonic_nano: i64,
+    sampler: Sampler,
+    asked_for: Vec<u64>,
     last_tick_nano: u64,
     finished: Vec<Exchange>,
     spans: SpanBatchBuilder,
@@ -77,21 +99,39 @@ impl Tracer {
             datagrams: Datagrams::default(),
             context: Context::new(random.random()),
             topics: Topics::default(),
+            plugins: Plugins::default(),
             counters: Counters::default(),
             random,
             exchanges: 0,
             held_bytes: 0,
             unix_minus_monotonic_nano: 0,
+            sampler: Sampler::default(),
+            asked_for: Vec::new(),
             last_tick_nano: 0,
             finished: Vec::new(),
             spans: SpanBatchBuilder::default(),
         }
     }
 
+    /// Has these plugins read what no parser of its own does.
+    pub fn use_plugins(&mut self, plugins: Vec<Plugin>) {
+        self.plugins = Plugins::new(plugins);
+    }
+
+    /// How its plugins are doing.
+    pub fn plugins(&self) -> Vec<PluginFacts> {
+        self.plugins.facts()
+    }
+
     /// What to add to event times for nanoseconds since 1970. Spans made from
     /// now on use it.
     pub const fn set_clock(&mut self, unix_minus_monotonic_nano: i64) {
         self.unix_minus_monotonic_nano = unix_minus_monotonic_nano;
+    }
+
+    /// Which spans are kept from now on.
+    pub fn set_sampling(&mut self, sampling: Sampling) {
+        self.sampler.set(sampling);
     }
 
     /// Takes the next event, in the order in which the kernel side reported
@@ -111,6 +151,10 @@ impl Tracer {
             }
             Event::Datagram(datagram) => self.datagram(datagram),
             Event::Closed(closed) => self.closed(closed),
+            Event::LeftOut(left_out) => {
+                self.with(left_out.connection, Connection::evict);
+                self.remove(left_out.connection);
+            }
             Event::Exec(process) | Event::Exit(process) => {
                 for key in self.datagrams.of_process(process.process) {
                     self.with_datagrams(|datagrams, desk| {
@@ -167,6 +211,36 @@ impl Tracer {
         let all: Vec<u64> = self.connections.keys().copied().collect();
         for id in all {
             self.with(id, Connection::report_open);
+        }
+    }
+
+    /// The kernel calls a thread of this process so.
+    pub(crate) fn seen_as(&mut self, process: u32, command: &Command) {
+        self.processes.seen_as(process, &command.name());
+    }
+
+    /// The connections known now whose opening was seen.
+    pub(crate) fn open_connections(&self) -> Vec<Opened> {
+        self.connections.values().filter_map(|connection| connection.opened).collect()
+    }
+
+    /// Who a process is.
+    pub fn describe(&mut self, process: u32) -> Arc<Process> {
+        self.processes.describe(process)
+    }
+
+    /// Connections of which more should be captured of each call, since the last
+    /// time.
+    pub(crate) fn take_asked_for(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.asked_for)
+    }
+
+    fn ask_for_more(&mut self, id: u64) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && !std::mem::replace(&mut connection.asked_for_more, true)
+        {
+            self.counters.connections_captured_further += 1;
+            self.asked_for.push(id);
         }
     }
 
@@ -232,7 +306,11 @@ impl Tracer {
             let connection = Connection::new(data.connection, None, data.time_nano);
             self.connections.insert(data.connection, connection);
         }
+        let lost = self.counters.lost_for_bytes_not_captured();
         self.with(data.connection, |connection, desk| connection.data(data, desk));
+        if self.counters.lost_for_bytes_not_captured() > lost {
+            self.ask_for_more(data.connection);
+        }
         self.keep_bounds();
     }
 
@@ -265,6 +343,8 @@ impl Tracer {
             finished: &mut self.finished,
             exchanges: &mut self.exchanges,
             topics: &mut self.topics,
+            assumed: self.config.assumed.map(|assumed| assumed.0),
+            plugins: &mut self.plugins,
         };
         work(connection, &mut desk);
         self.held_bytes = self.held_bytes + connection.held_bytes() - held_before;
@@ -282,6 +362,8 @@ impl Tracer {
             finished: &mut self.finished,
             exchanges: &mut self.exchanges,
             topics: &mut self.topics,
+            assumed: self.config.assumed.map(|assumed| assumed.0),
+            plugins: &mut self.plugins,
         };
         if let Some(ends) = work(&mut self.datagrams, &mut desk) {
             self.finish(ends);
@@ -291,39 +373,50 @@ impl Tracer {
     fn finish(&mut self, ends: Ends) {
         self.counters.processes_without_thread_discipline += self.context.take_demoted();
         for exchange in self.finished.drain(..) {
-            // A process that lives may be better known by now; of one that has
-            // ended only what was known then is left.
-            let number = exchange.head_end.process;
-            let process = if self.context.knows(number) {
-                self.processes.describe(number)
-            } else {
-                std::sync::Arc::clone(&exchange.process)
+            let offset = self.unix_minus_monotonic_nano;
+            let start_unix_nano = exchange.request_start.time_nano.saturating_add_signed(offset);
+            let Some(kept) = self.sampler.keeps(&exchange, start_unix_nano) else {
+                self.counters.spans_sampled_out += 1;
+                continue;
             };
             self.counters.spans += 1;
             let span_id = span_id(&mut self.random);
-            let offset = self.unix_minus_monotonic_nano;
-            spans::write(&exchange, ends, &process, offset, span_id, &mut self.spans);
+            let process = if self.context.knows(exchange.head_end.process) {
+                // A process that lives may be better known by now; of one that has
+                // ended only what was known then is left.
+                self.processes.describe(exchange.head_end.process)
+            } else {
+                Arc::clone(&exchange.process)
+            };
+            spans::write(&exchange, ends, &process, offset, span_id, kept, &mut self.spans);
         }
     }
 
-    /// Drops the connections unheard of for longest, an eighth at a time, while
-    /// there are too many or they hold too much.
+    /// Drops connections while there are too many or they hold too much.
     fn keep_bounds(&mut self) {
         while self.connections.len() > self.config.max_connections
             || (self.held_bytes > self.config.max_held_bytes && !self.connections.is_empty())
         {
-            let mut by_age: Vec<(u64, u64)> = self
-                .connections
-                .values()
-                .map(|connection| (connection.last_nano, connection.id()))
-                .collect();
-            let count = by_age.len().div_ceil(8);
-            by_age.select_nth_unstable(count - 1);
-            for (_, id) in &by_age[..count] {
-                self.counters.connections_evicted += 1;
-                self.with(*id, |connection, desk| connection.evict(desk));
-                self.remove(*id);
-            }
+            self.shed();
+        }
+    }
+
+    /// Drops the connections unheard of for longest, an eighth of all.
+    pub fn shed(&mut self) {
+        let mut by_age: Vec<(u64, u64)> = self
+            .connections
+            .values()
+            .map(|connection| (connection.last_nano, connection.id()))
+            .collect();
+        let count = by_age.len().div_ceil(8);
+        if count == 0 {
+            return;
+        }
+        by_age.select_nth_unstable(count - 1);
+        for (_, id) in &by_age[..count] {
+            self.counters.connections_evicted += 1;
+            self.with(*id, |connection, desk| connection.evict(desk));
+            self.remove(*id);
         }
     }
 }

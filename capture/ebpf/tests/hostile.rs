@@ -9,10 +9,10 @@ use std::ops::Range;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use spanwise_capture_ebpf::event::{
-    Closed, Direction, Endpoint, Event, Opened, ProcessEvent, Role,
+    Closed, Direction, Endpoint, Event, Opened, Plaintext, ProcessEvent, Role,
 };
 use spanwise_capture_ebpf::recording::{RecordedData, RecordedEvent};
-use spanwise_capture_ebpf::tracer::{Tracer, TracerConfig};
+use spanwise_capture_ebpf::tracer::{Assumed, Tracer, TracerConfig};
 use spanwise_model::{Capture, Span, Status};
 use support::{Everyone, data, recordings, render, spans, split, tracer};
 
@@ -507,6 +507,51 @@ fn many_prepared_statements_on_one_connection_are_bounded() {
     let mut found = Vec::new();
     tracer.drain(&mut found).unwrap();
     assert_eq!(found.len(), 5_000);
+}
+
+/// Plaintext that waits for its TLS record comes before what was missed after it.
+#[test]
+fn what_waits_to_be_sent_keeps_its_place_before_a_loss() {
+    let mut tracer = tracer();
+    let mut send = |time_nano: u64, offset: u32, placed: bool, bytes: &[u8]| {
+        let RecordedEvent::Data(mut event) = data(1, Sent, offset, bytes) else {
+            unreachable!("data makes data");
+        };
+        event.time_nano = time_nano;
+        event.plaintext = Some(Plaintext { offset, placed });
+        tracer.event(&RecordedEvent::Data(event).event());
+    };
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let no_frame = b"what is no frame";
+    send(1_000_000_000, 0, true, preface);
+    send(1_001_000_000, 24, false, no_frame);
+    send(1_002_000_000, 1000, false, no_frame);
+    tracer.tick(2_000_000_000);
+    assert_eq!(counter(&tracer, "gap_bytes"), 1000 - 24 - no_frame.len() as u64);
+}
+
+/// Fuzz targets reach a parser in this way.
+#[test]
+fn a_parser_reads_what_it_is_given_whatever_it_is() {
+    let names: BTreeSet<&str> = recordings().iter().map(|(name, _, _)| name.as_str()).collect();
+    let known: Vec<_> =
+        names.into_iter().filter_map(|name| Some((name, Assumed::named(name)?))).collect();
+    assert!(known.len() >= 15, "{known:?}");
+    for (assumed_name, assumed) in known {
+        let mut same = 0;
+        for (name, _, events) in recordings() {
+            let config =
+                TracerConfig { seed: Some(7), assumed: Some(assumed), ..TracerConfig::default() };
+            let mut tracer = Tracer::new(config, Box::new(Everyone));
+            let found = spans(&mut tracer, events);
+            assert!(tracer.held_bytes() < MAX_CONNECTION_BYTES * tracer.connections().max(1));
+            if name == assumed_name {
+                let told = spans(&mut support::tracer(), events);
+                same += usize::from(render(&found) == render(&told));
+            }
+        }
+        assert!(same > 0, "{assumed_name}: what is told from the bytes was read otherwise");
+    }
 }
 
 #[test]

@@ -288,6 +288,43 @@ fn the_read_that_takes_the_last_bytes_before_a_fin_counts_bytes_only() {
     }
 }
 
+/// Closes a socket so that its peer is sent a reset.
+fn reset(socket: TcpStream) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let length = size_of::<libc::linger>() as libc::socklen_t;
+    // SAFETY: the option's value is a structure on this stack, of this length.
+    let set = unsafe {
+        let value = (&raw const linger).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, value, length)
+    };
+    assert_eq!(set, 0);
+}
+
+#[test]
+fn a_connection_that_is_first_read_after_its_reset_is_closed_with_that() {
+    for hook in Hook::ALL {
+        let (listener, port) = pair();
+        let seen = watch(*hook, port, || {
+            let mut client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
+            client.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("writes");
+            reset(client);
+            let (mut server, _) = listener.accept().expect("accepts");
+            assert_eq!(server.read(&mut [0; 10]).expect("it was received before"), 10);
+            assert_eq!(server.read(&mut [0; 10]).expect("it was received before"), 8);
+        });
+        let server: Vec<_> =
+            seen.opened.values().filter(|opened| opened.local.port == port).collect();
+        assert_eq!(server.len(), 1, "{hook}");
+        let received = seen.transfers.iter().filter(|t| t.connection == server[0].connection);
+        assert_eq!(received.map(|t| t.length).collect::<Vec<_>>(), [10], "{hook}");
+        let mut closed = seen.closed.clone();
+        closed.sort_unstable();
+        let mut opened: Vec<u64> = seen.opened.keys().copied().collect();
+        opened.sort_unstable();
+        assert_eq!(closed, opened, "{hook}: each is closed, once");
+    }
+}
+
 /// Datagrams of this process that `work` moved.
 fn watch_datagrams(hook: Hook, work: impl FnOnce()) -> Vec<RecordedDatagram> {
     let config = KernelConfig { hook: HookChoice::Only(hook), ..KernelConfig::default() };

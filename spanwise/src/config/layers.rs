@@ -10,8 +10,10 @@ use figment::{Figment, Metadata, Profile, Provider};
 use serde::Serialize;
 use spanwise_capture_ebpf::processes::ServiceRule;
 
-use super::settings::{SERVICE, SERVICE_KEYS, SETTINGS, environment_name, is_setting, nearest};
-use super::units::ByteSize;
+use super::settings::{
+    Default, SERVICE, SERVICE_KEYS, SETTINGS, environment_name, is_setting, nearest,
+};
+use super::units::{ByteSize, Limit};
 
 /// Read where `--config` names none; the first that exists.
 const FILES: [&str; 2] = ["./spanwise.toml", "/etc/spanwise/spanwise.toml"];
@@ -129,6 +131,23 @@ impl Layers {
         })
     }
 
+    /// The setting's values, where it is a list.
+    pub(crate) fn list(&self, key: &str) -> Result<Vec<String>, String> {
+        let value = self.figment.find_value(key).map_err(|error| error.to_string())?;
+        let texts: Option<Vec<String>> = match &value {
+            Value::String(_, text) => Some(text.split(',').map(str::to_owned).collect()),
+            Value::Array(_, values) => {
+                values.iter().map(|value| value.as_str().map(str::to_owned)).collect()
+            }
+            _ => None,
+        };
+        let mut texts = texts.ok_or_else(|| {
+            format!("{key} ({}): must be a list of texts: [\"…\", \"…\"]", self.origin(key))
+        })?;
+        texts.retain(|text| !text.is_empty());
+        Ok(texts)
+    }
+
     /// The setting's value.
     pub(crate) fn get<T>(&self, key: &str) -> Result<T, String>
     where
@@ -137,6 +156,18 @@ impl Layers {
     {
         let text = self.text(key)?;
         text.parse().map_err(|error| format!("{key} = \"{text}\" ({}): {error}", self.origin(key)))
+    }
+
+    /// What the agent may take; less than what it starts with cannot be kept.
+    pub(crate) fn memory_budget(&self) -> Result<Option<u64>, String> {
+        const LEAST_BYTES: u64 = 64 << 20;
+        let key = "agent.memory_budget";
+        match self.get::<Limit<ByteSize>>(key)?.0 {
+            Some(ByteSize(bytes)) if bytes < LEAST_BYTES => {
+                Err(format!("{key} ({}): must be at least 64MiB", self.origin(key)))
+            }
+            budget => Ok(budget.map(|size| size.0)),
+        }
     }
 
     /// The setting's value, where its text may hold a password: no error repeats
@@ -205,9 +236,13 @@ impl Layers {
     pub(crate) fn in_force(&self) -> Result<Vec<InForce>, String> {
         let mut all = Vec::with_capacity(SETTINGS.len() + 1);
         for setting in SETTINGS {
+            let value = match setting.default {
+                Default::NoneListed => self.list(setting.key)?.into(),
+                _ => without_password(&self.text(setting.key)?).into(),
+            };
             all.push(InForce {
                 key: setting.key.to_owned(),
-                value: without_password(&self.text(setting.key)?).into(),
+                value,
                 origin: self.origin(setting.key),
             });
         }

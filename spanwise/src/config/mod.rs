@@ -14,8 +14,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use spanwise_capture_ebpf::agent::LiveConfig;
+use spanwise_capture_ebpf::budget::Budget;
+use spanwise_capture_ebpf::filter::Filter;
 use spanwise_capture_ebpf::kernel::HookChoice;
 use spanwise_capture_ebpf::processes::ServiceRule;
+use spanwise_capture_ebpf::sampling::Sampling;
 use spanwise_store::clickhouse::Address as ClickHouseAddress;
 use spanwise_store::embedded::ObjectStorageConfig;
 
@@ -24,7 +28,9 @@ pub(crate) use layers::InForce;
 #[cfg(test)]
 pub(crate) use settings::is_setting;
 pub(crate) use show::show;
-pub(crate) use units::{ByteSize, Limit, ListenAddress, OptionalListen, Switch, TimeSpan};
+pub(crate) use units::{
+    ByteSize, Cores, Limit, ListenAddress, OptionalListen, Share, Switch, TimeSpan,
+};
 
 /// Everything that the program can be told.
 #[derive(Debug, Clone)]
@@ -114,11 +120,16 @@ pub(crate) struct AgentConfig {
     pub(crate) payload_bytes: u32,
     /// Whether to read what TLS libraries encrypt.
     pub(crate) tls: bool,
+    /// What is traced, and which spans are kept.
+    pub(crate) live: LiveConfig,
+    pub(crate) budget: Budget,
     pub(crate) ring_bytes: u32,
     /// Bound of what waits for the server.
     pub(crate) queue_bytes: u64,
     /// Where to record kernel events.
     pub(crate) record: Option<PathBuf>,
+    /// Files of plugins.
+    pub(crate) plugins: Vec<PathBuf>,
     pub(crate) services: Vec<ServiceRule>,
 }
 
@@ -132,6 +143,37 @@ pub(crate) struct Loaded {
     pub(crate) file: Option<PathBuf>,
     /// What looks like a mistake and is none for sure; to be logged.
     pub(crate) warnings: Vec<String>,
+    /// What was typed, for [`Self::again`].
+    typed: Typed,
+}
+
+/// Flags that were typed: keys and values.
+type Typed = Vec<(&'static str, String)>;
+
+impl Loaded {
+    /// Reads everything once more: the file may have changed.
+    ///
+    /// # Errors
+    /// As [`load`].
+    pub(crate) fn again(&self) -> Result<Self, Failure> {
+        load(self.file.as_deref(), &self.typed)
+    }
+
+    /// Keys whose values differ in `other`, and do not take effect before the next
+    /// start.
+    pub(crate) fn waiting_for_a_start<'a>(&'a self, other: &'a Self) -> Vec<&'a str> {
+        let differs = |key: &str| {
+            let of = |loaded: &'a Self| loaded.in_force.iter().filter(move |one| one.key == key);
+            !of(self).map(|one| &one.value).eq(of(other).map(|one| &one.value))
+        };
+        let mut keys: Vec<&str> = (self.in_force.iter().chain(&other.in_force))
+            .map(|one| one.key.as_str())
+            .filter(|key| !settings::LIVE.contains(key) && differs(key))
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
 }
 
 /// Lays `typed` over the environment, the file and the defaults.
@@ -147,7 +189,8 @@ pub(crate) fn load(
         .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     let layers = layers::Layers::gather(file, &environment, typed).map_err(Failure::Usage)?;
-    interpret(layers).map_err(Failure::Usage)
+    let loaded = interpret(layers).map_err(Failure::Usage)?;
+    Ok(Loaded { typed: typed.to_vec(), ..loaded })
 }
 
 fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
@@ -203,14 +246,34 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
             host: optional("agent.host")?,
             payload_bytes: layers.bounded_size("agent.payload_bytes", 64, 1024)?,
             tls: layers.get::<Switch>("agent.tls")?.0,
+            live: LiveConfig {
+                filter: Filter {
+                    only: layers.get("agent.only")?,
+                    except: layers.get("agent.except")?,
+                },
+                sampling: Sampling {
+                    share: layers.get::<Share>("agent.sample")?.0,
+                    slow_nano: layers
+                        .get::<TimeSpan>("agent.sample_slow")?
+                        .0
+                        .as_nanos()
+                        .try_into()
+                        .unwrap_or(u64::MAX),
+                },
+            },
+            budget: Budget {
+                cpu_cores: layers.get::<Limit<Cores>>("agent.cpu_budget")?.0.map(|cpu| cpu.0),
+                memory_bytes: layers.memory_budget()?,
+            },
             ring_bytes: layers.bounded_size("agent.ring_bytes", 64 << 10, 1 << 30)?,
             queue_bytes: layers.get::<ByteSize>("agent.queue_bytes")?.0,
             record: optional("agent.record")?.map(PathBuf::from),
+            plugins: layers.list("agent.plugins")?.into_iter().map(PathBuf::from).collect(),
             services,
         },
     };
     let in_force = layers.in_force()?;
-    Ok(Loaded { config, in_force, file: layers.file, warnings: layers.warnings })
+    Ok(Loaded { config, in_force, file: layers.file, warnings: layers.warnings, typed: Vec::new() })
 }
 
 #[cfg(test)]

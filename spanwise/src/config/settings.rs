@@ -16,12 +16,16 @@ pub(crate) enum Default {
     /// A directory below the current one; for root, whose services have no
     /// current directory of their own, a fixed one.
     DataDirectory,
+    /// An empty list. In the file it is an array of texts; in the environment and
+    /// among the flags one text, with commas between.
+    NoneListed,
 }
 
 impl Default {
     pub(crate) fn text(&self) -> &'static str {
         match self {
             Self::Text(text) => text,
+            Self::NoneListed => "",
             Self::DataDirectory if rustix::process::geteuid().is_root() => "/var/lib/spanwise",
             Self::DataDirectory => "./spanwise-data",
         }
@@ -95,10 +99,43 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "on",
         "on or off: whether to read in the clear what TLS libraries encrypt",
     ),
+    setting(
+        "agent.only",
+        "",
+        "what is traced, such as service=cart,service=web-*,port=8000-8099,netns=blue; empty for \
+         everything",
+    ),
+    setting("agent.except", "", "what is not, written likewise"),
+    setting(
+        "agent.sample",
+        "100%",
+        "share of requests to report that neither fail nor are slow; those always are",
+    ),
+    setting("agent.sample_slow", "1s", "what takes this long is slow"),
+    setting(
+        "agent.cpu_budget",
+        "unlimited",
+        "CPUs that the agent may take, such as 0.5; it reports less where it would take more, \
+         and says so",
+    ),
+    setting(
+        "agent.memory_budget",
+        "unlimited",
+        "memory that `spanwise agent` may take, at least 64MiB, likewise",
+    ),
     setting("agent.ring_bytes", "8MiB", "memory between the kernel and the agent"),
     setting("agent.queue_bytes", "16MiB", "memory for spans while the server is away"),
+    Setting {
+        key: "agent.plugins",
+        meaning: "files of WebAssembly plugins that read protocols of your own; a list",
+        default: Default::NoneListed,
+    },
     setting("agent.record", "", "file to which kernel events are written too, for tests"),
 ];
+
+/// Those that are taken over from a changed file without a restart.
+pub(crate) const LIVE: &[&str] =
+    &["agent.only", "agent.except", "agent.sample", "agent.sample_slow"];
 
 /// Keys of one `[[agent.service]]`.
 pub(crate) const SERVICE_KEYS: &[&str] = &["name", "port", "executable", "command"];

@@ -45,6 +45,22 @@ fn flags_win_over_the_environment_over_the_file_over_defaults() {
 }
 
 #[test]
+fn a_list_is_an_array_in_the_file_and_has_commas_elsewhere() {
+    let plugins = |toml: &str, environment: &[(&str, &str)], typed: &[(&'static str, &str)]| {
+        loaded(toml, environment, typed).map(|loaded| loaded.config.agent.plugins)
+    };
+    let of = |paths: &[&str]| Ok(paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+    let file = "[agent]\nplugins = [\"a.wasm\"]\n";
+    let environment = [("SPANWISE_AGENT_PLUGINS", "b.wasm,c.wasm")];
+    assert_eq!(plugins("", &[], &[]), of(&[]));
+    assert_eq!(plugins(file, &[], &[]), of(&["a.wasm"]));
+    assert_eq!(plugins(file, &environment, &[]), of(&["b.wasm", "c.wasm"]));
+    assert_eq!(plugins(file, &environment, &[("agent.plugins", "d")]), of(&["d"]));
+    let error = plugins("[agent]\nplugins = [1]\n", &[], &[]).expect_err("a number");
+    assert!(error.contains("agent.plugins (file /") && error.contains("list of texts"), "{error}");
+}
+
+#[test]
 fn one_address_opens_every_listener_that_names_only_a_port() {
     let all =
         loaded("", &[("SPANWISE_LISTEN_OTLP_HTTP", "10.0.0.1:9")], &[("listen.address", "::")])
@@ -129,6 +145,7 @@ fn passwords_are_shown_nowhere() {
 #[test]
 fn what_is_shown_is_a_file_that_brings_the_same_about() {
     let toml = "[retain]\nage = \"unlimited\"\n[agent]\nhost = \"a \\\"b\\\"\"\n\
+                plugins = [\"/a,b.wasm\", \"c.wasm\"]\n\
                 [[agent.service]]\nname = \"cart\"\nport = 8102\n\
                 [[agent.service]]\nname = \"front\"\nexecutable = \"nginx\"\n";
     let first = loaded(toml, &[], &[("listen.http", "1")]).expect("loads");
@@ -138,6 +155,7 @@ fn what_is_shown_is_a_file_that_brings_the_same_about() {
     };
     assert_eq!(values(&first), values(&second));
     assert_eq!(second.config.agent.services.len(), 2);
+    assert_eq!(second.config.agent.plugins, [Path::new("/a,b.wasm"), Path::new("c.wasm")]);
     assert_eq!(second.config.store.retain_age, None);
     assert!(serde_json::from_str::<serde_json::Value>(&show(&first, true)).is_ok());
 }

@@ -16,6 +16,40 @@ pub(crate) struct TimeSpan(pub(crate) Duration);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit<T>(pub(crate) Option<T>);
 
+/// A part of a whole: `10%`, `0.1`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Share(pub(crate) f64);
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, whole) = match text.trim().strip_suffix('%') {
+            Some(percent) => (percent.trim_end(), 100.0),
+            None => (text.trim(), 1.0),
+        };
+        match number.parse::<f64>().map(|number| number / whole) {
+            Ok(share) if (0.0..=1.0).contains(&share) => Ok(Self(share)),
+            _ => Err(format!("`{text}` is no share; write 10% or 0.1")),
+        }
+    }
+}
+
+/// Of processors: `0.5`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Cores(pub(crate) f64);
+
+impl FromStr for Cores {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim().parse::<f64>() {
+            Ok(cores) if (0.01..=4096.0).contains(&cores) => Ok(Self(cores)),
+            _ => Err(format!("`{text}` is no number of CPUs; write 0.5, at least 0.01")),
+        }
+    }
+}
+
 /// `on` or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Switch(pub(crate) bool);
@@ -183,6 +217,20 @@ mod tests {
         assert_eq!("unlimited".parse(), Ok(Limit::<TimeSpan>(None)));
         for text in ["", "7", "7 weeks", "-3s", "9999999999999d"] {
             assert!(text.parse::<TimeSpan>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_and_processors() {
+        for (text, share) in [("10%", 0.1), ("0.1", 0.1), (" 100 % ", 1.0), ("0", 0.0)] {
+            assert_eq!(text.parse(), Ok(Share(share)), "{text}");
+        }
+        for text in ["", "%", "101%", "-1", "1.5", "NaN"] {
+            assert!(text.parse::<Share>().is_err(), "{text}");
+        }
+        assert_eq!("0.5".parse(), Ok(Limit(Some(Cores(0.5)))));
+        for text in ["0", "-1", "a", "inf"] {
+            assert!(text.parse::<Cores>().is_err(), "{text}");
         }
     }
 

@@ -1,12 +1,14 @@
 //! The agent of this machine: what it sees goes over one Flight connection to
 //! a server, be it far away or in this very process.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
+use spanwise_capture_ebpf::plugins::Plugin;
 use spanwise_wire::flight::{FlightSender, SenderConfig};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -56,13 +58,16 @@ pub(crate) struct LocalAgent {
 
 impl LocalAgent {
     /// Attaches to the kernel and starts to send. A server that is away is no
-    /// error: it is tried for as long as the agent runs.
+    /// error: it is tried for as long as the agent runs. Where this process is
+    /// nothing but the agent, what the process takes is what the agent takes.
     ///
     /// # Errors
     /// Why the agent cannot run, in a sentence.
     pub(crate) async fn start(
         settings: &config::AgentConfig,
+        plugins: Vec<Plugin>,
         destination: Destination,
+        owns_process: bool,
     ) -> Result<Self, String> {
         let sender = FlightSender::spawn(SenderConfig {
             queue_bytes: usize::try_from(settings.queue_bytes).unwrap_or(usize::MAX),
@@ -83,8 +88,12 @@ impl LocalAgent {
             host: settings.host.clone(),
             ignored_processes,
             ignored_endpoints: destination.endpoints,
+            live: settings.live.clone(),
+            budget: settings.budget,
+            owns_process,
             tls: settings.tls,
             record: settings.record.clone(),
+            plugins,
         };
         let deliver = {
             let sender = sender.clone();
@@ -115,10 +124,22 @@ impl LocalAgent {
         self.facts.clone()
     }
 
+    /// What changes its filter and its sampling.
+    pub(crate) fn handle(&self) -> Weak<Agent> {
+        Arc::downgrade(&self.agent)
+    }
+
     /// A few words on how it runs.
     pub(crate) fn summary(&self) -> String {
         let facts = self.agent.facts();
-        format!("on, as {}, with {}", facts.host, facts.hook)
+        let mut text = format!("on, as {}, with {}", facts.host, facts.hook);
+        if facts.filter != "everything" {
+            let _ = write!(text, ", tracing {}", facts.filter);
+        }
+        for plugin in facts.plugins {
+            let _ = write!(text, "\n  {:<12} {} ({})", "plugin", plugin.name, plugin.file);
+        }
+        text
     }
 
     /// Detaches from the kernel, then sends what is left, no longer than this.
@@ -164,6 +185,9 @@ fn facts(agent: &Agent, sender: &FlightSender) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "host": facts.host,
         "hook": facts.hook,
+        "filter": facts.filter,
+        "detail": facts.detail,
         "counters": counters,
+        "plugins": facts.plugins,
     })
 }

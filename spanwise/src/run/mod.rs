@@ -15,11 +15,13 @@ mod status;
 
 use std::fmt::Write as _;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use spanwise_capture_ebpf::plugins::Plugin;
 
-use crate::config::{Config, Loaded, StoreAt};
+use crate::config::{AgentConfig, Config, Loaded, StoreAt};
 use crate::failure::Failure;
 use crate::terminal::print;
 use agent::{Destination, LocalAgent};
@@ -32,14 +34,19 @@ const FLUSH_HERE: Duration = Duration::from_millis(800);
 const FLUSH_FAR: Duration = Duration::from_secs(3);
 
 /// `spanwise up`
-pub(crate) fn up(loaded: &Loaded) -> Result<(), Failure> {
-    logging::start(loaded)?;
+pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
+    logging::start(&loaded)?;
+    let loaded = Arc::new(loaded);
     block_on(async {
+        let plugins = plugins(&loaded.config.agent)?;
         let stop = signals::watch()?;
         let mut server = Server::start(&loaded.config).await?;
         server.status().set_agent(AgentState::Starting);
-        let agent = match LocalAgent::start(&loaded.config.agent, server.destination()).await {
+        let settings = &loaded.config.agent;
+        let started = LocalAgent::start(settings, plugins, server.destination(), false).await;
+        let agent = match started {
             Ok(agent) => {
+                reload_on_hang_up(&loaded, &agent)?;
                 server.status().set_agent(AgentState::Running(agent.facts()));
                 Ok(agent)
             }
@@ -56,7 +63,7 @@ pub(crate) fn up(loaded: &Loaded) -> Result<(), Failure> {
             Ok(agent) => agent.summary(),
             Err(reason) => format!("off: {reason}"),
         };
-        print(&banner(loaded, &server, &state))?;
+        print(&banner(&loaded, &server, &state))?;
         let served = server.serve(&stop).await;
         if let Ok(agent) = agent {
             agent.stop(FLUSH_HERE).await;
@@ -78,17 +85,21 @@ pub(crate) fn server(loaded: &Loaded) -> Result<(), Failure> {
 }
 
 /// `spanwise agent`
-pub(crate) fn agent(loaded: &Loaded) -> Result<(), Failure> {
-    logging::start(loaded)?;
+pub(crate) fn agent(loaded: Loaded) -> Result<(), Failure> {
+    logging::start(&loaded)?;
+    let loaded = Arc::new(loaded);
     block_on(async {
         let stop = signals::watch()?;
         let settings = &loaded.config.agent;
+        let plugins = plugins(settings)?;
         let destination = Destination::at(&settings.server).await;
-        let agent = LocalAgent::start(settings, destination).await.map_err(|reason| {
+        let started = LocalAgent::start(settings, plugins, destination, true).await;
+        let agent = started.map_err(|reason| {
             Failure::cannot(format_args!(
                 "the agent cannot run: {reason}; `spanwise doctor` tells what this kernel allows"
             ))
         })?;
+        reload_on_hang_up(&loaded, &agent)?;
         print(&format!(
             "Spanwise {} watches this machine\n  server       {}\n  agent        {}\n\n",
             env!("CARGO_PKG_VERSION"),
@@ -98,6 +109,30 @@ pub(crate) fn agent(loaded: &Loaded) -> Result<(), Failure> {
         stop.cancelled().await;
         agent.stop(FLUSH_FAR).await;
         Ok(())
+    })
+}
+
+/// On SIGHUP the settings are read again, and those that can change under way do.
+fn reload_on_hang_up(loaded: &Arc<Loaded>, agent: &LocalAgent) -> Result<(), Failure> {
+    let started = Arc::clone(loaded);
+    let agent = agent.handle();
+    signals::on_hang_up(move || match started.again() {
+        Err(error) => tracing::error!("SIGHUP: the settings stay as they are: {error}"),
+        Ok(now) => {
+            let waiting = started.waiting_for_a_start(&now);
+            if !waiting.is_empty() {
+                tracing::warn!("SIGHUP: takes effect with the next start: {}", waiting.join(", "));
+            }
+            let live = now.config.agent.live;
+            tracing::info!(
+                "SIGHUP: tracing {}, keeping {} of fast successes",
+                live.filter,
+                live.sampling.share
+            );
+            if let Some(agent) = agent.upgrade() {
+                agent.reconfigure(live);
+            }
+        }
     })
 }
 
@@ -115,6 +150,12 @@ pub(crate) fn doctor(json: bool) -> Result<(), Failure> {
     } else {
         Err(Failure::cannot("the agent cannot run on this machine; the report says why"))
     }
+}
+
+/// The plugins that the settings name. One that is refused is a mistake in the
+/// settings, and nothing starts: without it spans would be missing, silently.
+fn plugins(settings: &AgentConfig) -> Result<Vec<Plugin>, Failure> {
+    Plugin::load_all(&settings.plugins).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {

@@ -1,5 +1,7 @@
 //! The signals that end the program.
 
+use std::io::IsTerminal as _;
+
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +25,21 @@ pub(crate) fn watch() -> Result<CancellationToken, Failure> {
         std::process::exit(130);
     });
     Ok(stop)
+}
+
+/// Does this on each SIGHUP. Where a person started the program in a terminal,
+/// that signal says that the terminal is gone, and ends the program as ever.
+pub(crate) fn on_hang_up(mut work: impl FnMut() + Send + 'static) -> Result<(), Failure> {
+    if std::io::stdin().is_terminal() {
+        return Ok(());
+    }
+    let mut hang_up = signal(SignalKind::hangup()).context("cannot listen for signals")?;
+    tokio::spawn(async move {
+        while hang_up.recv().await.is_some() {
+            work();
+        }
+    });
+    Ok(())
 }
 
 async fn next(interrupt: &mut Signal, terminate: &mut Signal) -> &'static str {

@@ -84,6 +84,7 @@ impl StatusSource for ServerStatus {
         };
         for agent in &ingest.agents {
             warnings.extend(losses(&agent.facts));
+            warnings.extend(switched_off(&agent.facts));
         }
         json!({
             "version": env!("CARGO_PKG_VERSION"),
@@ -131,6 +132,23 @@ fn losses(facts: &Value) -> Vec<String> {
         .collect()
 }
 
+/// A sentence for each plugin of an agent that failed too often.
+fn switched_off(facts: &Value) -> Vec<String> {
+    let host = facts["host"].as_str().unwrap_or("some host");
+    let plugins = facts["plugins"].as_array().into_iter().flatten();
+    plugins
+        .filter(|plugin| plugin["switched_off"] == true)
+        .map(|plugin| {
+            let file = plugin["file"].as_str().unwrap_or("?");
+            let failures = &plugin["failures"];
+            format!(
+                "the agent on {host} has switched off its plugin {file} after {failures} \
+                 failures; its log says why: correct it and start the agent anew"
+            )
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,5 +163,15 @@ mod tests {
         assert_eq!(said.len(), 1);
         assert!(said[0].contains("on a lost 3 kernel events") && said[0].contains("ring_bytes"));
         assert!(losses(&Value::Null).is_empty());
+    }
+
+    #[test]
+    fn a_plugin_that_is_switched_off_is_said() {
+        let plugin = |off: bool| json!({ "name": "x", "file": "x.wasm", "failures": 10, "switched_off": off });
+        let facts = json!({ "host": "a", "plugins": [plugin(true), plugin(false)] });
+        let said = switched_off(&facts);
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("on a has switched off its plugin x.wasm after 10 failures"));
+        assert!(switched_off(&Value::Null).is_empty());
     }
 }

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::event::{
-    Closed, Command, Data, Datagram, Direction, Endpoint, Event, Opened, Plaintext, ProcessEvent,
-    Record, Records, Role,
+    Closed, Command, Data, Datagram, Direction, Endpoint, Event, LeftOut, Opened, Plaintext,
+    ProcessEvent, Record, Records, Role,
 };
 
 /// A record that is not of the form that `bpf/spanwise.h` gives.
@@ -154,6 +154,7 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 bytes,
             }))
         }
+        10 => Ok(Event::LeftOut(LeftOut { time_nano, connection })),
         _ => Err(DecodeError::Kind { kind }),
     }
 }

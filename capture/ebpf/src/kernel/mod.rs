@@ -2,16 +2,19 @@
 //! kernel takes, and reads what they report.
 
 mod decode;
+mod filter;
 mod hook;
 mod objects;
 mod probe;
 mod tls;
 
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};
 
 pub use decode::{DecodeError, decode};
+pub use filter::FilterError;
 pub use hook::{Hook, HookChoice};
 pub use objects::LoadError;
 pub use probe::{Probe, ProbeOutcome, probe_all};
@@ -52,6 +55,8 @@ pub struct Kernel {
     links: Vec<Link>,
     object: Object,
     tls: Tls,
+    /// Of 2^32: how many of the connections that the filter wants are looked at.
+    connection_share: AtomicU32,
 }
 
 /// The hooks with nothing behind them, for measuring what they cost by
@@ -140,7 +145,7 @@ impl Kernel {
             }
         }
         let links = objects::attach(&object, hook.programs())?;
-        Ok(Self { hook, links, object, tls })
+        Ok(Self { hook, links, object, tls, connection_share: AtomicU32::new(u32::MAX) })
     }
 
     /// The hooks in use.

@@ -30,8 +30,15 @@ const FUNCTIONS: &[(&str, TlsProbe)] = &[
     ("gnutls_deinit", TlsProbe::Free),
 ];
 
-/// Most bytes of symbols, and of their names, that are read of a file.
+/// Most bytes of symbols, of their names, and of writable sections together, that
+/// are read of a file.
 const MAX_TABLE_BYTES: u64 = 128 << 20;
+/// Most sections, and segments, of a file that is looked into: programs have some
+/// 40. How many there are, a file may say as it likes.
+const MAX_HEADERS: usize = 4096;
+/// Most functions that are probed in a file: libraries may have several versions
+/// of one.
+const MAX_FUNCTIONS: usize = 64;
 
 /// The functions of TLS libraries in a file: those that it exports, else those
 /// that its symbol table names. None where it is no program or has none.
@@ -45,13 +52,18 @@ fn find_in(file: &File) -> Option<Vec<Function>> {
     let headers = ReadCache::new(file);
     let elf = FileHeader64::<Endianness>::parse(&headers).ok()?;
     let endian = elf.endian().ok()?;
+    let count = elf.shnum(endian, &headers).ok()?.max(elf.phnum(endian, &headers).ok()?);
+    if count > MAX_HEADERS {
+        return None;
+    }
     let sections = elf.sections(endian, &headers).ok()?;
     let segments = elf.program_headers(endian, &headers).ok()?;
     let file_offset = |address: u64| {
         segments.iter().find_map(|segment| {
             let (offset, size) = segment.file_range(endian);
             let into = address.checked_sub(segment.p_vaddr(endian))?;
-            (segment.p_type(endian) == PT_LOAD && into < size).then_some(offset + into)
+            let holds = segment.p_type(endian) == PT_LOAD && into < size;
+            holds.then(|| offset.checked_add(into))?
         })
     };
     let table = |kind: u32| -> Option<Vec<Function>> {
@@ -72,6 +84,9 @@ fn find_in(file: &File) -> Option<Vec<Function>> {
             if !found.contains(&function) {
                 found.push(function);
             }
+            if found.len() >= MAX_FUNCTIONS {
+                break;
+            }
         }
         (!found.is_empty()).then_some(found)
     };
@@ -80,10 +95,15 @@ fn find_in(file: &File) -> Option<Vec<Function>> {
         let writable = |section: &&SectionHeader64<Endianness>| {
             section.sh_flags(endian) & u64::from(SHF_WRITE) != 0
         };
+        let mut left = MAX_TABLE_BYTES;
         let data: Vec<Vec<u8>> = sections
             .iter()
             .filter(writable)
-            .filter_map(|section| bytes_of(file, section.file_range(endian)?))
+            .filter_map(|section| {
+                let range = section.file_range(endian)?;
+                left = left.checked_sub(range.1)?;
+                bytes_of(file, range)
+            })
             .collect();
         found.extend(go::find(&go::Program {
             file,
@@ -124,6 +144,37 @@ mod tests {
         for other in [&b"SSL_readable\0"[..], b"SSL_rea\0", b"SSL_read", b""] {
             assert_eq!(probe(other), None);
         }
+    }
+
+    /// The most memory that this process has had, in KiB.
+    fn peak_kib() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").expect("it is there");
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("it is there");
+        line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
+    }
+
+    /// A file of nothing but a header, and a hole of 16 GiB: its header says that
+    /// sections fill a quarter of that.
+    #[test]
+    fn what_a_file_says_of_itself_is_not_taken_as_it_is() {
+        let path = std::env::temp_dir().join(format!("spanwise-{}-sections", std::process::id()));
+        let mut header = [0_u8; 128];
+        header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        header[16] = 3; // A library,
+        header[18] = 62; // of x86-64,
+        header[20] = 1;
+        header[40] = 64; // whose sections begin after the header,
+        header[52] = 64;
+        header[54] = 56;
+        header[58] = 64; // each of so many bytes, as many as the first one says.
+        header[64 + 32..64 + 40].copy_from_slice(&(1_u64 << 26).to_le_bytes());
+        std::fs::write(&path, header).expect("a file");
+        let file = File::options().write(true).read(true).open(&path).expect("a file");
+        file.set_len(16 << 30).expect("a file may have holes");
+        let before_kib = peak_kib();
+        assert_eq!(find(&file), []);
+        assert!(peak_kib() - before_kib < 1 << 20, "{before_kib} KiB, then {}", peak_kib());
+        std::fs::remove_file(&path).expect("it is there");
     }
 
     #[test]

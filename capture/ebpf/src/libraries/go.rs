@@ -13,6 +13,8 @@ const READ: &[u8] = b"crypto/tls.(*Conn).Read";
 
 /// Longest of either in any version, many times over.
 const MAX_FUNCTION_BYTES: u64 = 64 * 1024;
+/// Most returns of a function that is probed, each of which is.
+const MAX_RETURNS: usize = 256;
 /// A function sets up its frame within this many bytes, after having looked
 /// whether the stack is large enough.
 const MAX_PROLOGUE_BYTES: u64 = 64;
@@ -59,7 +61,7 @@ fn functions(program: &Program<'_>) -> Option<Vec<Function>> {
         let place = table.find(name, base)?;
         let code = code(program, place)?;
         let Body { framed, returns } = Body::of(&code)?;
-        let at = |offset: u64| (program.file_offset)(place.address + offset);
+        let at = |offset: u64| (program.file_offset)(place.address.checked_add(offset)?);
         if begins == TlsProbe::GoRead {
             for offset in returns {
                 let file_offset = at(offset)?;
@@ -109,7 +111,7 @@ impl Body {
             }
         }
         let framed = framed.filter(|at| *at < MAX_PROLOGUE_BYTES)?;
-        (!returns.is_empty()).then_some(Self { framed, returns })
+        (1..=MAX_RETURNS).contains(&returns.len()).then_some(Self { framed, returns })
     }
 }
 
@@ -162,7 +164,8 @@ impl<'a> Table<'a> {
                 return None;
             }
             let end = word32(self.functions, (index + 1) * 8)?;
-            Some(Place { address: base + u64::from(at), end: base + u64::from(end) })
+            let address = |offset: u32| base.checked_add(u64::from(offset));
+            Some(Place { address: address(at)?, end: address(end)? })
         })
     }
 }
@@ -195,6 +198,8 @@ mod tests {
         assert_eq!(Body::of(&code), Some(Body { framed: 6, returns: vec![13] }));
         assert_eq!(Body::of(&[0xc3]), None, "no frame");
         assert_eq!(Body::of(&[0x55, 0x06, 0xc3]), None, "no instruction");
+        let returns: Vec<u8> = std::iter::once(0x55).chain([0xc3; 1000]).collect();
+        assert_eq!(Body::of(&returns), None, "too many to be a function's");
     }
 
     #[test]

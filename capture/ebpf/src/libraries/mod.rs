@@ -10,6 +10,8 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -22,8 +24,10 @@ use crate::processes::environment_variable;
 /// A program is looked at when its start is heard of, for it may end soon, and
 /// again after this long, for it may load libraries late.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// A process is not looked at more often than this for handshakes seen.
+/// A process is not looked at more often than this for handshakes seen, and each
+/// time only after twice as long.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+const LOOK_AGAIN_AFTER_AT_MOST: Duration = Duration::from_secs(300);
 /// How often it is looked whether anybody still uses the files that have probes.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Most processes that wait to be looked at.
@@ -66,39 +70,63 @@ fn may_be_library(path: &std::path::Path) -> bool {
     ["libssl", "libgnutls", "libboringssl"].iter().any(|library| name.starts_with(library))
 }
 
+/// A process that is to be looked at.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    process: u32,
+    /// It speaks TLS: whatever it has mapped may hold the library, such as an
+    /// extension of an interpreter's.
+    speaks_tls: bool,
+}
+
 /// Looks at processes until nobody asks any more.
-fn look(asked: &Receiver<u32>, seen: &Sender<Seen>) {
+fn look(asked: &Receiver<Asked>, seen: &Sender<Seen>, done: &AtomicU64) {
     let mut known: HashMap<FileId, Vec<Function>> = HashMap::new();
-    while let Ok(process) = asked.recv() {
-        let executable = std::fs::read_link(format!("/proc/{process}/exe")).ok();
-        for Mapped { file, path } in maps::executed_files(process) {
-            if !may_be_library(&path) && executable.as_ref() != Some(&path) {
-                continue;
-            }
-            // As the process sees it, which may be in a container.
-            let inside = path.strip_prefix("/").unwrap_or(&path);
-            let inside = PathBuf::from(format!("/proc/{process}/root")).join(inside);
-            if known.len() >= MAX_KNOWN {
-                known.clear();
-            }
-            if known.get(&file).is_some_and(Vec::is_empty) {
-                continue;
-            }
-            let Ok(handle) = File::open(inside) else { continue };
-            let functions = known.entry(file).or_insert_with(|| functions::find(&handle)).clone();
-            if functions.is_empty() {
-                continue;
-            }
-            let found = if opts_out(process) {
-                Seen::OptedOut(process)
-            } else {
-                Seen::Found(Found { process, file, handle, path, functions })
-            };
+    while let Ok(Asked { process, speaks_tls }) = asked.recv() {
+        for found in look_at(process, speaks_tls, &mut known) {
             if seen.send(found).is_err() {
                 return;
             }
         }
+        done.fetch_add(1, Ordering::Release);
     }
+}
+
+fn look_at(
+    process: u32,
+    speaks_tls: bool,
+    known: &mut HashMap<FileId, Vec<Function>>,
+) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    let executable = std::fs::read_link(format!("/proc/{process}/exe")).ok();
+    for Mapped { file, path } in maps::executed_files(process) {
+        let is_known = known.get(&file).is_some_and(|functions| !functions.is_empty());
+        let may_be = is_known || may_be_library(&path) || executable.as_ref() == Some(&path);
+        if !speaks_tls && !may_be {
+            continue;
+        }
+        // As the process sees it, which may be in a container.
+        let inside = path.strip_prefix("/").unwrap_or(&path);
+        let inside = PathBuf::from(format!("/proc/{process}/root")).join(inside);
+        if known.len() >= MAX_KNOWN {
+            known.retain(|_, functions| !functions.is_empty());
+        }
+        if known.get(&file).is_some_and(Vec::is_empty) {
+            continue;
+        }
+        let Ok(handle) = File::open(inside) else { continue };
+        let functions = known.entry(file).or_insert_with(|| functions::find(&handle)).clone();
+        if functions.is_empty() {
+            continue;
+        }
+        let found = if opts_out(process) {
+            Seen::OptedOut(process)
+        } else {
+            Seen::Found(Found { process, file, handle, path, functions })
+        };
+        seen.push(found);
+    }
+    seen
 }
 
 /// A file that has probes.
@@ -112,10 +140,15 @@ struct Probed {
 
 /// Sets probes in the TLS libraries of processes, and takes them away.
 pub(crate) struct Libraries {
-    ask: Sender<u32>,
+    ask: Sender<Asked>,
+    /// How many processes were asked for, and how many of these looked at.
+    asked: u64,
+    done: Arc<AtomicU64>,
     seen: Receiver<Seen>,
     waiting: Vec<(Instant, u32)>,
-    looked: HashMap<u32, Instant>,
+    /// Processes that were looked at for speaking TLS: when, and how long not to
+    /// look again.
+    looked: HashMap<u32, (Instant, Duration)>,
     probed: HashMap<FileId, Probed>,
     swept: Instant,
     /// Processes that are left alone, and those of them that have ended since.
@@ -133,11 +166,15 @@ impl Libraries {
     pub(crate) fn start() -> std::io::Result<Self> {
         let (ask, asked) = channel();
         let (tell, seen) = channel();
-        std::thread::Builder::new()
-            .name("libraries".to_owned())
-            .spawn(move || look(&asked, &tell))?;
-        let libraries = Self {
+        let done = Arc::new(AtomicU64::new(0));
+        std::thread::Builder::new().name("libraries".to_owned()).spawn({
+            let done = Arc::clone(&done);
+            move || look(&asked, &tell, &done)
+        })?;
+        let mut libraries = Self {
             ask,
+            asked: 0,
+            done,
             seen,
             waiting: Vec::new(),
             looked: HashMap::new(),
@@ -151,12 +188,19 @@ impl Libraries {
         Ok(libraries)
     }
 
-    fn look_at_all(&self) {
+    fn look_at_all(&mut self) {
         let running = std::fs::read_dir("/proc").into_iter().flatten();
         for entry in running.flatten() {
             if let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
-                let _ = self.ask.send(process);
+                self.ask(process, false);
             }
+        }
+    }
+
+    fn ask(&mut self, process: u32, speaks_tls: bool) {
+        let waiting = self.asked - self.looked_at();
+        if waiting < MAX_WAITING as u64 && self.ask.send(Asked { process, speaks_tls }).is_ok() {
+            self.asked += 1;
         }
     }
 
@@ -164,7 +208,7 @@ impl Libraries {
     pub(crate) fn started(&mut self, process: u32) {
         self.ended(process);
         if self.waiting.len() < MAX_WAITING {
-            let _ = self.ask.send(process);
+            self.ask(process, false);
             self.waiting.push((Instant::now() + LOOK_AGAIN, process));
         }
     }
@@ -172,17 +216,16 @@ impl Libraries {
     /// A process was seen to begin a TLS connection.
     pub(crate) fn speaks_tls(&mut self, process: u32) {
         let now = Instant::now();
-        let recent = |at: &Instant| now.duration_since(*at) < LOOK_AGAIN_AFTER;
-        if self.looked.get(&process).is_some_and(recent)
-            || self.probed.values().any(|probed| probed.processes.contains(&process))
-        {
-            return;
-        }
+        let pause = match self.looked.get(&process) {
+            Some((at, pause)) if now.duration_since(*at) < *pause => return,
+            Some((_, pause)) => (*pause * 2).min(LOOK_AGAIN_AFTER_AT_MOST),
+            None => LOOK_AGAIN_AFTER,
+        };
         if self.looked.len() >= MAX_WAITING {
-            self.looked.retain(|_, at| recent(at));
+            self.looked.retain(|_, (at, pause)| now.duration_since(*at) < *pause);
         }
-        self.looked.insert(process, now);
-        let _ = self.ask.send(process);
+        self.looked.insert(process, (now, pause));
+        self.ask(process, true);
     }
 
     /// A process has ended, or runs another program.
@@ -196,13 +239,13 @@ impl Libraries {
     /// Sets and takes away probes as far as that is due.
     pub(crate) fn tick(&mut self, kernel: &Kernel) {
         let now = Instant::now();
-        self.waiting.retain(|(at, process)| {
-            let due = *at <= now;
-            if due {
-                let _ = self.ask.send(*process);
-            }
-            !due
-        });
+        let (due, waiting) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|(at, _)| *at <= now);
+        self.waiting = waiting;
+        let due: Vec<(Instant, u32)> = due;
+        for (_, process) in due {
+            self.ask(process, false);
+        }
         while let Ok(seen) = self.seen.try_recv() {
             match seen {
                 Seen::Found(found) => self.probe(kernel, found),
@@ -241,6 +284,16 @@ impl Libraries {
         if self.probed.is_empty() {
             kernel.use_tls(false);
         }
+    }
+
+    /// How often a process was to be looked at.
+    pub(crate) const fn asked(&self) -> u64 {
+        self.asked
+    }
+
+    /// How often that has been done.
+    pub(crate) fn looked_at(&self) -> u64 {
+        self.done.load(Ordering::Acquire)
     }
 
     /// Files that have probes now.

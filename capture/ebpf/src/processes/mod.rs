@@ -102,8 +102,10 @@ impl Processes {
             default_service: naming.service(ports.first().copied()),
             runtime,
             naming,
+            served_ports: ports,
         };
-        (described, !ports.is_empty(), lives)
+        let settled = !described.served_ports.is_empty();
+        (described, settled, lives)
     }
 
     fn naming(&self, facts: &Facts) -> Naming {

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use crate::plugins::{Plugins, Speech};
+use crate::sessions::Desk;
+
 use super::{
     Protocol, Side, amqp, dns, dubbo, fastcgi, http1, http2, kafka, memcached, mongodb, mqtt,
     mysql, nats, postgresql, redis, tls,
@@ -16,6 +19,16 @@ pub(crate) struct Known {
     pub(crate) recognise: fn(side: Side, bytes: &[u8], whole: bool) -> Likeness,
     /// A parser for a connection; `serving` where the traced process answers.
     pub(crate) parser: fn(serving: bool) -> Box<dyn Protocol>,
+}
+
+impl Known {
+    /// Which of `sides` these first bytes look most like.
+    pub(crate) fn speaker(&self, bytes: &[u8], sides: &[Side]) -> Side {
+        let likely = |side: &&Side| {
+            matches!((self.recognise)(**side, bytes, false), Likeness::Yes | Likeness::AtFirst)
+        };
+        sides.iter().find(likely).or(sides.first()).copied().unwrap_or(Side::Request)
+    }
 }
 
 impl fmt::Debug for Known {
@@ -44,32 +57,88 @@ const PROTOCOLS: &[Known] = &[
     dns::KNOWN,
 ];
 
+/// All of them.
+pub(crate) const fn known() -> &'static [Known] {
+    PROTOCOLS
+}
+
 /// How bytes look to a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Likeness {
     /// They are its.
     Yes,
+    /// They are its if they begin the connection: others say the same later on.
+    AtFirst,
     /// They are as far as they go.
     Maybe,
     /// They are not.
     No,
 }
 
+/// Whether a protocol that needs no plugin has this name.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    PROTOCOLS.iter().any(|known| known.name == name)
+}
+
+/// Whose protocol a connection speaks.
+#[derive(Debug)]
+pub(crate) enum Speaker {
+    /// One of ours.
+    Known(&'static Known),
+    /// That of the plugin of this number.
+    Plugin(usize),
+}
+
+impl Speaker {
+    /// A parser for a connection; `serving` where the traced process answers.
+    pub(crate) fn parser(&self, serving: bool, plugins: &Plugins) -> Box<dyn Protocol> {
+        match self {
+            Self::Known(known) => (known.parser)(serving),
+            Self::Plugin(index) => Box::new(Speech::new(*index, plugins)),
+        }
+    }
+}
+
 /// What the first bytes of a direction are taken for, if its speaker may be
 /// any of `sides`: `Ok(None)` where more bytes are needed, an error where they
-/// are no known protocol's.
+/// are no known protocol's. `first` unless something went before that was none's.
+/// Plugins are asked for what is none of ours.
 pub(crate) fn infer(
     bytes: &[u8],
     sides: &[Side],
     whole: bool,
+    first: bool,
+    now_nano: u64,
+    desk: &mut Desk<'_>,
+) -> Result<Option<(Speaker, Side)>, Unrecognised> {
+    if let Some(known) = desk.assumed {
+        return Ok(Some((Speaker::Known(known), known.speaker(bytes, sides))));
+    }
+    let ours = infer_ours(bytes, sides, whole, first);
+    if let Ok(Some((known, side))) = ours {
+        return Ok(Some((Speaker::Known(known), side)));
+    }
+    match desk.plugins.infer(bytes, sides, now_nano, desk.counters) {
+        Some(Some((index, side))) => Ok(Some((Speaker::Plugin(index), side))),
+        Some(None) if whole => Ok(None),
+        _ => ours.map(|_| None),
+    }
+}
+
+fn infer_ours(
+    bytes: &[u8],
+    sides: &[Side],
+    whole: bool,
+    first: bool,
 ) -> Result<Option<(&'static Known, Side)>, Unrecognised> {
     let mut maybe = false;
     for side in sides {
         for known in PROTOCOLS {
             match (known.recognise)(*side, bytes, whole) {
                 Likeness::Yes => return Ok(Some((known, *side))),
+                Likeness::AtFirst if first => return Ok(Some((known, *side))),
                 Likeness::Maybe => maybe = true,
-                Likeness::No => {}
+                Likeness::AtFirst | Likeness::No => {}
             }
         }
     }
@@ -87,7 +156,8 @@ mod tests {
     const BOTH: [Side; 2] = [Side::Request, Side::Response];
 
     fn guess(bytes: &[u8]) -> Result<Option<(&'static str, Side)>, Unrecognised> {
-        infer(bytes, &BOTH, true).map(|found| found.map(|(known, side)| (known.name, side)))
+        infer_ours(bytes, &BOTH, true, true)
+            .map(|found| found.map(|(known, side)| (known.name, side)))
     }
 
     #[test]
@@ -138,6 +208,19 @@ mod tests {
             let found = guess(&request[..end]);
             let right = Ok(Some(("http1", Side::Request)));
             assert!(found == Ok(None) || found == right, "{end}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn words_that_others_say_too_are_believed_at_first_only() {
+        for (bytes, side) in [
+            (&b"QUIT\r\n"[..], Side::Request),
+            (b"AUTH PLAIN\r\n", Side::Request),
+            (b"+OK\r\n", Side::Response),
+        ] {
+            assert_eq!(guess(bytes), Ok(Some(("redis", side))));
+            let later = infer_ours(bytes, &BOTH, true, false);
+            assert!(!matches!(later, Ok(Some(_))), "{}", bytes.escape_ascii());
         }
     }
 
@@ -195,7 +278,9 @@ mod tests {
                             let asks = serving.contains(&data.connection) == received;
                             let right = if asks { Side::Request } else { Side::Response };
                             let whole = data.bytes.len() == data.length as usize;
-                            let Ok(Some((found, side))) = infer(&data.bytes, &BOTH, whole) else {
+                            let Ok(Some((found, side))) =
+                                infer_ours(&data.bytes, &BOTH, whole, true)
+                            else {
                                 continue;
                             };
                             if found.name != known.name && !may_be(known.name, found.name) {

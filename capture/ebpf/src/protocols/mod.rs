@@ -29,7 +29,7 @@ use spanwise_model::AttributeValue;
 
 use crate::sessions::{Desk, Exchanges};
 
-pub(crate) use infer::{Known, infer};
+pub(crate) use infer::{Known, Likeness, Speaker, infer, is_built_in, known};
 pub(crate) use kafka::Topics;
 
 /// Most bytes of a message's head that are held while it is incomplete.
@@ -157,6 +157,8 @@ pub(crate) enum Outcome {
     Switched,
     /// From here on the connection is encrypted.
     Encrypted,
+    /// Nobody can read these bytes, nor what follows.
+    Unreadable,
 }
 
 /// A protocol's parser for one connection: reads both directions, opens

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod plugins;
 pub(crate) mod programs;
 
 use std::collections::HashMap;
@@ -30,6 +31,7 @@ impl ProcessDirectory for Everyone {
             runtime: Runtime::Other(executable.clone()),
             resource: ResourceJson::default(),
             default_service: executable.clone(),
+            served_ports: Vec::new(),
             naming: Naming::ByPort { executable, rules: Arc::new([]) },
         })
     }

@@ -71,3 +71,18 @@ pub(crate) fn wait_until_probed(agent: &Agent, count: u64) {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+/// Waits until the agent has looked at all processes that it knows of, also those
+/// that have just started or spoken.
+pub(crate) fn wait_until_looked_at(agent: &Agent) {
+    // What has happened by now is in the ring; facts are a second old.
+    std::thread::sleep(Duration::from_millis(1500));
+    let asked = agent.facts().counters["tls_looks_at_processes_asked"];
+    let end = Instant::now() + Duration::from_secs(60);
+    while agent.facts().counters["tls_looks_at_processes_done"] < asked {
+        assert!(Instant::now() < end, "{:?}", agent.facts().counters);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // And until what was found has its probes.
+    std::thread::sleep(Duration::from_millis(200));
+}

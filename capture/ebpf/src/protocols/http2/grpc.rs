@@ -69,8 +69,10 @@ pub(super) const fn code_of_reset(error: u32) -> i32 {
     }
 }
 
-/// The method that a path names, `package.Service/Method`.
+/// The method that a path names, `package.Service/Method`. gRPC has no query, but
+/// nothing keeps a client from sending one, with whatever is in it.
 fn method(path: &[u8]) -> String {
+    let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
     text(path.strip_prefix(b"/").unwrap_or(path), MAX_METHOD_BYTES)
 }
 
@@ -219,6 +221,13 @@ mod tests {
         for value in ["application/grpc-web", "application/grpcx", "application/json", ""] {
             assert!(!is_content_type(value.as_bytes()), "{value}");
         }
+    }
+
+    #[test]
+    fn a_method_has_no_query() {
+        assert_eq!(method(b"/shop.Orders/Get"), "shop.Orders/Get");
+        assert_eq!(method(b"/shop.Orders/Get?password=secret"), "shop.Orders/Get");
+        assert_eq!(method(b""), "");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use spanwise_model::AttributeValue;
 use crate::protocols::text;
 use crate::sessions::Request;
 
-/// Longest command name.
+/// Longest command name; one of this length was cut, and is none.
 pub(super) const MAX_NAME_BYTES: usize = 32;
 /// Longest part of a key that is shown.
 pub(super) const MAX_KEY_BYTES: usize = 256;
@@ -49,6 +49,18 @@ pub(super) const INLINE: [&str; 22] = [
     "FLUSHALL",
 ];
 
+/// What is shown in place of a name that can be no command's, for it may be
+/// anything.
+const NO_NAME: &str = "REDIS";
+
+/// Whether this may name a command, also a module's, such as `JSON.SET`.
+fn is_name(text: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    text.len() < MAX_NAME_BYTES
+        && text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.bytes().all(inside)
+}
+
 /// A command as far as it is needed.
 #[derive(Debug, Default)]
 pub(super) struct Command {
@@ -84,15 +96,18 @@ impl Command {
 
     /// The request that it is, in this database.
     pub(super) fn request(&self, database: Option<u32>) -> Request {
-        let mut operation = self.upper_name();
+        let mut operation = Some(self.upper_name())
+            .filter(|name| is_name(name))
+            .unwrap_or_else(|| NO_NAME.to_owned());
         let mut shown = operation.clone();
         let mut hidden = self.words.saturating_sub(1);
-        if let Some(first) = self.first_text() {
+        if let Some(first) = self.first_text().filter(|_| operation != NO_NAME) {
             if CONTAINERS.contains(&operation.as_str()) {
-                let part: String = first.chars().take(MAX_NAME_BYTES).collect();
-                operation = format!("{operation} {}", part.to_ascii_uppercase());
-                shown.clone_from(&operation);
-                hidden = hidden.saturating_sub(1);
+                if is_name(&first) {
+                    operation = format!("{operation} {}", first.to_ascii_uppercase());
+                    shown.clone_from(&operation);
+                    hidden = hidden.saturating_sub(1);
+                }
             } else if !WITHOUT_KEY.contains(&operation.as_str()) {
                 shown.push(' ');
                 shown.push_str(&first);
@@ -148,6 +163,16 @@ mod tests {
         assert_eq!(shown(&["config", "get", "maxmemory"]), "CONFIG GET | CONFIG GET ?");
         let many: Vec<&str> = std::iter::once("DEL").chain(std::iter::repeat_n("k", 20)).collect();
         assert_eq!(shown(&many), "DEL | DEL k ? ? ? ? ? ? ? ? ...");
+    }
+
+    #[test]
+    fn what_can_be_no_name_is_not_shown() {
+        let long = "x".repeat(MAX_NAME_BYTES);
+        for name in ["", "pass word", "\u{1}\u{2}", "{\"a\":1}", "-1", &long] {
+            assert_eq!(shown(&[name, "secret"]), "REDIS | REDIS ?", "{name}");
+        }
+        assert_eq!(shown(&["json.set", "a"]), "JSON.SET | JSON.SET a");
+        assert_eq!(shown(&["ACL", "my secret"]), "ACL | ACL ?");
     }
 
     #[test]

@@ -80,8 +80,11 @@ fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
                 let number =
                     !line.is_empty() && line.iter().all(|b| b.is_ascii_digit() || *b == b'-');
                 let status = matches!(line, b"OK" | b"PONG" | b"QUEUED") && end + 1 == bytes.len();
-                if (*first != b'+' && number) || (*first == b'+' && status) {
+                if *first != b'+' && number {
                     Likeness::Yes
+                } else if *first == b'+' && status {
+                    // So do servers of POP3 answer.
+                    Likeness::AtFirst
                 } else {
                     Likeness::No
                 }
@@ -105,7 +108,9 @@ fn recognise(side: Side, bytes: &[u8], whole: bool) -> Likeness {
                     // A word that Memcached answers with.
                     let other = other || (word == b"EXISTS" && bytes[letters] != b' ');
                     if plain && ended && !other && INLINE.iter().any(is) {
-                        Likeness::Yes
+                        // So do clients of FTP, SMTP, POP3 and IMAP say QUIT and
+                        // AUTH, whose servers have greeted them by then.
+                        Likeness::AtFirst
                     } else {
                         Likeness::No
                     }

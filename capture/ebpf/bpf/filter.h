@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Which connections are looked at. User space writes the filter while traffic
+ * flows; a socket asks it once, and again when its generation has changed. */
+#ifndef SPANWISE_FILTER_H
+#define SPANWISE_FILTER_H
+
+#define FILTER_ENTRIES 16
+
+struct port_range {
+    __u16 first;
+    __u16 last; /* 0: no range */
+};
+
+/* The layout is known to src/kernel/filter.rs. Lists end with a zero. An empty
+ * list of `only` means all. */
+struct filter {
+    __u32 generation;
+    __u32 connection_share; /* of 2^32: of connections that are otherwise wanted */
+    struct port_range only_ports[FILTER_ENTRIES];
+    struct port_range except_ports[FILTER_ENTRIES];
+    __u32 only_namespaces[FILTER_ENTRIES]; /* inodes of network namespaces */
+    __u32 except_namespaces[FILTER_ENTRIES];
+};
+
+/* In a section of its own: what is counted lies elsewhere, so that this stays
+ * in the caches of all CPUs. */
+struct filter filter SEC(".data.filter") = { .generation = 1, .connection_share = 0xffffffff };
+
+/* Processes that are not traced: the agent's own, its server's, and those whose
+ * service the filter leaves out. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 16384);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, __u32);
+    __type(value, __u8);
+} ignored_processes SEC(".maps");
+
+struct filtered {
+    __u32 process;
+    __u32 namespace;
+    __u32 hash; /* the same at both ends of a connection */
+    __u16 ports[2]; /* those it serves on; the second is 0 where the first is known to be */
+};
+
+static __always_inline bool has_port(const struct port_range *ranges, const struct filtered *socket)
+{
+    for (int i = 0; i < FILTER_ENTRIES; i++) {
+        __u16 first = ranges[i].first, last = ranges[i].last;
+        if (!last)
+            break;
+        if ((socket->ports[0] >= first && socket->ports[0] <= last)
+            || (socket->ports[1] && socket->ports[1] >= first && socket->ports[1] <= last))
+            return true;
+    }
+    return false;
+}
+
+static __always_inline bool has_namespace(const __u32 *namespaces, __u32 namespace)
+{
+    for (int i = 0; i < FILTER_ENTRIES && namespaces[i]; i++)
+        if (namespaces[i] == namespace)
+            return true;
+    return false;
+}
+
+/* A function of its own to the verifier: it is followed once, not in every
+ * program. */
+__noinline int is_wanted(struct filtered *socket)
+{
+    if (!socket || bpf_map_lookup_elem(&ignored_processes, &socket->process))
+        return 0;
+    if ((filter.only_ports[0].last && !has_port(filter.only_ports, socket))
+        || has_port(filter.except_ports, socket))
+        return 0;
+    if ((filter.only_namespaces[0] && !has_namespace(filter.only_namespaces, socket->namespace))
+        || has_namespace(filter.except_namespaces, socket->namespace))
+        return 0;
+    return socket->hash <= filter.connection_share;
+}
+
+/* Of a connection's two ends together; without translated addresses, the same at
+ * both. Knuth's multiplicative hash. */
+static __always_inline __u32 connection_hash(const struct sock *sk, const bool trusted)
+{
+    __u32 ports = READ(trusted, sk, __sk_common.skc_num)
+        ^ bpf_ntohs(READ(trusted, sk, __sk_common.skc_dport));
+    __u32 addresses = 0;
+    if (READ(trusted, sk, __sk_common.skc_family) == AF_INET)
+        addresses = READ(trusted, sk, __sk_common.skc_daddr)
+            ^ READ(trusted, sk, __sk_common.skc_rcv_saddr);
+    return (ports * 0x9e3779b1u ^ addresses) * 0x85ebca6bu;
+}
+
+static __always_inline void ask_filter(const struct sock *sk, struct socket_state *state,
+                                       __u64 task, const bool trusted)
+{
+    struct net *net = READ(trusted, sk, __sk_common.skc_net.net);
+    __u16 local = READ(trusted, sk, __sk_common.skc_num);
+    __u16 remote = bpf_ntohs(READ(trusted, sk, __sk_common.skc_dport));
+    struct filtered socket = {
+        .process = task >> 32,
+        .namespace = BPF_CORE_READ(net, ns.inum),
+        .hash = connection_hash(sk, trusted),
+        .ports = { state->role == SPANWISE_CLIENT ? remote : local,
+                   state->role == SPANWISE_UNKNOWN ? remote : 0 },
+    };
+    state->ignored = !is_wanted(&socket);
+    if (!state->ignored || !state->connection)
+        return;
+    /* User space knows the connection: it is not to wait for what will not come.
+     * Should it be wanted again, it is another one. */
+    struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
+    if (event) {
+        fill(event, SPANWISE_LEFT_OUT, state, task, bpf_ktime_get_ns());
+        bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+    } else {
+        __sync_fetch_and_add(&lost_lifecycle, 1);
+    }
+    __u64 address = (__u64)sk;
+    bpf_map_delete_elem(&connections_by_socket, &address);
+    state->connection = 0;
+    state->tls = 0;
+}
+
+static __always_inline bool is_looked_at(const struct sock *sk, struct socket_state *state,
+                                         __u64 task, const bool trusted)
+{
+    __u32 generation = filter.generation;
+    if (state->filter_generation != generation) {
+        state->filter_generation = generation;
+        ask_filter(sk, state, task, trusted);
+    }
+    return !state->ignored;
+}
+
+#endif

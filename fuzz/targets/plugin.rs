@@ -1,0 +1,92 @@
+//! What traced processes say on a connection that a plugin reads, the example of
+//! `examples/plugin`: calls of a header of four bytes (direction and loss, captured
+//! length in two, uncaptured length) and the bytes. Where a message begins, the
+//! first four bytes are made right, as else hardly any would be taken for one.
+//! `SPANWISE_PLUGIN` names the plugin's file; run.sh builds it.
+#![no_main]
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use libfuzzer_sys::fuzz_target;
+use spanwise_capture_ebpf::event::Direction;
+use spanwise_capture_ebpf::plugins::Plugin;
+use spanwise_capture_ebpf::process::{Naming, Process, ProcessDirectory, Runtime};
+use spanwise_capture_ebpf::recording::{RecordedData, RecordedEvent};
+use spanwise_capture_ebpf::tracer::{Tracer, TracerConfig};
+use spanwise_model::ResourceJson;
+
+/// Longest that the kernel side captures of a call.
+const CAPTURED: usize = 1024;
+/// What a connection may hold.
+const MOST_HELD_BYTES: usize = 3 << 20;
+
+static PLUGIN: LazyLock<Plugin> = LazyLock::new(|| {
+    let file = std::env::var("SPANWISE_PLUGIN").expect("SPANWISE_PLUGIN names the plugin");
+    Plugin::load(Path::new(&file)).expect("the example is a plugin")
+});
+
+struct Directory;
+
+impl ProcessDirectory for Directory {
+    fn describe(&mut self, process: u32) -> Arc<Process> {
+        let executable = "p".to_owned();
+        Arc::new(Process {
+            process,
+            host: "h".to_owned(),
+            instance: "h/1".to_owned(),
+            runtime: Runtime::Other(executable.clone()),
+            resource: ResourceJson::default(),
+            default_service: executable.clone(),
+            naming: Naming::ByPort { executable, rules: Arc::new([]) },
+        })
+    }
+
+    fn forget(&mut self, _process: u32) {}
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let config = TracerConfig { seed: Some(7), ..TracerConfig::default() };
+    let mut tracer = Tracer::new(config, Box::new(Directory));
+    tracer.use_plugins(vec![PLUGIN.clone()]);
+    let (mut rest, mut time_nano, mut spans) = (bytes, 1_000_000_000, Vec::new());
+    let mut seqs = [1000_u32; 2];
+    while let Some(([how, low, high, more], after)) = rest.split_first_chunk() {
+        let length = usize::from(u16::from_le_bytes([*low, *high])).min(CAPTURED).min(after.len());
+        let (captured, after) = after.split_at(length);
+        rest = after;
+        time_nano += 1_000_000;
+        let answers = how & 1 == 1;
+        let mut captured = captured.to_vec();
+        if how & 2 == 0
+            && let Some(first) = captured.first_chunk_mut()
+        {
+            *first = [b'S', b'T', 1, if answers { 2 } else { 1 } + (how >> 2 & 1)];
+        }
+        let seq = &mut seqs[usize::from(answers)];
+        let length = length as u32 + u32::from(*more) * 16;
+        let event = RecordedEvent::Data(RecordedData {
+            time_nano,
+            connection: 1,
+            process: 1,
+            thread: 1,
+            direction: if answers { Direction::Sent } else { Direction::Received },
+            seq: *seq,
+            length,
+            srtt_micros: 100,
+            retransmits: 0,
+            plaintext: None,
+            bytes: captured,
+        });
+        *seq = seq.wrapping_add(length);
+        // Now and then an event is lost.
+        if how >> 4 != 15 {
+            tracer.tick(time_nano);
+            tracer.event(&event.event());
+        }
+        assert!(tracer.held_bytes() < MOST_HELD_BYTES, "{} bytes", tracer.held_bytes());
+    }
+    tracer.tick(time_nano + 60_000_000_000);
+    tracer.drain(&mut spans).expect("the tracer makes valid rows");
+    assert_eq!(tracer.plugins()[0].failures, 0, "whatever it reads, the example does not fail");
+});
