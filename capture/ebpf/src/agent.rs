@@ -328,7 +328,8 @@ fn run(
             stop_by = Some(Instant::now() + LONGEST_STOP);
         }
         // Before what came after the loss is read.
-        let losses = kernel.losses().data;
+        let losses = kernel.losses();
+        let losses = losses.data + losses.lifecycle;
         pipeline.borrow_mut().tracer.lost(losses.saturating_sub(lost), monotonic_nano());
         lost = losses;
         let records = reader.consume();
