@@ -124,13 +124,13 @@ bench-store-grow: build ## The same, then with 50 million spans (half an hour, 5
 	$(CARGO) build --release --locked -p spanwise-bench-store
 	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) --grow $(BENCH_STORE) | tee $(STORE_RESULTS)-grow.txt
 
-bench-nginx: build ## What tracing takes from nginx in the worst case
-	$(CARGO) build --release --locked -p spanwise-bench-capture -p spanwise-bench-sink
-	python3 bench/nginx/nginx.py --spanwise $(BINARY) --sink target/release/spanwise-bench-sink \
-	    --kernel-only target/release/spanwise-bench-capture
-
 SINK := target/release/spanwise-bench-sink
 REQUESTS := target/release/spanwise-bench-requests
+bench-nginx: build ## What tracing takes from nginx in the worst case
+	$(CARGO) build --release --locked -p spanwise-bench-capture -p spanwise-bench-sink
+	python3 bench/nginx/nginx.py --spanwise $(BINARY) --sink $(SINK) \
+	    --kernel-only target/release/spanwise-bench-capture
+
 bench-soak: build ## Agent memory and loss over ten minutes at 20,000 requests/s of nine protocols
 	@SPANWISE_SETUP=soak scripts/setup.sh
 	$(CARGO) build --release --locked -p spanwise-bench-sink -p spanwise-bench-requests

@@ -189,7 +189,8 @@ impl Context {
             context.by_thread.remove(&thread);
         }
         context.open -= 1;
-        let Some(handled) = handled else { return };
+        // What was written may answer another request, which nobody saw.
+        let Some(handled) = handled.filter(|_| closed.read_nano >= self.lost_nano) else { return };
         if handled.first_writer != thread || handled.last_writer != thread {
             self.demote(process);
         } else if !closed.overlapped {
@@ -286,8 +287,12 @@ mod tests {
     }
 
     fn prove(context: &mut Context) {
+        prove_at(context, 0);
+    }
+
+    fn prove_at(context: &mut Context, read_nano: u64) {
         for exchange in 1000..1000 + u64::from(PROVEN_AFTER) {
-            read(context, 1, exchange, exchange);
+            read_at(context, 1, exchange, exchange, read_nano);
             over(context, 1, exchange, 1);
         }
     }
@@ -384,10 +389,17 @@ mod tests {
         assert_eq!(context.take_demoted(), 0);
         assert_eq!(context.request_sent(PROCESS, 1), within(second, Evidence::Thread, 0.9));
         over(&mut context, 1, 2, 1);
-        prove(&mut context);
+        prove_at(&mut context, 25);
         let third = read_at(&mut context, 1, 3, 3, 30);
         assert_eq!(context.request_sent(PROCESS, 1), within(third, Evidence::Thread, 1.0));
+        // What another thread wrote may be the response to what was not seen.
+        over(&mut context, 1, 3, 1);
+        read_at(&mut context, 1, 3, 5, 32);
+        context.events_lost(33);
+        over(&mut context, 1, 5, 2);
+        assert_eq!(context.take_demoted(), 0);
         // With nothing lost in between, two at a time are two at a time.
+        read_at(&mut context, 1, 3, 6, 35);
         read_at(&mut context, 1, 4, 4, 40);
         assert_eq!(context.take_demoted(), 1);
     }

@@ -231,7 +231,8 @@ pub(super) fn run(
             pipeline.borrow_mut().tell_filter(kernel);
         }
         // Before what came after the loss is read.
-        let losses = kernel.losses().data;
+        let losses = kernel.losses();
+        let losses = losses.data + losses.lifecycle;
         pipeline.borrow_mut().tracer.lost(losses.saturating_sub(lost), monotonic_nano());
         lost = losses;
         let records = reader.consume();
