@@ -201,11 +201,15 @@ def run(spanwise, rows, log):
     found, broke = {}, []
     for row in rows:
         for encryption in row.encryptions:
-            try:
-                found[row.name, encryption] = run_row(spanwise, row, encryption, log)
-            except (Exception, SystemExit) as error:
-                broke.append(f"{row.name} {encryption}: {error}")
-                print(f"BROKEN {broke[-1]}", flush=True)
+            # A server or client that fails by itself says nothing of the agent.
+            for last in (False, True):
+                try:
+                    found[row.name, encryption] = run_row(spanwise, row, encryption, log)
+                    break
+                except (Exception, SystemExit) as error:
+                    print(f"BROKEN {row.name} {encryption}{'' if last else ', again'}: {error}", flush=True)
+                    if last:
+                        broke.append(f"{row.name} {encryption}: {error}")
     return found, broke
 
 
