@@ -135,9 +135,20 @@ fn look_at(
     seen
 }
 
+/// Takes probes away until nobody asks any more: the kernel makes whoever does it
+/// wait until no processor is in one of them, some tens of milliseconds each.
+fn take_away(unused: &Receiver<(FileId, Vec<Link>)>, gone: &Sender<FileId>) {
+    while let Ok((file, links)) = unused.recv() {
+        drop(links);
+        if gone.send(file).is_err() {
+            return;
+        }
+    }
+}
+
 /// A file that has probes.
 struct Probed {
-    _links: Vec<Link>,
+    links: Vec<Link>,
     /// Processes known to use it; some may have ended since.
     processes: HashSet<u32>,
     /// None of them lived at the last sweep.
@@ -156,6 +167,11 @@ pub(crate) struct Libraries {
     /// look again.
     looked: HashMap<u32, (Instant, Duration)>,
     probed: HashMap<FileId, Probed>,
+    /// Files whose probes are being taken away: with new ones beside them, every
+    /// call would be reported twice.
+    leaving: HashSet<FileId>,
+    take_away: Sender<(FileId, Vec<Link>)>,
+    taken_away: Receiver<FileId>,
     swept: Instant,
     /// Processes that are left alone, and those of them that have ended since.
     opted_out: HashSet<u32>,
@@ -177,7 +193,15 @@ impl Libraries {
             let done = Arc::clone(&done);
             move || look(&asked, &tell, &done)
         })?;
+        let (take_away, unused) = channel();
+        let (tell_gone, taken_away) = channel();
+        std::thread::Builder::new()
+            .name("probes".to_owned())
+            .spawn(move || self::take_away(&unused, &tell_gone))?;
         let mut libraries = Self {
+            leaving: HashSet::new(),
+            take_away,
+            taken_away,
             ask,
             asked: 0,
             done,
@@ -265,6 +289,9 @@ impl Libraries {
         for process in self.gone.drain(..) {
             kernel.ignore_tls(process, false);
         }
+        while let Ok(file) = self.taken_away.try_recv() {
+            self.leaving.remove(&file);
+        }
         if now - self.swept >= SWEEP_EVERY && !self.probed.is_empty() {
             self.swept = now;
             self.sweep(kernel);
@@ -276,14 +303,19 @@ impl Libraries {
     /// processes are looked at once more.
     fn sweep(&mut self, kernel: &Kernel) {
         let mut doubts = false;
-        self.probed.retain(|_, probed| {
+        let unused = self.probed.extract_if(|_, probed| {
             probed.processes.retain(|process| is_alive(*process));
             let unused = probed.processes.is_empty();
-            let keep = !(unused && probed.doubted);
+            let gone = unused && probed.doubted;
             probed.doubted = unused;
-            doubts |= unused && keep;
-            keep
+            doubts |= unused && !gone;
+            gone
         });
+        for (file, probed) in unused {
+            if self.take_away.send((file, probed.links)).is_ok() {
+                self.leaving.insert(file);
+            }
+        }
         if doubts {
             self.look_at_all();
         }
@@ -316,6 +348,12 @@ impl Libraries {
             probed.doubted = false;
             return;
         }
+        if self.leaving.contains(&found.file) {
+            if self.waiting.len() < MAX_WAITING {
+                self.waiting.push((Instant::now() + LOOK_AGAIN, found.process));
+            }
+            return;
+        }
         let path = PathBuf::from(format!("/proc/self/fd/{}", found.handle.as_raw_fd()));
         let links = match kernel.probe_tls(&found.functions, &path) {
             Ok(links) => links,
@@ -328,7 +366,7 @@ impl Libraries {
         tracing::info!("reading what {} encrypts", found.path.display());
         kernel.use_tls(true);
         let processes = HashSet::from([found.process]);
-        let probed = Probed { _links: links, processes, doubted: false };
+        let probed = Probed { links, processes, doubted: false };
         self.probed.insert(found.file, probed);
     }
 }
