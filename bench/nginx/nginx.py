@@ -146,6 +146,9 @@ def run(options, programs, directory):
     agent = median(lambda found: found["full"]["agent_us"])
     print(f"figure nginx.kept_ebpf_share {share('kernel'):.3f} 1")
     print(f"figure nginx.kept_full_share {share('full'):.3f} 1")
+    # Where the load has to share its core with the agent, it may be what limits.
+    by_cpu = median(lambda found: found["none"]["nginx_us"] / found["full"]["nginx_us"])
+    print(f"figure nginx.kept_full_by_server_cpu_share {by_cpu:.3f} 1")
     print(f"figure nginx.kernel_us_per_request {added:.2f} us")
     print(f"figure nginx.agent_us_per_request {agent:.2f} us")
 

@@ -218,6 +218,53 @@ def port_in_use(bench):
                                and f"--{flag}" in said, f"{done.returncode}, {said.strip()[-200:]}")
 
 
+def wrong_settings(bench):
+    """Settings that cannot be: it says which, and what would be right."""
+    with tempfile.TemporaryDirectory() as directory:
+        garbage = Path(directory) / "garbage.wasm"
+        garbage.write_bytes(bench.random.randbytes(1000))
+        cases = [
+            (["--only", "nginx"], "service=NAME"),
+            (["--except", "port=70000"], "1 to 65535"),
+            (["--sample", "2"], "10%"),
+            (["--cpu-budget", "0"], "at least 0.01"),
+            (["--memory-budget", "1MiB"], "at least 64MiB"),
+            (["--plugin", f"{directory}/missing.wasm"], "missing.wasm"),
+            (["--plugin", str(garbage)], "garbage.wasm"),
+        ]
+        for flags, word in cases:
+            done = subprocess.run([str(bench.spanwise.program), "agent", *flags], capture_output=True, text=True, timeout=30)
+            bench.checks.check(f"{flags[0]} {Path(flags[1]).name}: exit code and message",
+                               done.returncode == 2 and word in done.stderr, f"{done.returncode}, {done.stderr.strip()[-200:]}")
+
+
+def settings_under_way(bench):
+    """SIGHUP takes over what the file says, unless that is wrong."""
+    with tempfile.TemporaryDirectory() as directory:
+        config, log = Path(directory) / "spanwise.toml", Path(directory) / "log"
+        config.write_text("[agent]\n")
+        other = Spanwise(bench.spanwise.program, Path(directory) / "data", log, config=config)
+        other.start()
+        try:
+            for text, wanted in [('except = "service=a,port=9"', "everything except service=a,port=9"),
+                                 ('only = "wrong"', "everything except service=a,port=9"),
+                                 ('hook = "sys-exit-raw"', "everything")]:
+                config.write_text(f"[agent]\n{text}\n")
+                heard = log.read_text().count("SIGHUP")
+                other.process.send_signal(signal.SIGHUP)
+                deadline = time.monotonic() + 10
+                while time.monotonic() < deadline and (log.read_text().count("SIGHUP") == heard
+                                                       or other.get("status")["agent"]["filter"] != wanted):
+                    time.sleep(0.1)
+                found = other.get("status")["agent"]["filter"]
+                bench.checks.check(f"SIGHUP with {text}", found == wanted and log.read_text().count("SIGHUP") > heard, found)
+            said = log.read_text()
+            bench.checks.check("what is wrong with the file is said", "`wrong` is no selector" in said, other.tail(3))
+            bench.checks.check("what waits for a start is said", "next start: agent.hook" in said, other.tail(3))
+        finally:
+            other.stop()
+
+
 def otlp_garbage(bench):
     """OTLP with wrong lengths, of the wrong kind, too large, and half sent."""
     port, good = bench.spanwise.otlp, otlp.spans(50)
@@ -247,7 +294,8 @@ def otlp_garbage(bench):
     bench.checks.check("good OTLP after all that is taken", status == 200, f"{status} {answer[:120]!r}")
 
 
-CASES = [random_bytes, noise_both_ways, long_header, silent_clients, killed_server, port_in_use, otlp_garbage]
+CASES = [random_bytes, noise_both_ways, long_header, silent_clients, killed_server, port_in_use, wrong_settings,
+         settings_under_way, otlp_garbage]
 
 
 def main():

@@ -85,6 +85,7 @@ impl StatusSource for ServerStatus {
         for agent in &ingest.agents {
             warnings.extend(losses(&agent.facts));
             warnings.extend(switched_off(&agent.facts));
+            warnings.extend(reduced(&agent.facts));
         }
         json!({
             "version": env!("CARGO_PKG_VERSION"),
@@ -132,6 +133,13 @@ fn losses(facts: &Value) -> Vec<String> {
         .collect()
 }
 
+/// A sentence where an agent does not report everything.
+fn reduced(facts: &Value) -> Option<String> {
+    let detail = facts["detail"].as_str().filter(|detail| *detail != "everything")?;
+    let host = facts["host"].as_str().unwrap_or("some host");
+    Some(format!("the agent on {host} reports {detail}: it was told to, or is over its budget"))
+}
+
 /// A sentence for each plugin of an agent that failed too often.
 fn switched_off(facts: &Value) -> Vec<String> {
     let host = facts["host"].as_str().unwrap_or("some host");
@@ -163,6 +171,15 @@ mod tests {
         assert_eq!(said.len(), 1);
         assert!(said[0].contains("on a lost 3 kernel events") && said[0].contains("ring_bytes"));
         assert!(losses(&Value::Null).is_empty());
+    }
+
+    #[test]
+    fn an_agent_that_reports_less_is_named_with_what_it_reports() {
+        let facts = |detail| json!({ "host": "a", "detail": detail });
+        assert_eq!(reduced(&facts("everything")), None);
+        assert_eq!(reduced(&json!({ "host": "an older agent" })), None);
+        let said = reduced(&facts("1 of 4 fast successes")).expect("a sentence");
+        assert!(said.starts_with("the agent on a reports 1 of 4 fast successes"), "{said}");
     }
 
     #[test]
