@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Writes events with payload: what a call moved, from wherever its buffers are. */
+#ifndef SPANWISE_EMIT_H
+#define SPANWISE_EMIT_H
+
+/* Facts of one transfer, gathered by the hook. */
+struct transfer {
+    __u64 time_nano;
+    __u64 task;
+    __u64 connection;
+    __u32 seq;
+    __u32 length;
+    __u32 srtt_eighth_micros;
+    __u32 retransmits;
+    __u32 extra; /* of PLAINTEXT its offset, of DATA why it is not read */
+    __u8 kind;
+    __u8 sent;
+};
+
+static __always_inline void fill_data(struct spanwise_event *event,
+                                      const struct transfer *transfer, __u32 captured)
+{
+    event->kind = transfer->kind;
+    event->direction = transfer->sent;
+    event->captured = captured;
+    event->process = transfer->task >> 32;
+    event->thread = (__u32)transfer->task;
+    event->seq = transfer->seq;
+    event->time_nano = transfer->time_nano;
+    event->connection = transfer->connection;
+    event->length = transfer->length;
+    event->srtt_eighth_micros = transfer->srtt_eighth_micros;
+    event->retransmits = transfer->retransmits;
+    event->extra = transfer->extra;
+}
+
+/* The compiler would drop a bound that it can prove and the verifier cannot:
+ * hide the value from it. */
+#define BOUND(value, mask) asm volatile("%0 &= " #mask : "+r"(value))
+
+/* Writes an event with up to `room` bytes from one buffer. */
+#define EMIT_PLAIN(room, mask)                                                          \
+    do {                                                                                \
+        struct {                                                                        \
+            struct spanwise_event event;                                                \
+            __u8 payload[room];                                                         \
+        } *record = bpf_ringbuf_reserve(&events, sizeof *record, 0);                    \
+        if (!record)                                                                    \
+            goto lost;                                                                  \
+        __u64 bytes = wanted;                                                           \
+        BOUND(bytes, mask);                                                             \
+        if (bytes > (room))                                                             \
+            bytes = (room);                                                             \
+        if (bytes && bpf_probe_read_user(record->payload, bytes, (void *)buffer))       \
+            bytes = 0;                                                                  \
+        fill_data(&record->event, transfer, bytes);                              \
+        bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);                                   \
+        return;                                                                         \
+    } while (0)
+
+static __always_inline void emit_plain(const struct transfer *transfer, __u64 buffer, __u64 wanted)
+{
+    if (wanted <= 64)
+        EMIT_PLAIN(64, 127);
+    if (wanted <= 256)
+        EMIT_PLAIN(256, 511);
+    EMIT_PLAIN(1024, 2047);
+lost:
+    __sync_fetch_and_add(&lost_data, 1);
+}
+
+/* Writes an event whose bytes stand in several buffers, `skip` bytes behind their
+ * beginning. The record has twice the room, so that an offset and a length below
+ * 1024 each need no sum. The offsets lie in the record, where the verifier does
+ * not follow their values: it would try every combination of them. */
+static __always_inline void emit_vector(const struct transfer *transfer,
+                                        const struct iovec *vectors, __u64 count, __u64 skip,
+                                        __u64 wanted)
+{
+    struct {
+        struct spanwise_event event;
+        __u8 payload[2 * MAX_PAYLOAD];
+        volatile __u64 offset;
+        volatile __u64 skip;
+    } *record = bpf_ringbuf_reserve(&events, sizeof *record, 0);
+    if (!record) {
+        __sync_fetch_and_add(&lost_data, 1);
+        return;
+    }
+    record->offset = 0;
+    record->skip = skip;
+    for (int i = 0; i < MAX_VECTORS; i++) {
+        struct iovec vector;
+        __u64 offset = record->offset;
+        if (i >= count || offset >= wanted || offset >= MAX_PAYLOAD
+            || bpf_probe_read_user(&vector, sizeof vector, vectors + i))
+            break;
+        __u64 over = record->skip;
+        if (over >= vector.iov_len) {
+            record->skip = over - vector.iov_len;
+            continue;
+        }
+        record->skip = 0;
+        __u64 bytes = wanted - offset;
+        if (bytes > vector.iov_len - over)
+            bytes = vector.iov_len - over;
+        if (bytes > MAX_PAYLOAD - 1)
+            bytes = MAX_PAYLOAD - 1;
+        BOUND(bytes, 1023);
+        __u64 at = offset;
+        BOUND(at, 1023);
+        if (bytes && bpf_probe_read_user(record->payload + at, bytes, vector.iov_base + over))
+            break;
+        record->offset = offset + bytes;
+    }
+    __u64 offset = record->offset;
+    if (offset > MAX_PAYLOAD)
+        offset = MAX_PAYLOAD;
+    fill_data(&record->event, transfer, offset);
+    bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+/* Connections on which many messages go out together: user space asks for more of
+ * what passes on them. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 16384);
+    __type(key, __u64);
+    __type(value, __u8);
+} generous_connections SEC(".maps");
+
+/* Of their calls, as many pieces of 1024 bytes are captured, each as if a call of
+ * its own had moved it. */
+#define MAX_PIECES 16
+
+/* Asked only about what would be cut, and not of long turns. */
+static __always_inline bool is_generous(const struct transfer *transfer, __u64 wanted)
+{
+    return wanted == MAX_PAYLOAD && transfer->length > MAX_PAYLOAD
+        && bpf_map_lookup_elem(&generous_connections, &transfer->connection);
+}
+
+struct pieces {
+    __u64 at; /* the bytes, or vectors to them */
+    __u64 vectors; /* how many; 0: these are the bytes */
+};
+
+/* A function of its own to the verifier. */
+__noinline int emit_pieces(struct transfer *whole, struct pieces *pieces)
+{
+    if (!whole || !pieces)
+        return 0;
+    for (__u32 i = 0; i < MAX_PIECES; i++) {
+        __u32 skip = i * MAX_PAYLOAD;
+        if (skip >= whole->length)
+            break;
+        struct transfer piece = *whole;
+        piece.seq += skip;
+        if (piece.kind != SPANWISE_DATA) /* of plaintext, how much went before */
+            piece.extra += skip;
+        piece.length -= skip;
+        __u64 wanted = piece.length < MAX_PAYLOAD ? piece.length : MAX_PAYLOAD;
+        if (i < MAX_PIECES - 1)
+            piece.length = wanted;
+        if (pieces->vectors)
+            emit_vector(&piece, (void *)pieces->at, pieces->vectors, skip, wanted);
+        else
+            emit_plain(&piece, pieces->at + skip, wanted);
+    }
+    return 0;
+}
+
+#define HTTP 0x50545448 /* "HTTP" and an empty line, as the machine reads four bytes */
+#define EMPTY_LINE 0x0a0d0a0d
+
+/* Whether the first of two buffers is the whole head of an HTTP/1 message and the
+ * second its body, as servers send pages: nobody wants to see more of it. */
+static __always_inline bool is_head_and_body(const struct iovec *vectors,
+                                             const struct iovec *first, __u64 count)
+{
+    struct iovec second;
+    __u32 begin, end, next;
+    return count == 2 && first->iov_len >= 16 && first->iov_len <= MAX_PAYLOAD
+        && !bpf_probe_read_user(&begin, 4, first->iov_base) && begin == HTTP
+        && !bpf_probe_read_user(&end, 4, first->iov_base + first->iov_len - 4)
+        && end == EMPTY_LINE && !bpf_probe_read_user(&second, sizeof second, vectors + 1)
+        && second.iov_len >= 4 && !bpf_probe_read_user(&next, 4, second.iov_base)
+        && next != HTTP;
+}
+
+static __always_inline void emit_buffer(const struct transfer *transfer, __u64 buffer,
+                                        __u64 wanted)
+{
+    if (!is_generous(transfer, wanted)) {
+        emit_plain(transfer, buffer, wanted);
+        return;
+    }
+    struct transfer whole = *transfer;
+    struct pieces pieces = { .at = buffer };
+    emit_pieces(&whole, &pieces);
+}
+
+static __always_inline void emit_vectors(const struct transfer *transfer,
+                                         const struct iovec *vectors, __u64 count, __u64 wanted)
+{
+    struct iovec first;
+    if (is_generous(transfer, wanted)) {
+        struct transfer whole = *transfer;
+        struct pieces pieces = { .at = (__u64)vectors, .vectors = count };
+        emit_pieces(&whole, &pieces);
+    } else if (bpf_probe_read_user(&first, sizeof first, vectors))
+        emit_plain(transfer, 0, 0);
+    else if (count == 1 || first.iov_len >= wanted)
+        emit_plain(transfer, (__u64)first.iov_base, wanted);
+    else if (is_head_and_body(vectors, &first, count))
+        emit_plain(transfer, (__u64)first.iov_base, first.iov_len);
+    else
+        emit_vector(transfer, vectors, count, 0, wanted);
+}
+
+struct message_header { /* struct msghdr, as user space has it */
+    void *name;
+    __u32 name_length;
+    struct iovec *vectors;
+    __u64 vector_count;
+    void *control;
+    __u64 control_length;
+    __u32 flags;
+};
+struct message_entry { /* struct mmsghdr */
+    struct message_header header;
+    __u32 length;
+};
+
+static __always_inline void emit_message(const struct transfer *transfer, __u64 header,
+                                         __u64 wanted)
+{
+    struct {
+        struct iovec *vectors;
+        __u64 count;
+    } list;
+    if (bpf_probe_read_user(&list, sizeof list,
+                            (void *)(header + __builtin_offsetof(struct message_header, vectors))))
+        emit_plain(transfer, 0, 0);
+    else
+        emit_vectors(transfer, list.vectors, list.count, wanted);
+}
+
+/* Which entry of a mmsghdr array is on its way: the call passes here once for
+ * each, in order, and the registers show only the array. */
+static __always_inline __u64 message_header_of(struct socket_state *state, const struct call *call)
+{
+    if (state->message_array != call->array || state->message_index >= call->count
+        || state->message_index >= MAX_MESSAGES)
+        state->message_index = 0;
+    state->message_array = call->array;
+    return call->array + state->message_index++ * sizeof(struct message_entry);
+}
+
+static __always_inline void emit(struct socket_state *state, const struct transfer *transfer,
+                                 const struct call *call)
+{
+    if (state->direction != transfer->sent) {
+        state->direction = transfer->sent;
+        state->turn_bytes = 0;
+        state->message_index = 0;
+    }
+    __u64 wanted = state->turn_bytes > TURN_BYTES ? TAIL_PAYLOAD : max_payload;
+    if (wanted > transfer->length)
+        wanted = transfer->length;
+    if (state->turn_bytes <= TURN_BYTES)
+        state->turn_bytes += transfer->length > TURN_BYTES ? TURN_BYTES + 1 : transfer->length;
+
+    switch (call->shape) {
+    case BUFFER_PLAIN:
+        emit_buffer(transfer, call->array, wanted);
+        break;
+    case BUFFER_VECTOR:
+        emit_vectors(transfer, (void *)call->array, call->count, wanted);
+        break;
+    case BUFFER_MESSAGE:
+        emit_message(transfer, call->array, wanted);
+        break;
+    case BUFFER_MESSAGES:
+        emit_message(transfer, message_header_of(state, call), wanted);
+        break;
+    default:
+        emit_plain(transfer, 0, 0);
+    }
+}
+
+#endif
