@@ -171,7 +171,9 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
         struct tcp_sock *tcp = (struct tcp_sock *)sk;
         event->retransmits = BPF_CORE_READ(tcp, total_retrans);
         bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+        /* What it received may still be read, and would seem another connection. */
         state->connection = 0;
+        state->ignored = 1;
     } else if (new == TCP_CLOSE && !state->ignored) {
         closed_unseen(sk, state);
     }
@@ -264,6 +266,7 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
     }
     __u64 task = bpf_get_current_pid_tgid();
     if (!is_looked_at(sk, state, task, true)) {
+        after_close(sk, state, true);
         tls_left_out(task);
         return 0;
     }
@@ -419,6 +422,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
     }
     __u64 task = bpf_get_current_pid_tgid();
     if (!is_looked_at(sk, state, task, false)) {
+        after_close(sk, state, false);
         tls_left_out(task);
         return 0;
     }

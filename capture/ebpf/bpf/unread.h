@@ -13,6 +13,8 @@ struct {
     __u64 connections;
     /* Ends of io_uring_enter, where hooks see system calls and not what that does. */
     __u64 io_uring_calls;
+    /* Calls that read what had been received before a connection's end. */
+    __u64 reads_after_close;
 } unseen SEC(".data.unseen") = {};
 
 /* Whether the task is inside the system call that its registers show. io_uring
@@ -77,6 +79,14 @@ static __always_inline __u32 received_up_to(const struct sock *sk)
     bool fin = copied_seq == BPF_CORE_READ(tcp, rcv_nxt)
         && (BPF_CORE_READ(sk, __sk_common.skc_flags) >> SOCK_DONE & 1);
     return copied_seq - fin;
+}
+
+/* Of a call that is not looked at. */
+static __always_inline void after_close(const struct sock *sk, const struct socket_state *state,
+                                        const bool trusted)
+{
+    if (state->ignored && READ(trusted, sk, __sk_common.skc_state) == TCP_CLOSE)
+        __sync_fetch_and_add(&unseen.reads_after_close, 1);
 }
 
 static __always_inline void closed_unseen(const struct sock *sk, struct socket_state *state)

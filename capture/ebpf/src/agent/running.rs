@@ -290,6 +290,7 @@ fn counters(kernel: &Kernel, state: &Pipeline, batches: &Batches) -> BTreeMap<St
             ("tls_calls_without_socket", losses.tls_unbound),
             ("connections_closed_unseen", losses.connections_unseen),
             ("io_uring_calls_unseen", losses.io_uring_calls),
+            ("reads_after_close_unseen", losses.reads_after_close),
             ("processes_known", state.tracer.processes() as u64),
             ("tls_libraries_probed", probed as u64),
             ("tls_looks_at_processes_asked", asked),

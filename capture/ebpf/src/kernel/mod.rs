@@ -94,6 +94,8 @@ pub struct KernelLosses {
     pub connections_unseen: u64,
     /// Ends of `io_uring_enter`, under hooks that do not see what it does.
     pub io_uring_calls: u64,
+    /// Calls that read what had come before their connection ended, after that.
+    pub reads_after_close: u64,
 }
 
 impl Kernel {
@@ -217,6 +219,7 @@ impl Kernel {
             tls_unbound: word(".bss", 3),
             connections_unseen: word(".data.unseen", 0),
             io_uring_calls: word(".data.unseen", 1),
+            reads_after_close: word(".data.unseen", 2),
         }
     }
 }
