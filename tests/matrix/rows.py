@@ -93,8 +93,8 @@ ERLANG = Gap("Erlang has TLS of its own (only the ciphers are OpenSSL's), which 
 STARTTLS = Gap("TLS that begins after something else was said in clear is not read in programs that move bytes between "
                "socket and library themselves (asyncio): the connection is one span, with what its handshake says in clear",
                "tls")
-LIMIT = Gap("Of what is sent or received in one call the first 1024 bytes are captured: of many small messages at once, "
-            "those after that are lost, and counted", partly=True)
+LIMIT = Gap("Of what is sent or received in one call the first 1024 bytes are captured until messages were lost for it, "
+            "and then 16 KiB: of the first many small messages at once, those after that are lost, and counted", partly=True)
 RECORDS = ("All spans are there, but not all are joined with their other side: of TLS records that come together in one "
            "call, the place of the first eight is known")
 FIRST = ("All spans are there, but the first is not always joined with its other side: where in the bytes a Go server's first "
