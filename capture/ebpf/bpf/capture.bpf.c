@@ -149,7 +149,8 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
         __u64 task = bpf_get_current_pid_tgid();
         state->role = SPANWISE_CLIENT;
         state->connect_start_nano = now;
-        state->ignored = 0; /* as in its former life */
+        state->ended = 0; /* as its former life has */
+        state->closed_unseen = 0;
         state->filter_generation = 0;
         state->opener_process = task >> 32;
         state->opener_thread = (__u32)task;
@@ -173,8 +174,8 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
         bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
         /* What it received may still be read, and would seem another connection. */
         state->connection = 0;
-        state->ignored = 1;
-    } else if (new == TCP_CLOSE && !state->ignored) {
+        state->ended = 1;
+    } else if (new == TCP_CLOSE && !state->ignored && !state->ended) {
         closed_unseen(sk, state);
     }
 }
@@ -190,7 +191,7 @@ static __always_inline void after_transfer(const struct sock *sk, struct socket_
         __sync_fetch_and_add(&unseen.connections, -1);
     state->closed_unseen = 0;
     on_state(sk, state, TCP_CLOSE, TCP_CLOSE, trusted);
-    state->ignored = 1;
+    state->ended = 1;
 }
 
 /* ---- sock_length ------------------------------------------------------- */
@@ -266,7 +267,7 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
     }
     __u64 task = bpf_get_current_pid_tgid();
     if (!is_looked_at(sk, state, task, true)) {
-        after_close(sk, state, true);
+        after_close(state);
         tls_left_out(task);
         return 0;
     }
@@ -422,7 +423,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
     }
     __u64 task = bpf_get_current_pid_tgid();
     if (!is_looked_at(sk, state, task, false)) {
-        after_close(sk, state, false);
+        after_close(state);
         tls_left_out(task);
         return 0;
     }

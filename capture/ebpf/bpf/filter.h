@@ -127,11 +127,11 @@ static __always_inline bool is_looked_at(const struct sock *sk, struct socket_st
                                          __u64 task, const bool trusted)
 {
     __u32 generation = filter.generation;
-    if (state->filter_generation != generation) {
+    if (!state->ended && state->filter_generation != generation) {
         state->filter_generation = generation;
         ask_filter(sk, state, task, trusted);
     }
-    return !state->ignored;
+    return !state->ignored && !state->ended;
 }
 
 #endif

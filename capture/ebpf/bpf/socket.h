@@ -32,6 +32,7 @@ struct socket_state {
     __u8 ignored; /* by the filter of this generation: */
     __u8 tls;
     __u32 filter_generation;
+    __u8 ended; /* user space knows, or was told that nobody reads it */
     __u8 closed_unseen; /* counted as such; what it received may still be read */
 };
 

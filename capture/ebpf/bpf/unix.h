@@ -23,7 +23,6 @@ struct unix_state {
     __u64 sent_seq; /* the lower half is used; it wraps */
     __u64 received_seq;
     __u8 followed;
-    __u8 given_up; /* nobody reads it, or it has ended */
 };
 struct {
     __uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -141,7 +140,7 @@ static __always_inline void ended_unix(struct sock *sk, struct unix_state *state
         bpf_map_delete_elem(&connections_by_socket, &state->peer);
     }
     tell_closed(state->socket.connection, task);
-    state->given_up = 1;
+    state->socket.ended = 1;
 }
 
 static __always_inline int on_unix(struct sock *sk, int result, int flags, const bool sent)
@@ -150,13 +149,13 @@ static __always_inline int on_unix(struct sock *sk, int result, int flags, const
         return 0;
     struct unix_state *state = bpf_sk_storage_get(&unix_sockets, sk, 0, 0);
     if (result == 0) {
-        if (!sent && state && state->socket.connection && !state->given_up)
+        if (!sent && state && state->socket.connection && !state->socket.ended)
             ended_unix(sk, state);
         return 0;
     }
     if (!state)
         state = bpf_sk_storage_get(&unix_sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-    if (!state || state->given_up)
+    if (!state || state->socket.ended)
         return 0;
     __u64 task = bpf_get_current_pid_tgid();
     /* It has no ports, and none that is asked for. */
@@ -167,7 +166,7 @@ static __always_inline int on_unix(struct sock *sk, int result, int flags, const
     __u64 now = bpf_ktime_get_ns();
     if (!state->followed && now - state->first_nano > UNIX_TRIAL_NANO) {
         if (!bpf_map_lookup_elem(&unix_followed, &state->socket.connection)) {
-            state->given_up = 1;
+            state->socket.ended = 1;
             tell_closed(state->socket.connection, task);
             return 0;
         }

@@ -82,10 +82,9 @@ static __always_inline __u32 received_up_to(const struct sock *sk)
 }
 
 /* Of a call that is not looked at. */
-static __always_inline void after_close(const struct sock *sk, const struct socket_state *state,
-                                        const bool trusted)
+static __always_inline void after_close(const struct socket_state *state)
 {
-    if (state->ignored && READ(trusted, sk, __sk_common.skc_state) == TCP_CLOSE)
+    if (state->ended)
         __sync_fetch_and_add(&unseen.reads_after_close, 1);
 }
 

@@ -205,21 +205,26 @@ impl Kernel {
     /// What was lost so far.
     pub fn losses(&self) -> KernelLosses {
         // The globals in the order in which the C files declare them.
-        let word = |section: &str, index: usize| {
+        let section = |name: &str| {
             self.object
                 .maps()
-                .find(|map| map.name().to_string_lossy().ends_with(section))
+                .find(|map| map.name().to_string_lossy().ends_with(name))
                 .and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten())
-                .and_then(|globals| globals.get(index * 8..index * 8 + 8)?.try_into().ok())
-                .map_or(0, u64::from_ne_bytes)
+                .unwrap_or_default()
         };
+        let word = |globals: &[u8], index: usize| {
+            let bytes = globals.get(index * 8..index * 8 + 8);
+            bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
+        };
+        // Each is a system call, and this is asked some hundred times a second.
+        let (counted, unseen) = (section(".bss"), section(".data.unseen"));
         KernelLosses {
-            data: word(".bss", 1),
-            lifecycle: word(".bss", 2),
-            tls_unbound: word(".bss", 3),
-            connections_unseen: word(".data.unseen", 0),
-            io_uring_calls: word(".data.unseen", 1),
-            reads_after_close: word(".data.unseen", 2),
+            data: word(&counted, 1),
+            lifecycle: word(&counted, 2),
+            tls_unbound: word(&counted, 3),
+            connections_unseen: word(&unseen, 0),
+            io_uring_calls: word(&unseen, 1),
+            reads_after_close: word(&unseen, 2),
         }
     }
 }
