@@ -55,8 +55,8 @@ lint: setup web/node_modules/.package-lock.json ## Formatting and lints; warning
 	$(CARGO) fmt --all --check
 	$(CHECKED) $(CARGO) clippy --release --workspace --all-targets --locked -- -D warnings
 	cd web && npm run lint
-	@# Its lock file is another one, and fuzzing builds by it.
-	cd fuzz && $(CARGO) metadata --locked --format-version 1 >/dev/null
+	@# A workspace of its own, as fuzzing builds with other flags.
+	cd fuzz && $(CARGO) fmt --check && $(CARGO) clippy --all-targets --locked -- -D warnings
 
 # ---- tests -----------------------------------------------------------------
 

@@ -6,15 +6,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use spanwise_capture_ebpf::event::{
-    Closed, Command, Direction, Endpoint, Opened, Plaintext, Record, Records, Role,
+    Closed, Command, Direction, Endpoint, LeftOut, Opened, Plaintext, Record, Records, Role, Unread,
 };
-use spanwise_capture_ebpf::process::{Naming, Process, ProcessDirectory, Runtime};
 use spanwise_capture_ebpf::recording::{self, RecordedData, RecordedDatagram, RecordedEvent};
 use spanwise_capture_ebpf::tracer::{Assumed, Tracer, TracerConfig};
-use spanwise_model::ResourceJson;
+
+use crate::processes::Directory;
 
 /// Longest that the kernel side captures of a call.
 const CAPTURED: usize = 1024;
@@ -53,26 +52,10 @@ const CLOSED: u8 = 13;
 const PAUSE: u8 = 12;
 /// TLS records went out.
 const RECORDS: u8 = 11;
-
-struct Directory;
-
-impl ProcessDirectory for Directory {
-    fn describe(&mut self, process: u32) -> Arc<Process> {
-        let executable = "p".to_owned();
-        Arc::new(Process {
-            process,
-            host: "h".to_owned(),
-            instance: "h/1".to_owned(),
-            runtime: Runtime::Other(executable.clone()),
-            resource: ResourceJson::default(),
-            default_service: executable.clone(),
-            served_ports: Vec::new(),
-            naming: Naming::ByPort { executable, rules: Arc::new([]) },
-        })
-    }
-
-    fn forget(&mut self, _process: u32) {}
-}
+/// The connection is left out from here on.
+const LEFT_OUT: u8 = 10;
+/// Bytes went by that the kernel side could not read.
+const UNREAD: u8 = 9;
 
 /// What makes a connection one of WebSocket: that is no protocol to begin with.
 const UPGRADE: [&[u8]; 2] = [
@@ -189,7 +172,8 @@ impl Play {
                 // What is sent waits for its record.
                 placed: direction == Direction::Received,
             }),
-            bytes: step.captured.to_vec(),
+            unread: (step.kind() == UNREAD).then_some(Unread::File),
+            bytes: if step.kind() == UNREAD { Vec::new() } else { step.captured.to_vec() },
         });
         self.tracer.event(&event.event());
     }
@@ -217,6 +201,15 @@ impl Play {
             connection: step.connection() as u64 + 1,
             reset: step.first & SENT != 0,
             retransmits: 0,
+            received_up_to: (step.more & 1 == 1).then(|| self.seqs[step.connection()][0]),
+        });
+        self.tracer.event(&event.event());
+    }
+
+    fn left_out(&mut self, step: &Step<'_>) {
+        let event = RecordedEvent::LeftOut(LeftOut {
+            time_nano: self.time_nano,
+            connection: step.connection() as u64 + 1,
         });
         self.tracer.event(&event.event());
     }
@@ -259,6 +252,8 @@ impl Play {
                 remote: endpoint(5),
                 network_namespace: 1,
                 connect_nano: Some(5),
+                first_seqs: Some([1000; 2]),
+                unix: None,
                 command: Command::default(),
             });
             self.tracer.event(&event.event());
@@ -289,6 +284,7 @@ pub fn play(input: &[u8], goal: Goal) -> usize {
         match step.kind() {
             DATAGRAM => play.datagram(&step),
             CLOSED => play.closed(&step),
+            LEFT_OUT => play.left_out(&step),
             PAUSE => {
                 play.time_nano += u64::from(step.more) * 10 * STEP_NANO;
                 play.tracer.tick(play.time_nano);
@@ -381,7 +377,10 @@ fn seed(events: &[RecordedEvent], only: Option<u64>, goal: Goal) -> Vec<u8> {
                 write(&mut input, first, &datagram.bytes, datagram.bytes.len());
             }
             RecordedEvent::Closed(_) => write(&mut input, CLOSED << KIND_SHIFT | slot, &[], 0),
-            RecordedEvent::Records(_) | RecordedEvent::Exec(_) | RecordedEvent::Exit(_) => {}
+            RecordedEvent::Records(_)
+            | RecordedEvent::Exec(_)
+            | RecordedEvent::Exit(_)
+            | RecordedEvent::LeftOut(_) => {}
         }
         if input.len() > MOST_INPUT_BYTES - 2 * CAPTURED {
             break;

@@ -6,15 +6,14 @@
 #![no_main]
 
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use spanwise_capture_ebpf::event::Direction;
 use spanwise_capture_ebpf::plugins::Plugin;
-use spanwise_capture_ebpf::process::{Naming, Process, ProcessDirectory, Runtime};
 use spanwise_capture_ebpf::recording::{RecordedData, RecordedEvent};
 use spanwise_capture_ebpf::tracer::{Tracer, TracerConfig};
-use spanwise_model::ResourceJson;
+use spanwise_fuzz::processes::Directory;
 
 /// Longest that the kernel side captures of a call.
 const CAPTURED: usize = 1024;
@@ -25,25 +24,6 @@ static PLUGIN: LazyLock<Plugin> = LazyLock::new(|| {
     let file = std::env::var("SPANWISE_PLUGIN").expect("SPANWISE_PLUGIN names the plugin");
     Plugin::load(Path::new(&file)).expect("the example is a plugin")
 });
-
-struct Directory;
-
-impl ProcessDirectory for Directory {
-    fn describe(&mut self, process: u32) -> Arc<Process> {
-        let executable = "p".to_owned();
-        Arc::new(Process {
-            process,
-            host: "h".to_owned(),
-            instance: "h/1".to_owned(),
-            runtime: Runtime::Other(executable.clone()),
-            resource: ResourceJson::default(),
-            default_service: executable.clone(),
-            naming: Naming::ByPort { executable, rules: Arc::new([]) },
-        })
-    }
-
-    fn forget(&mut self, _process: u32) {}
-}
 
 fuzz_target!(|bytes: &[u8]| {
     let config = TracerConfig { seed: Some(7), ..TracerConfig::default() };
@@ -76,6 +56,7 @@ fuzz_target!(|bytes: &[u8]| {
             srtt_micros: 100,
             retransmits: 0,
             plaintext: None,
+            unread: None,
             bytes: captured,
         });
         *seq = seq.wrapping_add(length);
