@@ -14,6 +14,7 @@ mod row;
 mod search;
 mod text;
 mod timeline;
+mod timing;
 mod tree;
 mod window;
 
@@ -25,5 +26,6 @@ pub use resolve::assemble_all;
 pub use row::{Prior, Row};
 pub use search::{Expansion, Found, MAX_ROUNDS, SearchKey};
 pub use text::Text;
+pub use timing::TimingCounters;
 pub use tree::{Node, Trace};
 pub use window::{Window, WindowConfig, WindowCounters};

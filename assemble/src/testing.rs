@@ -26,6 +26,7 @@ fn row(number: u64, capture: Capture, kind: Kind, service: &str, from_ms: i64, t
         capture,
         kind,
         service: Text::of(service),
+        operation: Text::of(""),
         host: Some(Text::of("host")),
         // One process a service, numbered by its name's first letter.
         process_id: service.bytes().next().map(u32::from),

@@ -16,11 +16,12 @@ use spanwise_model::{Assembled, Capture, Evidence, Kind, ModelError, SpanId, Spa
 
 use self::groups::{Group, GroupId, Groups};
 use crate::index::{Index, Slot};
-use crate::parents::{MAX_CANDIDATES, Verdict, few, same_hop, verdict};
+use crate::parents::{MAX_CANDIDATES, Parent, Verdict, few, same_hop, verdict};
 use crate::read::Columns;
 use crate::resolve::resolve;
 use crate::row::Row;
 use crate::timeline::Sort;
+use crate::timing::{self, Stamped, Timing, TimingCounters};
 
 /// Times and bounds of the window. All times are of one monotonic clock.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +37,9 @@ pub struct WindowConfig {
     /// Rows of one group; a larger one is told and let go, so that one trace
     /// id that everything carries does not bind everything together.
     pub max_group_rows: usize,
+    /// Whether calls that nothing else gives to a request are linked by time
+    /// alone, where that makes one request likely.
+    pub links_by_timing: bool,
 }
 
 impl Default for WindowConfig {
@@ -46,6 +50,7 @@ impl Default for WindowConfig {
             remember_nano: 45_000_000_000,
             max_rows: 200_000,
             max_group_rows: 20_000,
+            links_by_timing: true,
         }
     }
 }
@@ -63,6 +68,8 @@ pub struct WindowCounters {
     pub groups_evicted: u64,
     /// Groups let go before their time, because they had grown too large.
     pub groups_too_large: u64,
+    /// Calls that were linked by time alone, and that could not be.
+    pub timing: TimingCounters,
 }
 
 /// What was told of a row.
@@ -88,6 +95,12 @@ struct Known {
     /// What the rules said when its group was last looked at.
     verdict: Verdict,
     told: Option<Told>,
+    /// Grows whenever the slot is given up.
+    stamp: u32,
+    /// Its parent by time alone is still to be found out.
+    waits: bool,
+    /// What was found out.
+    by_timing: Option<Parent>,
 }
 
 /// See the module.
@@ -111,6 +124,8 @@ pub struct Window {
     /// it may change. Kept for their memory.
     joined: Vec<Slot>,
     touched: Vec<Slot>,
+    /// None where it is switched off.
+    timing: Option<Timing>,
     counters: WindowCounters,
 }
 
@@ -137,13 +152,15 @@ impl Window {
             ready: Vec::new(),
             joined: Vec::new(),
             touched: Vec::new(),
+            timing: config.links_by_timing.then(Timing::default),
             counters: WindowCounters::default(),
         }
     }
 
     /// What the window did so far.
-    pub const fn counters(&self) -> WindowCounters {
-        self.counters
+    pub fn counters(&self) -> WindowCounters {
+        let timing = self.timing.as_ref().map(Timing::counters).unwrap_or_default();
+        WindowCounters { timing, ..self.counters }
     }
 
     /// Rows held now.
@@ -198,11 +215,23 @@ impl Window {
             }
         };
         self.joined = joined;
-        let known = Known { group, verdict: Verdict::Nothing, told: None };
-        if slot as usize == self.known.len() {
-            self.known.push(known);
-        } else {
-            self.known[slot as usize] = known;
+        let mut known = Known {
+            group,
+            verdict: Verdict::Nothing,
+            told: None,
+            stamp: 0,
+            waits: false,
+            by_timing: None,
+        };
+        match self.known.get_mut(slot as usize) {
+            Some(place) => {
+                known.stamp = place.stamp;
+                *place = known;
+            }
+            None => self.known.push(known),
+        }
+        if let Some(timing) = &mut self.timing {
+            timing.note(&row, Stamped { slot, stamp: known.stamp }, now_nano);
         }
         let mut rows_in_group = 0;
         if let Some(group) = self.groups.get_mut(group) {
@@ -306,9 +335,11 @@ impl Window {
     /// whose result is new or has changed.
     pub fn poll(&mut self, now_nano: u64) -> Vec<Assembled> {
         let (quiet, longest) = (self.config.quiet_nano, self.config.longest_wait_nano);
-        self.tell(|group| {
+        self.decide(now_nano, false);
+        self.tell(Some(now_nano), |group| {
             let waited = group.untold_since_nano.map_or(0, |since| now_nano.saturating_sub(since));
-            now_nano.saturating_sub(group.last_row_nano) >= quiet || waited >= longest
+            let quiet = now_nano.saturating_sub(group.last_row_nano) >= quiet;
+            (quiet && now_nano >= group.held_until_nano) || waited >= longest
         });
         self.forget(now_nano);
         std::mem::take(&mut self.ready)
@@ -316,12 +347,60 @@ impl Window {
 
     /// All results that are outstanding, due or not.
     pub fn flush(&mut self, now_nano: u64) -> Vec<Assembled> {
-        self.tell(|_| true);
+        // What nothing gives a parent is known once the rules were asked.
+        for id in self.untold.clone() {
+            self.join(id);
+        }
+        self.decide(now_nano, true);
+        self.tell(None, |_| true);
         self.forget(now_nano);
         std::mem::take(&mut self.ready)
     }
 
-    fn tell(&mut self, due: impl Fn(&Group) -> bool) {
+    /// Finds out by time whose the calls are that nothing else gives to a request.
+    fn decide(&mut self, now_nano: u64, all: bool) {
+        let Self { timing: Some(timing), known, .. } = self else { return };
+        let decided = timing.decide(now_nano, all, |at| {
+            let known = &known[at.slot as usize];
+            match known.verdict {
+                _ if known.stamp != at.stamp => timing::Known::Gone,
+                Verdict::Child(parent) if parent.evidence != Evidence::Timing => {
+                    timing::Known::Of(parent.slot)
+                }
+                _ => timing::Known::Orphan,
+            }
+        });
+        for (call, parent) in decided {
+            let known = &mut self.known[call.slot as usize];
+            known.waits = false;
+            known.by_timing = parent;
+            let group = known.group;
+            if parent.is_some() {
+                self.mark(group, now_nano);
+            }
+            if let Some(group) = self.groups.get_mut(group) {
+                group.held_until_nano = 0;
+            }
+        }
+    }
+
+    /// Whether a group has calls whose parents are still to be found out, and time
+    /// to wait for that; it is looked at again later.
+    fn hold(&mut self, id: GroupId, now_nano: u64) -> bool {
+        let Some(group) = self.groups.get_mut(id) else { return false };
+        let waited = group.untold_since_nano.map_or(0, |since| now_nano.saturating_sub(since));
+        let waits = group.slots.iter().any(|slot| self.known[*slot as usize].waits);
+        if !waits || waited >= self.config.longest_wait_nano {
+            return false;
+        }
+        group.held_until_nano = now_nano.saturating_add(self.config.quiet_nano);
+        self.untold.push(id);
+        true
+    }
+
+    /// Tells the groups that are due. Where it is given what time it is, those that
+    /// wait for something are told later.
+    fn tell(&mut self, now_nano: Option<u64>, due: impl Fn(&Group) -> bool) {
         let mut due_now = Vec::new();
         let groups = &self.groups;
         self.untold.retain(|id| match groups.get(*id) {
@@ -337,8 +416,27 @@ impl Window {
         joined.sort_unstable();
         joined.dedup();
         for id in joined {
-            self.tell_group(id);
+            if now_nano.is_none_or(|now_nano| !self.hold(id, now_nano)) {
+                self.tell_group(id);
+            }
         }
+    }
+
+    /// What the rules say of a row, and time where they name no parent.
+    fn verdict(&mut self, slot: Slot) -> Verdict {
+        let verdict = verdict(&self.index, slot);
+        let row = self.index.row(slot);
+        if matches!(verdict, Verdict::Child(_)) || row.capture != Capture::ClientProcess {
+            return verdict;
+        }
+        let known = &mut self.known[slot as usize];
+        if let Some(timing) = &mut self.timing
+            && !known.waits
+            && known.by_timing.is_none()
+        {
+            known.waits = timing.waits(row, Stamped { slot, stamp: known.stamp });
+        }
+        known.by_timing.map_or(verdict, Verdict::Child)
     }
 
     /// Asks the rules about every row of a group, joins to it what they link it
@@ -348,7 +446,7 @@ impl Window {
         let mut fresh = self.groups.get(id).map_or_else(Vec::new, |group| group.slots.clone());
         while !fresh.is_empty() {
             for slot in fresh.drain(..) {
-                let verdict = verdict(&self.index, slot);
+                let verdict = self.verdict(slot);
                 self.known[slot as usize].verdict = verdict;
                 if let Verdict::Child(parent) = verdict
                     && self.known[parent.slot as usize].group != id
@@ -457,6 +555,8 @@ impl Window {
             if row.capture != Capture::App {
                 row.fragment_id.and_then(|fragment| self.by_fragment.remove(&fragment));
             }
+            let stamp = &mut self.known[*slot as usize].stamp;
+            *stamp = stamp.wrapping_add(1);
             self.index.remove(*slot);
         }
         self.groups.give_back(group.slots);

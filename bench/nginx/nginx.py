@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What tracing costs a server in the worst case: nginx that serves a tiny page
-from memory on one core, as fast as it can (DeepFlow's paper, Appendix B).
+"""What tracing costs a server in the worst case: nginx that serves a small page
+on one core, as fast as it can (DeepFlow's paper, Appendix B).
 
 nginx has the first core; the load (wrk) and the agent share the second. Three
 settings take turns: no agent, the kernel side alone (its events are read and
@@ -8,6 +8,10 @@ thrown away), and the whole agent, whose spans go to a sink on the second core,
 too. Figures are medians over rounds of what changes within a round. The load
 stands for clients on other machines: it is left out by the agent's filter, so a
 request makes one span.
+
+All of it twice: with nginx as it is installed, and bare, where it does the least
+that it can: files stay open, nothing is logged, connections last. Bare, a request
+costs nginx about what it costs wrk, so the second core is full without an agent.
 
     nginx.py --spanwise target/release/spanwise --sink target/release/spanwise-bench-sink \\
              --kernel-only target/release/spanwise-bench-capture [--rounds 5] [--seconds 6]
@@ -31,17 +35,24 @@ from programs import (  # noqa: E402
 SERVER_CORE, OTHER_CORE = "0", "1"
 CONNECTIONS = 50
 SETTINGS = ("none", "kernel", "full")
+# What nginx is told beside where things are; the first is what Debian installs.
+CONFIGURATIONS = {
+    "installed": "sendfile on; tcp_nopush on; types_hash_max_size 2048; gzip on; "
+                 "access_log {directory}/access.log;",
+    "bare": "access_log off; keepalive_requests 100000000; open_file_cache max=100;",
+}
 
 
-def start_nginx(programs, directory):
+def start_nginx(programs, directory, configuration):
     port = free_port()
+    settings = CONFIGURATIONS[configuration].format(directory=directory)
     (directory / "index.html").write_text("<html><body>hello</body></html>\n" * 20)
     (directory / "nginx.conf").write_text(
         f"""daemon off; master_process off; worker_processes 1; user root;
         pid {directory}/pid; error_log {directory}/error.log;
         events {{ worker_connections 1024; }}
         http {{
-            access_log off; keepalive_requests 100000000; open_file_cache max=100;
+            {settings}
             client_body_temp_path {directory}/body;
             server {{ listen 127.0.0.1:{port}; root {directory}; }}
         }}"""
@@ -114,16 +125,17 @@ def main():
     directory.chmod(0o755)
     programs = Programs(directory)
     try:
-        run(options, programs, directory)
+        sink = Sink(programs, options.sink, core=OTHER_CORE)
+        time.sleep(1.5)
+        for configuration in CONFIGURATIONS:
+            run(options, programs, directory, sink, configuration)
     finally:
         programs.stop_all()
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def run(options, programs, directory):
-    nginx, port = start_nginx(programs, directory)
-    sink = Sink(programs, options.sink, core=OTHER_CORE)
-    time.sleep(1.5)
+def run(options, programs, directory, sink, configuration):
+    nginx, port = start_nginx(programs, directory, configuration)
     load(port, 1)
     rounds = []
     for index in range(options.rounds):
@@ -131,11 +143,12 @@ def run(options, programs, directory):
         rounds.append({
             setting: measure(setting, options, programs, nginx, port, sink) for setting in order
         })
-        print(f"round {index + 1} of {options.rounds}", file=sys.stderr)
+        print(f"{configuration}: round {index + 1} of {options.rounds}", file=sys.stderr)
+    programs.stop(nginx)
     median = lambda pick: statistics.median(pick(found) for found in rounds)
     columns = {"rate": "requests/s", "nginx_us": "nginx us", "agent_us": "agent us",
                "sink_us": "sink us", "spans": "spans/request"}
-    print(f"{'setting':<10}" + "".join(f"{title:>15}" for title in columns.values()))
+    print(f"{configuration:<10}" + "".join(f"{title:>15}" for title in columns.values()))
     for setting in SETTINGS:
         figures = [median(lambda found, name=name: found[setting][name]) for name in columns]
         print(f"{setting:<10}" + "".join(
@@ -144,13 +157,15 @@ def run(options, programs, directory):
     share = lambda setting: median(lambda found: found[setting]["rate"] / found["none"]["rate"])
     added = median(lambda found: found["kernel"]["nginx_us"] - found["none"]["nginx_us"])
     agent = median(lambda found: found["full"]["agent_us"])
-    print(f"figure nginx.kept_ebpf_share {share('kernel'):.3f} 1")
-    print(f"figure nginx.kept_full_share {share('full'):.3f} 1")
     # Where the load has to share its core with the agent, it may be what limits.
     by_cpu = median(lambda found: found["none"]["nginx_us"] / found["full"]["nginx_us"])
-    print(f"figure nginx.kept_full_by_server_cpu_share {by_cpu:.3f} 1")
-    print(f"figure nginx.kernel_us_per_request {added:.2f} us")
-    print(f"figure nginx.agent_us_per_request {agent:.2f} us")
+    name = "nginx" if configuration == "installed" else f"nginx.{configuration}"
+    print(f"figure {name}.kept_ebpf_share {share('kernel'):.3f} 1")
+    print(f"figure {name}.kept_full_share {share('full'):.3f} 1")
+    print(f"figure {name}.kept_full_by_server_cpu_share {by_cpu:.3f} 1")
+    print(f"figure {name}.kernel_us_per_request {added:.2f} us")
+    print(f"figure {name}.agent_us_per_request {agent:.2f} us")
+    print(flush=True)
 
 
 if __name__ == "__main__":

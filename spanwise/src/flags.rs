@@ -135,6 +135,10 @@ pub(crate) struct ServerSettings {
     /// `unlimited` [setting: retain.bytes]
     #[arg(long, value_name = "SIZE", value_parser = checked::<crate::config::Limit<ByteSize>>, help_heading = "Settings")]
     retain_bytes: Option<String>,
+    /// Whether to link by time alone what nothing else links: on or off
+    /// [setting: assemble.timing]
+    #[arg(long, value_name = "ON|OFF", value_parser = checked::<Switch>, help_heading = "Settings")]
+    timing: Option<String>,
 }
 
 impl ServerSettings {
@@ -154,6 +158,7 @@ impl ServerSettings {
         put(into, "listen.jaeger_udp_binary", &self.jaeger_udp_binary);
         put(into, "retain.age", &self.retain_age);
         put(into, "retain.bytes", &self.retain_bytes);
+        put(into, "assemble.timing", &self.timing);
     }
 }
 
@@ -495,6 +500,8 @@ mod tests {
             "1d",
             "--retain-bytes",
             "unlimited",
+            "--timing",
+            "off",
             "--hook",
             "auto",
             "--host",

@@ -17,6 +17,8 @@ pub(super) struct Group {
     pub(super) last_row_nano: u64,
     /// Since when there is something to look at.
     pub(super) untold_since_nano: Option<u64>,
+    /// Not to be looked at before, as something is still to be found out.
+    pub(super) held_until_nano: u64,
     serial: u32,
 }
 

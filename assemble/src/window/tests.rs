@@ -419,3 +419,95 @@ proptest! {
         }
     }
 }
+
+/// A process that handles two requests at a time on one thread, whose calls the
+/// agent could give to neither: rows as they come, and which request made each
+/// call.
+fn interleaved(requests: u64) -> Vec<(u64, Vec<Row>)> {
+    (0..requests)
+        .map(|number| {
+            // Each is read five milliseconds after the one before, and takes nine.
+            let start = number.cast_signed() * 5;
+            let first = 10 * number + 1;
+            let end_ms = u64::try_from(start + 9).expect("not negative");
+            let rows = vec![
+                server(first, "loop", start, start + 9).serves(number + 1),
+                client(first + 1, "loop", start + 1, start + 8).ambiguous(),
+            ];
+            (end_ms, rows)
+        })
+        .collect()
+}
+
+/// Parents by row, as they were told last.
+fn stream(window: &mut Window, rows: &[(u64, Vec<Row>)]) -> BTreeMap<u32, Assembled> {
+    let mut told = BTreeMap::new();
+    let mut keep = |results: Vec<Assembled>| {
+        told.extend(results.into_iter().map(|result| (result.row.row, result)));
+    };
+    let mut now_ms = 0;
+    for (end_ms, rows) in rows {
+        for step in (now_ms..*end_ms).step_by(100) {
+            keep(window.poll(step * MS));
+        }
+        now_ms = *end_ms;
+        window.push_rows(rows.clone(), now_ms * MS);
+    }
+    for step in 0..40 {
+        keep(window.poll((now_ms + step * 100) * MS));
+    }
+    told
+}
+
+#[test]
+fn calls_are_linked_by_time_alone_where_one_request_is_likely() {
+    let mut window = window();
+    let requests = 300;
+    let told = stream(&mut window, &interleaved(requests));
+    let (mut right, mut wrong) = (0, 0);
+    for number in 0..requests {
+        let first = 10 * number + 1;
+        let call = told[&u32::try_from(first + 1).expect("small")];
+        match call.parent {
+            Some(parent) => {
+                assert_eq!(call.evidence, Some(Evidence::Timing));
+                assert!(call.confidence.expect("a guess says how sure it is") < 0.96);
+                if parent == id(first) { right += 1 } else { wrong += 1 }
+            }
+            None => assert_eq!(call.evidence, Some(Evidence::Ambiguous)),
+        }
+    }
+    assert!(
+        right * 100 >= requests * 95 && wrong * 100 <= requests,
+        "{right} right, {wrong} wrong"
+    );
+    assert_eq!(window.counters().timing.linked, right + wrong);
+}
+
+#[test]
+fn links_by_time_can_be_switched_off() {
+    let config = WindowConfig { links_by_timing: false, ..WindowConfig::default() };
+    let mut window = Window::new(config);
+    let told = stream(&mut window, &interleaved(20));
+    let by_time = |result: &&Assembled| result.evidence == Some(Evidence::Timing);
+    assert_eq!(told.values().filter(by_time).count(), 0);
+    assert_eq!(window.counters().timing.linked, 0);
+}
+
+#[test]
+fn what_is_surer_takes_the_place_of_time() {
+    let mut window = window();
+    let mut rows = interleaved(100);
+    // The agent was sure of every fourth call: of the request before.
+    for number in (4..100).step_by(4) {
+        let call = rows[number].1[1];
+        let fragment = u64::try_from(number).expect("small");
+        rows[number].1[1] = Row { evidence: None, ..call }.within(fragment, Evidence::Thread, 1.0);
+    }
+    let told = stream(&mut window, &rows);
+    for number in (4..100u32).step_by(4) {
+        let call = told[&(10 * number + 2)];
+        assert_eq!(call.evidence, Some(Evidence::Thread));
+        assert_eq!(call.parent, Some(id(u64::from(10 * (number - 1) + 1))));
+    }
+}

@@ -44,6 +44,8 @@ pub(crate) struct Config {
     pub(crate) store: StoreLimits,
     /// Where files of the embedded store go; `None` where they stay.
     pub(crate) object_storage: Option<ObjectStorageConfig>,
+    /// Whether to link by time alone what nothing else links.
+    pub(crate) links_by_timing: bool,
     pub(crate) agent: AgentConfig,
 }
 
@@ -240,6 +242,7 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
             spool_bytes: layers.get::<ByteSize>("store.spool_bytes")?.0,
         },
         object_storage,
+        links_by_timing: layers.get::<Switch>("assemble.timing")?.0,
         agent: AgentConfig {
             server: layers.text("agent.server")?,
             hook: layers.get("agent.hook")?,

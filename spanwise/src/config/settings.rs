@@ -90,6 +90,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("store.generation_bytes", "64MiB", "log size at which spans move to files"),
     setting("store.generation_age", "60s", "age of the log at which spans move to files"),
     setting("store.min_free_bytes", "256MiB", "disk space that is left to others"),
+    setting(
+        "assemble.timing",
+        "on",
+        "on or off: whether calls that nothing else gives to a request are linked by time alone, \
+         as a guess that says how sure it is",
+    ),
     setting("agent.server", "http://127.0.0.1:4317", "the server that `spanwise agent` reports to"),
     setting("agent.hook", "auto", "auto, sock-length, sys-exit-btf or sys-exit-raw"),
     setting("agent.host", "", "this machine's name on spans; empty for its host name"),

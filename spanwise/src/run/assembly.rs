@@ -43,6 +43,9 @@ impl AssemblyStatus {
                 "results_changed": state.window.changed,
                 "groups_evicted_window_full": state.window.groups_evicted,
                 "groups_cut_too_large": state.window.groups_too_large,
+                "calls_linked_by_timing": state.window.timing.linked,
+                "calls_without_likely_request": state.window.timing.unclear,
+                "calls_not_timed_too_many": state.window.timing.skipped,
                 "rows_unreadable": state.rows_unreadable,
                 "rows_unannotated_store_failed": state.rows_unannotated,
             },
@@ -60,13 +63,16 @@ pub(crate) struct Assembly {
 impl Assembly {
     /// Starts it, first with what the store still has to have assembled. Stored
     /// batches are sent to the returned queue.
-    pub(crate) fn start(store: Arc<dyn Store>) -> (Self, mpsc::Sender<Unsettled>) {
+    pub(crate) fn start(
+        store: Arc<dyn Store>,
+        links_by_timing: bool,
+    ) -> (Self, mpsc::Sender<Unsettled>) {
         let (queue, batches) = mpsc::channel(QUEUE_BATCHES);
         let status = Arc::<AssemblyStatus>::default();
         let closing = CancellationToken::new();
         let task = Task {
             store,
-            window: Window::new(WindowConfig::default()),
+            window: Window::new(WindowConfig { links_by_timing, ..WindowConfig::default() }),
             began: Instant::now(),
             status: Arc::clone(&status),
         };

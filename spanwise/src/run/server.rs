@@ -49,7 +49,7 @@ impl Server {
         let listeners = Listeners::bind(&config.listen).await?;
         let bound = listeners.addresses()?;
         let store = open_store(config).await?;
-        let (assembly, queue) = Assembly::start(Arc::clone(&store));
+        let (assembly, queue) = Assembly::start(Arc::clone(&store), config.links_by_timing);
         let sink = Arc::new(StoreSink::new(Arc::clone(&store), queue));
         let limits = Limits { drain_time: RECEIVERS_DRAIN, ..Limits::default() };
         let ingest = Ingest::new(sink, limits);

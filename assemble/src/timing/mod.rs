@@ -1,0 +1,363 @@
+//! Links by time alone, for calls that nothing else gives to a request: which of
+//! the requests that their process handled at the time made them.
+//!
+//! A process is learnt: which calls its requests make, in which order, and how long
+//! after what (`model.rs`). Calls are then given to requests so that all of them
+//! together are likeliest (`solve.rs`). A link is made where most of the likely ways
+//! to do so have it; it is a guess, says so, and says how sure it is. TraceWeaver
+//! (SIGCOMM'24) showed that delays tell that much.
+
+mod model;
+mod solve;
+#[cfg(test)]
+mod tests;
+
+use spanwise_model::{Capture, Evidence};
+
+use self::model::{Model, What};
+use self::solve::{Call, Random, Request, Solution, State};
+use crate::index::Slot;
+use crate::parents::Parent;
+use crate::row::Row;
+use crate::text::Text;
+
+/// How long after a call its requests are waited for: they are told at their ends.
+const WAIT_NANO: u64 = 1_000_000_000;
+/// Between two looks at a process.
+const EVERY_NANO: u64 = 400_000_000;
+/// How long requests and calls are kept to be looked at.
+const KEEP_NANO: u64 = 3_000_000_000;
+/// How long a process without requests and calls is remembered.
+const REMEMBER_NANO: u64 = 120_000_000_000;
+/// Below, nothing is said of a call.
+const SURE_ENOUGH: f32 = 0.7;
+/// The surest that time alone is.
+const SUREST: f32 = 0.95;
+/// Requests at work at once of which half of what seems sure is wrong, and how
+/// steeply that goes: from processes that were made up, of all loads.
+const HALF_WRONG_AT_WORK: f64 = 8.0;
+const STEEPNESS: f64 = 1.6;
+/// Processes known at once.
+const MAX_PROCESSES: usize = 4096;
+/// Sorts of requests, and of calls, that are told apart in a process.
+const MAX_SORTS: usize = 64;
+/// What a process's model may hold.
+const MAX_MODEL: usize = 16_384;
+/// Calls looked at together; of more, nothing is said.
+const MAX_CALLS: usize = 4096;
+/// Likelihoods that may be computed in a second, over all processes: some tenth
+/// of a processor.
+const STEPS_PER_SECOND: u64 = 400_000;
+/// Requests that a process must have handled before its model is more than a
+/// guess that needs a few rounds.
+const KNOWN_AFTER: f64 = 100.0;
+const ROUNDS: usize = 3;
+
+type HashMap<K, V> = hashbrown::HashMap<K, V, ahash::RandomState>;
+
+/// What was done, and what was left undone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimingCounters {
+    /// Calls that were given to a request.
+    pub linked: u64,
+    /// Calls of which nothing is said, since several requests are as likely, or
+    /// none is.
+    pub unclear: u64,
+    /// Calls that were not looked at, for there are too many at once.
+    pub skipped: u64,
+}
+
+/// A row, as long as its slot has this stamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamped {
+    pub(crate) slot: Slot,
+    pub(crate) stamp: u32,
+}
+
+/// What the window knows of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// The row is gone.
+    Gone,
+    /// Nothing gives it to a request.
+    Orphan,
+    /// It is this row's child.
+    Of(Slot),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Served {
+    row: Stamped,
+    request: Request,
+    noted_nano: u64,
+    learnt: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Made {
+    row: Stamped,
+    call: Call,
+    noted_nano: u64,
+    /// It was said whose it is, or that this is not known.
+    said: bool,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    sorts: HashMap<(bool, Text), What>,
+    model: Model,
+    served: Vec<Served>,
+    made: Vec<Made>,
+    /// Calls that wait for an answer.
+    waiting: usize,
+    looked_nano: u64,
+    last_nano: u64,
+}
+
+impl Process {
+    fn sort(&mut self, serves: bool, name: Text) -> What {
+        let next = self.sorts.len().min(MAX_SORTS);
+        if next == MAX_SORTS {
+            return self.sorts.get(&(serves, name)).copied().unwrap_or(MAX_SORTS as What);
+        }
+        *self.sorts.entry((serves, name)).or_insert(next as What)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Timing {
+    processes: HashMap<(Option<Text>, u32), Process>,
+    random: Random,
+    /// Likelihoods that may still be computed, and when they were last counted.
+    steps_left: u64,
+    counted_nano: u64,
+    counters: TimingCounters,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            processes: HashMap::default(),
+            random: Random::new(0x5eed),
+            steps_left: STEPS_PER_SECOND,
+            counted_nano: 0,
+            counters: TimingCounters::default(),
+        }
+    }
+}
+
+impl Timing {
+    pub(crate) const fn counters(&self) -> TimingCounters {
+        self.counters
+    }
+
+    /// Takes note of what the kernel saw of a process.
+    pub(crate) fn note(&mut self, row: &Row, at: Stamped, now_nano: u64) {
+        let (Some(id), false) = (row.process_id, row.is_elsewhere()) else { return };
+        let serves = match row.capture {
+            Capture::ServerProcess => true,
+            Capture::ClientProcess => false,
+            _ => return,
+        };
+        let known = self.processes.len();
+        let process = match self.processes.entry((row.host, id)) {
+            hashbrown::hash_map::Entry::Vacant(_) if known >= MAX_PROCESSES => return,
+            entry => entry.or_default(),
+        };
+        process.last_nano = now_nano;
+        let (start_nano, end_nano) = (row.start_unix_nano, row.end_unix_nano);
+        if serves {
+            let what = process.sort(true, row.operation);
+            let request = Request { start_nano, end_nano, what };
+            process.served.push(Served { row: at, request, noted_nano: now_nano, learnt: false });
+        } else {
+            let what = process.sort(false, row.operation);
+            let call = Call { start_nano, end_nano, what, state: State::Free };
+            process.made.push(Made { row: at, call, noted_nano: now_nano, said: false });
+        }
+    }
+
+    /// Nothing gives this call to a request: whether something is still to be said
+    /// of it here.
+    pub(crate) fn waits(&mut self, row: &Row, at: Stamped) -> bool {
+        let Some(id) = row.process_id else { return false };
+        let Some(process) = self.processes.get_mut(&(row.host, id)) else { return false };
+        let found = process.made.iter().rev().find(|made| made.row == at);
+        let waits = found.is_some_and(|made| !made.said) && !process.served.is_empty();
+        process.waiting += usize::from(waits);
+        waits
+    }
+
+    /// Says of calls that have waited long enough whose they are: the call, and
+    /// its parent where one is likely. All that wait are looked at where `all`.
+    pub(crate) fn decide(
+        &mut self,
+        now_nano: u64,
+        all: bool,
+        known: impl Fn(Stamped) -> Known,
+    ) -> Vec<(Stamped, Option<Parent>)> {
+        let passed = now_nano.saturating_sub(self.counted_nano);
+        let more = u128::from(STEPS_PER_SECOND) * u128::from(passed) / 1_000_000_000;
+        let more = u64::try_from(more).unwrap_or(u64::MAX);
+        self.steps_left = self.steps_left.saturating_add(more).min(STEPS_PER_SECOND);
+        self.counted_nano = now_nano;
+        let mut decided = Vec::new();
+        let Self { processes, random, steps_left, counters, .. } = self;
+        processes.retain(|_, process| {
+            let due = now_nano.saturating_sub(process.looked_nano) >= EVERY_NANO;
+            if process.waiting > 0 && (due || all) {
+                process.looked_nano = now_nano;
+                let may_say =
+                    |made: &Made| all || now_nano.saturating_sub(made.noted_nano) >= WAIT_NANO;
+                let so_far = decided.len();
+                process.look(&mut decided, may_say, &known, random, steps_left, counters);
+                let said = decided.len() - so_far;
+                process.waiting = process.waiting.saturating_sub(said);
+            }
+            let keep = |noted: u64| now_nano.saturating_sub(noted) < KEEP_NANO;
+            process.served.retain(|served| keep(served.noted_nano));
+            process.made.retain(|made| keep(made.noted_nano));
+            if process.made.iter().all(|made| made.said) {
+                process.waiting = 0;
+            }
+            now_nano.saturating_sub(process.last_nano) < REMEMBER_NANO
+        });
+        decided
+    }
+}
+
+impl Process {
+    fn look(
+        &mut self,
+        decided: &mut Vec<(Stamped, Option<Parent>)>,
+        may_say: impl Fn(&Made) -> bool,
+        known: &impl Fn(Stamped) -> Known,
+        random: &mut Random,
+        steps_left: &mut u64,
+        counters: &mut TimingCounters,
+    ) {
+        self.served.retain(|served| known(served.row) != Known::Gone);
+        self.made.retain(|made| known(made.row) != Known::Gone);
+        if !self.made.iter().any(|made| !made.said && may_say(made)) {
+            return;
+        }
+        self.served.sort_by_key(|served| served.request.start_nano);
+        let requests: Vec<Request> = self.served.iter().map(|served| served.request).collect();
+        let by_slot: HashMap<Slot, usize> =
+            self.served.iter().enumerate().map(|(at, served)| (served.row.slot, at)).collect();
+        let mut orphans = 0;
+        for made in &mut self.made {
+            made.call.state = match known(made.row) {
+                Known::Of(parent) => {
+                    by_slot.get(&parent).map_or(State::ForNone, |at| State::For(*at))
+                }
+                _ => State::Free,
+            };
+            orphans += usize::from(made.call.state == State::Free);
+        }
+        let calls: Vec<Call> = self.made.iter().map(|made| made.call).collect();
+        let skipped = orphans > MAX_CALLS || *steps_left == 0;
+        let found = if skipped {
+            Vec::new()
+        } else {
+            let solution = self.find(&requests, &calls, random);
+            *steps_left = steps_left.saturating_sub(solution.steps);
+            trusted(solution)
+        };
+        let mut unclear = vec![false; requests.len()];
+        for (at, made) in self.made.iter_mut().enumerate() {
+            if made.call.state != State::Free {
+                made.said = true;
+                continue;
+            }
+            let likeliest = found.get(at).copied().flatten();
+            let sure = likeliest.filter(|(_, sure)| *sure >= SURE_ENOUGH);
+            if let (Some((request, _)), None) = (likeliest, sure) {
+                unclear[request] = true;
+            }
+            if made.said || !may_say(made) {
+                continue;
+            }
+            made.said = true;
+            let parent = sure.map(|(request, sure)| Parent {
+                slot: self.served[request].row.slot,
+                evidence: Evidence::Timing,
+                confidence: sure.min(SUREST),
+            });
+            match parent {
+                Some(_) => counters.linked += 1,
+                None if skipped => counters.skipped += 1,
+                None => counters.unclear += 1,
+            }
+            decided.push((made.row, parent));
+        }
+        if !skipped {
+            self.learn(&requests, &calls, &found, &unclear, may_say);
+        }
+    }
+
+    /// The likeliest request of each call that is free. Of a process that is hardly known, it is found in a few rounds,
+    /// each with what the one before seems to say.
+    fn find(&self, requests: &[Request], calls: &[Call], random: &mut Random) -> Solution {
+        let sorts = self.sorts.keys().filter(|(serves, _)| !serves).count();
+        let mut solution = solve::solve(&self.model, requests, calls, sorts, random);
+        if self.model.requests() >= KNOWN_AFTER {
+            return solution;
+        }
+        let mut steps = solution.steps;
+        for _ in 0..ROUNDS {
+            let mut model = self.model.clone();
+            let of = |call: usize| whose(&calls[call], solution.found[call]);
+            solve::learn(&mut model, requests, calls, of, |_| 1.0);
+            solution = solve::solve(&model, requests, calls, sorts, random);
+            steps += solution.steps;
+        }
+        Solution { steps, ..solution }
+    }
+
+    /// Learns from requests of which all is known.
+    fn learn(
+        &mut self,
+        requests: &[Request],
+        calls: &[Call],
+        found: &[Option<(usize, f32)>],
+        unclear: &[bool],
+        may_say: impl Fn(&Made) -> bool,
+    ) {
+        let first_open = self.made.iter().filter(|made| !may_say(made));
+        let before = first_open.map(|made| made.call.start_nano).min().unwrap_or(i64::MAX);
+        let mut weights = vec![0.0; requests.len()];
+        for (at, served) in self.served.iter_mut().enumerate() {
+            if !served.learnt && !unclear[at] && served.request.end_nano < before {
+                served.learnt = true;
+                weights[at] = 1.0;
+            }
+        }
+        if self.model.len() > MAX_MODEL {
+            self.model = Model::default();
+        }
+        let of = |call: usize| whose(&calls[call], found.get(call).copied().flatten());
+        solve::learn(&mut self.model, requests, calls, of, |request| weights[request]);
+    }
+}
+
+/// What was found, as sure as such findings are. Where many requests are worked on
+/// at once, there are many ways to give calls to them that are likelier than the
+/// truth, and each seems sure.
+fn trusted(mut solution: Solution) -> Vec<Option<(usize, f32)>> {
+    let trust = 1.0 / (1.0 + (solution.at_work / HALF_WRONG_AT_WORK).powf(STEEPNESS));
+    for (_, sure) in solution.found.iter_mut().flatten() {
+        *sure *= trust as f32;
+    }
+    solution.found
+}
+
+/// The request that a call is taken to be of.
+const fn whose(call: &Call, found: Option<(usize, f32)>) -> Option<usize> {
+    match (call.state, found) {
+        (State::For(request), _) => Some(request),
+        (State::Free, Some((request, _))) => Some(request),
+        _ => None,
+    }
+}

@@ -1,0 +1,510 @@
+//! Which of the requests that a process handled at once made which call.
+//!
+//! Calls are given to requests so that each request, as a sequence of calls and
+//! the times between them, is as likely as can be. Which of the ways to do so are
+//! likely is found by going from one to the next at random (Gibbs sampling, with
+//! exchanges): how often a call was found with a request is how sure that is.
+
+use super::model::{Last, Model, Next, Stand, What};
+
+/// A request that a process served.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request {
+    pub(super) start_nano: i64,
+    pub(super) end_nano: i64,
+    pub(super) what: What,
+}
+
+/// A call that it made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call {
+    pub(super) start_nano: i64,
+    pub(super) end_nano: i64,
+    pub(super) what: What,
+    /// What is known of it.
+    pub(super) state: State,
+}
+
+/// What is known of whom a call was made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nothing: that is to be found.
+    Free,
+    /// This request, by its number.
+    For(usize),
+    /// None of the requests.
+    ForNone,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Solution {
+    /// For each call that was free the likeliest request, and how sure it is.
+    pub(super) found: Vec<Option<(usize, f32)>>,
+    /// Calls that could be of more requests than are looked at.
+    pub(super) too_many: u64,
+    /// Requests that were being worked on, and did not wait for a call, on average
+    /// when a call was made.
+    pub(super) at_work: f64,
+    /// Likelihoods computed.
+    pub(super) steps: u64,
+}
+
+/// Two moments of one process, both told by the kernel.
+const SLACK_NANO: i64 = 20_000;
+/// Requests that a call may be of; of more, nothing is said.
+pub(super) const MAX_CANDIDATES: usize = 96;
+/// Of these, requests that are looked at closely.
+const CLOSE: usize = 6;
+/// Calls of a request; it takes no more.
+const MAX_CALLS: usize = 64;
+/// Rounds in which the first guess is left behind, and rounds that count.
+const SETTLING: usize = 10;
+const COUNTED: usize = 30;
+/// How much hotter it is in the first of these rounds.
+const HEAT: f64 = 3.0;
+/// A call that no request made, beside one for which any moment of a second and
+/// any of the calls would be as good: one of so many.
+const BACKGROUND: f64 = 1e-3;
+
+/// A generator of numbers that are random enough, and the same in every run
+/// (xorshift64*).
+#[derive(Debug, Clone)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    /// From 0 to 1.
+    pub(super) const fn share(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// A change that is weighed: the call goes to a request, or is exchanged with
+/// one of its calls.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    to: Option<usize>,
+    exchanged: Option<usize>,
+    likelihood: f64,
+}
+
+/// When something happened, and what.
+trait Moment {
+    fn max_by_time(self, other: Self) -> Self;
+}
+
+impl Moment for (i64, Last) {
+    fn max_by_time(self, other: Self) -> Self {
+        if other.0 >= self.0 { other } else { self }
+    }
+}
+
+struct Solver<'a> {
+    model: &'a Model,
+    requests: &'a [Request],
+    calls: &'a [Call],
+    /// Sorts of calls.
+    sorts: usize,
+    /// For each call the requests that it may be of.
+    candidates: Vec<Vec<u32>>,
+    /// For each call its request.
+    of: Vec<Option<usize>>,
+    /// For each request its calls, by start.
+    members: Vec<Vec<u32>>,
+    /// For each request how likely it is.
+    scores: Vec<f64>,
+    background: f64,
+    steps: u64,
+    events: Vec<(i64, bool, What)>,
+    changed: Vec<u32>,
+}
+
+impl Solver<'_> {
+    /// How likely a request is that made these calls.
+    fn score(&mut self, request: usize, members: &[u32]) -> f64 {
+        self.steps += 1;
+        let mut events = std::mem::take(&mut self.events);
+        let score = walk(
+            &self.requests[request],
+            members.iter().map(|call| &self.calls[*call as usize]),
+            &mut events,
+            |stand, next, gap| self.model.likelihood(stand, next, gap, self.sorts),
+        );
+        self.events = events;
+        score
+    }
+
+    /// How likely the request is without one of its calls, and with another one.
+    fn score_changed(&mut self, request: usize, without: Option<u32>, with: Option<u32>) -> f64 {
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.clear();
+        changed.extend(self.members[request].iter().filter(|call| Some(**call) != without));
+        changed.extend(with);
+        let score = self.score(request, &changed);
+        self.changed = changed;
+        score
+    }
+
+    fn holds(&self, request: usize, call: u32) -> bool {
+        holds(&self.requests[request], &self.calls[call as usize])
+    }
+
+    /// How likely it is for the call to come so long after what the request did
+    /// last, whatever comes later.
+    fn nearness(&self, request: usize, call: u32) -> f64 {
+        let start = self.calls[call as usize].start_nano;
+        let mut last = self.requests[request].start_nano;
+        for other in &self.members[request] {
+            let other = &self.calls[*other as usize];
+            for moment in [other.start_nano, other.end_nano] {
+                if moment <= start {
+                    last = last.max(moment);
+                }
+            }
+        }
+        // Requests are compared, and sorts of steps are not told apart here.
+        -(((start - last).max(1_000)) as f64).ln()
+    }
+
+    fn remove(&mut self, call: u32) {
+        if let Some(request) = self.of[call as usize].take() {
+            self.members[request].retain(|other| *other != call);
+        }
+    }
+
+    fn put(&mut self, call: u32, request: Option<usize>) {
+        self.of[call as usize] = request;
+        if let Some(request) = request {
+            self.members[request].push(call);
+        }
+    }
+
+    fn rescore(&mut self, request: Option<usize>) {
+        if let Some(request) = request {
+            self.scores[request] = self.score_changed(request, None, None);
+        }
+    }
+
+    /// What may be done with a call, which has no request now.
+    fn changes(&mut self, call: u32, from: Option<usize>, changes: &mut Vec<Change>) {
+        changes.clear();
+        changes.push(Change { to: None, exchanged: None, likelihood: self.background });
+        let mut close: Vec<(f64, usize)> = self.candidates[call as usize]
+            .iter()
+            .map(|request| (self.nearness(*request as usize, call), *request as usize))
+            .collect();
+        if close.len() > CLOSE {
+            close.select_nth_unstable_by(CLOSE - 1, |one, other| other.0.total_cmp(&one.0));
+            close.truncate(CLOSE);
+        }
+        if let Some(from) = from
+            && !close.iter().any(|(_, request)| *request == from)
+        {
+            close.push((0.0, from));
+        }
+        let what = self.calls[call as usize].what;
+        for (_, request) in close {
+            if self.members[request].len() < MAX_CALLS {
+                let with = self.score_changed(request, None, Some(call));
+                let likelihood = with - self.scores[request];
+                changes.push(Change { to: Some(request), exchanged: None, likelihood });
+            }
+            let Some(from) = from.filter(|from| *from != request) else { continue };
+            for index in 0..self.members[request].len() {
+                let other = self.members[request][index];
+                let theirs = &self.calls[other as usize];
+                if theirs.what != what || theirs.state != State::Free || !self.holds(from, other) {
+                    continue;
+                }
+                let here = self.score_changed(request, Some(other), Some(call));
+                let there = self.score_changed(from, None, Some(other));
+                let likelihood = here - self.scores[request] + there - self.scores[from];
+                let exchanged = Some(other as usize);
+                changes.push(Change { to: Some(request), exchanged, likelihood });
+            }
+        }
+    }
+
+    /// How likely it is that a request makes this call next, when those before it
+    /// have been given away, and none after it.
+    fn forward(&mut self, request: usize, call: u32) -> f64 {
+        let Call { start_nano, what, .. } = self.calls[call as usize];
+        let served = &self.requests[request];
+        let mut last = (served.start_nano, Last::Began);
+        let mut open = 0;
+        for other in &self.members[request] {
+            let other = &self.calls[*other as usize];
+            if other.start_nano > start_nano {
+                continue;
+            }
+            last = last.max_by_time((other.start_nano, Last::Called(other.what)));
+            if other.end_nano <= start_nano {
+                last = last.max_by_time((other.end_nano, Last::Returned(other.what)));
+            } else {
+                open += 1;
+            }
+        }
+        let ordinal = self.members[request].len().min(255) as u8;
+        let stand = Stand { request: served.what, last: last.1, ordinal, waits: open > 0 };
+        self.model.likelihood(stand, Next::Calls(what), start_nano - last.0, self.sorts)
+    }
+
+    /// The first guess: in the order in which they came, each to the request whose
+    /// turn it was likeliest.
+    fn guess(&mut self, call: u32) {
+        let candidates = std::mem::take(&mut self.candidates[call as usize]);
+        let likeliest = candidates
+            .iter()
+            .map(|request| *request as usize)
+            .filter(|request| self.members[*request].len() < MAX_CALLS)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|request| (self.forward(request, call), request))
+            .max_by(|one, other| one.0.total_cmp(&other.0));
+        self.candidates[call as usize] = candidates;
+        self.put(call, likeliest.map(|(_, request)| request));
+    }
+
+    /// Gives the call to a request anew; the likeliest where nothing is random.
+    fn visit(&mut self, call: u32, random: Option<(&mut Random, f64)>, changes: &mut Vec<Change>) {
+        let from = self.of[call as usize];
+        self.remove(call);
+        self.rescore(from);
+        self.changes(call, from, changes);
+        let most = changes.iter().map(|change| change.likelihood).fold(f64::MIN, f64::max);
+        let chosen = match random {
+            None => changes.iter().find(|change| change.likelihood == most),
+            Some((random, heat)) => {
+                let weight = |change: &Change| ((change.likelihood - most) / heat).exp();
+                let mut left = random.share() * changes.iter().map(weight).sum::<f64>();
+                let chosen = changes.iter().find(|change| {
+                    left -= weight(change);
+                    left <= 0.0
+                });
+                chosen.or(changes.last())
+            }
+        };
+        let Some(chosen) = chosen.copied() else { return };
+        if let Some(other) = chosen.exchanged {
+            // Their number is that of a call, of which there are few.
+            self.remove(other as u32);
+            self.put(other as u32, from);
+            self.rescore(from);
+        }
+        self.put(call, chosen.to);
+        self.rescore(chosen.to);
+    }
+}
+
+/// Whether a call can have been made for a request: a child lies within its
+/// parent.
+fn holds(request: &Request, call: &Call) -> bool {
+    request.start_nano <= call.start_nano && call.end_nano <= request.end_nano + SLACK_NANO
+}
+
+/// Goes through a request that made these calls, step by step, and sums up what
+/// is said of the steps.
+pub(super) fn walk<'a>(
+    request: &Request,
+    calls: impl Iterator<Item = &'a Call>,
+    events: &mut Vec<(i64, bool, What)>,
+    mut of_step: impl FnMut(Stand, Next, i64) -> f64,
+) -> f64 {
+    events.clear();
+    for call in calls {
+        events.push((call.start_nano, false, call.what));
+        events.push((call.end_nano, true, call.what));
+    }
+    events.sort_unstable();
+    let mut last_nano = request.start_nano;
+    let mut stand = Stand { request: request.what, last: Last::Began, ordinal: 0, waits: false };
+    let mut open = 0u32;
+    let mut sum = 0.0;
+    for (time_nano, ends, what) in events.iter().copied() {
+        if ends {
+            open = open.saturating_sub(1);
+            stand.last = Last::Returned(what);
+        } else {
+            sum += of_step(stand, Next::Calls(what), time_nano - last_nano);
+            open += 1;
+            stand.ordinal = stand.ordinal.saturating_add(1);
+            stand.last = Last::Called(what);
+        }
+        stand.waits = open > 0;
+        last_nano = time_nano;
+    }
+    sum + of_step(stand, Next::Answers, request.end_nano - last_nano)
+}
+
+/// Finds the requests of the calls that are free. Requests are in the order of
+/// their starts. Where nothing is known of the process yet, what is found is a
+/// first guess, from which [`learn`] learns.
+pub(super) fn solve(
+    model: &Model,
+    requests: &[Request],
+    calls: &[Call],
+    sorts: usize,
+    random: &mut Random,
+) -> Solution {
+    let mut solution = Solution { found: vec![None; calls.len()], ..Solution::default() };
+    let begin = requests.first().map_or(0, |first| first.start_nano);
+    let end = requests.iter().map(|request| request.end_nano).max().unwrap_or(begin);
+    let rate = calls.len() as f64 / (end - begin).max(1) as f64;
+    let mut solver = Solver {
+        model,
+        requests,
+        calls,
+        sorts,
+        candidates: vec![Vec::new(); calls.len()],
+        of: vec![None; calls.len()],
+        members: vec![Vec::new(); requests.len()],
+        scores: vec![0.0; requests.len()],
+        background: (BACKGROUND * rate.max(1e-12)).ln(),
+        steps: 0,
+        events: Vec::new(),
+        changed: Vec::new(),
+    };
+    let longest = requests.iter().map(|r| r.end_nano - r.start_nano).max().unwrap_or(0);
+    let mut free = Vec::new();
+    for (number, call) in (0u32..).zip(calls) {
+        match call.state {
+            State::For(request) => solver.put(number, Some(request)),
+            State::ForNone => {}
+            State::Free => {
+                let from = call.start_nano.saturating_sub(longest).saturating_sub(SLACK_NANO);
+                let first = requests.partition_point(|request| request.start_nano < from);
+                let around = (first..requests.len())
+                    .take_while(|at| requests[*at].start_nano <= call.start_nano + SLACK_NANO)
+                    .filter(|at| holds(&requests[*at], call));
+                let candidates: Vec<u32> = around.map(|at| at as u32).collect();
+                if candidates.len() > MAX_CANDIDATES {
+                    solution.too_many += 1;
+                } else if !candidates.is_empty() {
+                    solver.candidates[number as usize] = candidates;
+                    free.push(number);
+                }
+            }
+        }
+    }
+    free.sort_unstable_by_key(|call| calls[*call as usize].start_nano);
+    for call in &free {
+        solver.guess(*call);
+    }
+    for request in 0..requests.len() {
+        solver.rescore(Some(request));
+    }
+    let mut changes = Vec::new();
+    let mut times: Vec<Vec<(usize, u32)>> = vec![Vec::new(); calls.len()];
+    for round in 0..SETTLING + COUNTED {
+        // What is hotter leaves a guess for one a little worse more readily.
+        let heat = 1.0 + HEAT * (SETTLING.saturating_sub(round)) as f64 / SETTLING as f64;
+        for call in &free {
+            solver.visit(*call, Some((random, heat)), &mut changes);
+        }
+        if round < SETTLING {
+            continue;
+        }
+        for call in &free {
+            let Some(request) = solver.of[*call as usize] else { continue };
+            let times = &mut times[*call as usize];
+            match times.iter_mut().find(|(other, _)| *other == request) {
+                Some((_, count)) => *count += 1,
+                None => times.push((request, 1)),
+            }
+        }
+    }
+    for (found, times) in solution.found.iter_mut().zip(times) {
+        let most = times.into_iter().max_by_key(|(_, count)| *count);
+        *found = most.map(|(request, count)| (request, count as f32 / COUNTED as f32));
+    }
+    solution.steps = solver.steps;
+    let of = |call: usize| match calls[call].state {
+        State::For(request) => Some(request),
+        _ => solution.found[call].map(|(request, _)| request),
+    };
+    solution.at_work = at_work(requests, calls, of);
+    solution
+}
+
+fn at_work(requests: &[Request], calls: &[Call], of: impl Fn(usize) -> Option<usize>) -> f64 {
+    let mut events = Vec::with_capacity(2 * (requests.len() + calls.len()));
+    for (number, request) in requests.iter().enumerate() {
+        events.push((request.start_nano, Turn::Begins, number));
+        events.push((request.end_nano, Turn::Answers, number));
+    }
+    let mut made = 0;
+    for (number, call) in calls.iter().enumerate() {
+        if let Some(request) = of(number) {
+            events.push((call.start_nano, Turn::Calls, request));
+            events.push((call.end_nano, Turn::Returns, request));
+            made += 1;
+        }
+    }
+    events.sort_unstable();
+    let mut waits = vec![0i32; requests.len()];
+    let (mut working, mut sum) = (0i64, 0i64);
+    for (_, turn, request) in events {
+        match turn {
+            Turn::Begins => working += 1,
+            // What comes later of it, by the slack, makes no difference.
+            Turn::Answers => {
+                working -= i64::from(waits[request] == 0);
+                waits[request] = i32::MAX / 2;
+            }
+            Turn::Calls => {
+                sum += working;
+                working -= i64::from(waits[request] == 0);
+                waits[request] += 1;
+            }
+            Turn::Returns => {
+                waits[request] -= 1;
+                working += i64::from(waits[request] == 0);
+            }
+        }
+    }
+    sum as f64 / made.max(1) as f64
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    Begins,
+    Returns,
+    Calls,
+    Answers,
+}
+
+/// Learns from requests that are over: from each as much as its weight says.
+pub(super) fn learn(
+    model: &mut Model,
+    requests: &[Request],
+    calls: &[Call],
+    of: impl Fn(usize) -> Option<usize>,
+    weight_of: impl Fn(usize) -> f64,
+) {
+    let mut members: Vec<Vec<usize>> = vec![Vec::new(); requests.len()];
+    for call in 0..calls.len() {
+        if let Some(request) = of(call) {
+            members[request].push(call);
+        }
+    }
+    let mut events = Vec::new();
+    for (number, request) in requests.iter().enumerate() {
+        let weight = weight_of(number);
+        if weight <= 0.0 {
+            continue;
+        }
+        model.saw_request(weight);
+        let calls = members[number].iter().map(|call| &calls[*call]);
+        walk(request, calls, &mut events, |stand, next, gap| {
+            model.saw(stand, next, gap, weight);
+            0.0
+        });
+    }
+}
