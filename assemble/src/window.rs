@@ -97,8 +97,9 @@ struct Known {
     told: Option<Told>,
     /// Grows whenever the slot is given up.
     stamp: u32,
-    /// Its parent by time alone is still to be found out.
+    /// Its parent by time alone is still to be found out, or has been.
     waits: bool,
+    decided: bool,
     /// What was found out.
     by_timing: Option<Parent>,
 }
@@ -221,6 +222,7 @@ impl Window {
             told: None,
             stamp: 0,
             waits: false,
+            decided: false,
             by_timing: None,
         };
         match self.known.get_mut(slot as usize) {
@@ -373,6 +375,7 @@ impl Window {
         for (call, parent) in decided {
             let known = &mut self.known[call.slot as usize];
             known.waits = false;
+            known.decided = true;
             known.by_timing = parent;
             let group = known.group;
             if parent.is_some() {
@@ -432,9 +435,9 @@ impl Window {
         let known = &mut self.known[slot as usize];
         if let Some(timing) = &mut self.timing
             && !known.waits
-            && known.by_timing.is_none()
+            && !known.decided
         {
-            known.waits = timing.waits(row, Stamped { slot, stamp: known.stamp });
+            known.waits = timing.waits(row);
         }
         known.by_timing.map_or(verdict, Verdict::Child)
     }

@@ -22,9 +22,9 @@ use crate::row::Row;
 use crate::text::Text;
 
 /// How long after a call its requests are waited for: they are told at their ends.
-const WAIT_NANO: u64 = 1_000_000_000;
+const WAIT_NANO: u64 = 700_000_000;
 /// Between two looks at a process.
-const EVERY_NANO: u64 = 400_000_000;
+const EVERY_NANO: u64 = 600_000_000;
 /// How long requests and calls are kept to be looked at.
 const KEEP_NANO: u64 = 3_000_000_000;
 /// How long a process without requests and calls is remembered.
@@ -46,12 +46,17 @@ const MAX_MODEL: usize = 16_384;
 /// Calls looked at together; of more, nothing is said.
 const MAX_CALLS: usize = 4096;
 /// Likelihoods that may be computed in a second, over all processes: some tenth
-/// of a processor.
-const STEPS_PER_SECOND: u64 = 400_000;
-/// Requests that a process must have handled before its model is more than a
-/// guess that needs a few rounds.
-const KNOWN_AFTER: f64 = 100.0;
-const ROUNDS: usize = 3;
+/// of a processor. What one look takes beyond is made up for before the next.
+const STEPS_PER_SECOND: i64 = 500_000;
+/// Requests that a process must have handled before its model is more than a first
+/// look can say.
+const KNOWN_AFTER: f64 = 20.0;
+/// Requests that are learnt from while nothing is to be found out.
+const ENOUGH_KNOWN: f64 = 200.0;
+/// How sure all that may concern a request must be to be learnt from, and what that
+/// counts beside what is known.
+const LEARNT_FROM: f32 = 0.85;
+const WEIGHT_OF_FOUND: f64 = 0.2;
 
 type HashMap<K, V> = hashbrown::HashMap<K, V, ahash::RandomState>;
 
@@ -100,6 +105,8 @@ struct Made {
     noted_nano: u64,
     /// It was said whose it is, or that this is not known.
     said: bool,
+    /// What was said.
+    said_of: Option<Slot>,
 }
 
 #[derive(Debug, Default)]
@@ -130,7 +137,7 @@ pub(crate) struct Timing {
     processes: HashMap<(Option<Text>, u32), Process>,
     random: Random,
     /// Likelihoods that may still be computed, and when they were last counted.
-    steps_left: u64,
+    steps_left: i64,
     counted_nano: u64,
     counters: TimingCounters,
 }
@@ -174,17 +181,21 @@ impl Timing {
         } else {
             let what = process.sort(false, row.operation);
             let call = Call { start_nano, end_nano, what, state: State::Free };
-            process.made.push(Made { row: at, call, noted_nano: now_nano, said: false });
+            process.made.push(Made {
+                row: at,
+                call,
+                noted_nano: now_nano,
+                said: false,
+                said_of: None,
+            });
         }
     }
 
-    /// Nothing gives this call to a request: whether something is still to be said
-    /// of it here.
-    pub(crate) fn waits(&mut self, row: &Row, at: Stamped) -> bool {
+    /// Nothing gives this call to a request: whether something may be said of it here.
+    pub(crate) fn waits(&mut self, row: &Row) -> bool {
         let Some(id) = row.process_id else { return false };
         let Some(process) = self.processes.get_mut(&(row.host, id)) else { return false };
-        let found = process.made.iter().rev().find(|made| made.row == at);
-        let waits = found.is_some_and(|made| !made.said) && !process.served.is_empty();
+        let waits = !process.served.is_empty();
         process.waiting += usize::from(waits);
         waits
     }
@@ -198,18 +209,22 @@ impl Timing {
         known: impl Fn(Stamped) -> Known,
     ) -> Vec<(Stamped, Option<Parent>)> {
         let passed = now_nano.saturating_sub(self.counted_nano);
-        let more = u128::from(STEPS_PER_SECOND) * u128::from(passed) / 1_000_000_000;
-        let more = u64::try_from(more).unwrap_or(u64::MAX);
+        // Of a pause of hours no more than a second counts.
+        let passed_millis = (passed / 1_000_000).min(1_000).cast_signed();
+        let more = STEPS_PER_SECOND * passed_millis / 1_000;
         self.steps_left = self.steps_left.saturating_add(more).min(STEPS_PER_SECOND);
         self.counted_nano = now_nano;
         let mut decided = Vec::new();
         let Self { processes, random, steps_left, counters, .. } = self;
         processes.retain(|_, process| {
             let due = now_nano.saturating_sub(process.looked_nano) >= EVERY_NANO;
-            if process.waiting > 0 && (due || all) {
+            let may_say =
+                |made: &Made| all || now_nano.saturating_sub(made.noted_nano) >= WAIT_NANO;
+            if process.waiting == 0 && due && process.model.requests() < ENOUGH_KNOWN {
                 process.looked_nano = now_nano;
-                let may_say =
-                    |made: &Made| all || now_nano.saturating_sub(made.noted_nano) >= WAIT_NANO;
+                process.learn_known(may_say, &known);
+            } else if process.waiting > 0 && (due || all) {
+                process.looked_nano = now_nano;
                 let so_far = decided.len();
                 process.look(&mut decided, may_say, &known, random, steps_left, counters);
                 let said = decided.len() - so_far;
@@ -228,44 +243,61 @@ impl Timing {
 }
 
 impl Process {
+    /// The requests, in the order of their starts, and the calls, with what is known
+    /// of them.
+    fn gather(&mut self, known: &impl Fn(Stamped) -> Known) -> (Vec<Request>, Vec<Call>) {
+        self.served.retain(|served| known(served.row) != Known::Gone);
+        self.made.retain(|made| known(made.row) != Known::Gone);
+        self.served.sort_by_key(|served| served.request.start_nano);
+        let requests = self.served.iter().map(|served| served.request).collect();
+        let by_slot: HashMap<Slot, usize> =
+            self.served.iter().enumerate().map(|(at, served)| (served.row.slot, at)).collect();
+        for made in &mut self.made {
+            made.call.state = match known(made.row) {
+                Known::Of(parent) => {
+                    by_slot.get(&parent).map_or(State::ForNone, |at| State::For(*at))
+                }
+                // What was said is not asked again.
+                _ if made.said => {
+                    let of = made.said_of.and_then(|parent| by_slot.get(&parent));
+                    of.map_or(State::ForNone, |at| State::For(*at))
+                }
+                _ => State::Free,
+            };
+        }
+        (requests, self.made.iter().map(|made| made.call).collect())
+    }
+
+    /// Learns from requests of which all is known anyway.
+    fn learn_known(&mut self, is_over: impl Fn(&Made) -> bool, known: &impl Fn(Stamped) -> Known) {
+        let (requests, calls) = self.gather(known);
+        if calls.len() <= MAX_CALLS {
+            self.learn(&requests, &calls, &[], is_over);
+        }
+    }
+
     fn look(
         &mut self,
         decided: &mut Vec<(Stamped, Option<Parent>)>,
         may_say: impl Fn(&Made) -> bool,
         known: &impl Fn(Stamped) -> Known,
         random: &mut Random,
-        steps_left: &mut u64,
+        steps_left: &mut i64,
         counters: &mut TimingCounters,
     ) {
-        self.served.retain(|served| known(served.row) != Known::Gone);
-        self.made.retain(|made| known(made.row) != Known::Gone);
         if !self.made.iter().any(|made| !made.said && may_say(made)) {
             return;
         }
-        self.served.sort_by_key(|served| served.request.start_nano);
-        let requests: Vec<Request> = self.served.iter().map(|served| served.request).collect();
-        let by_slot: HashMap<Slot, usize> =
-            self.served.iter().enumerate().map(|(at, served)| (served.row.slot, at)).collect();
-        let mut orphans = 0;
-        for made in &mut self.made {
-            made.call.state = match known(made.row) {
-                Known::Of(parent) => {
-                    by_slot.get(&parent).map_or(State::ForNone, |at| State::For(*at))
-                }
-                _ => State::Free,
-            };
-            orphans += usize::from(made.call.state == State::Free);
-        }
-        let calls: Vec<Call> = self.made.iter().map(|made| made.call).collect();
-        let skipped = orphans > MAX_CALLS || *steps_left == 0;
+        let (requests, calls) = self.gather(known);
+        let orphans = calls.iter().filter(|call| call.state == State::Free).count();
+        let skipped = orphans > MAX_CALLS || *steps_left <= 0;
         let found = if skipped {
             Vec::new()
         } else {
             let solution = self.find(&requests, &calls, random);
-            *steps_left = steps_left.saturating_sub(solution.steps);
+            *steps_left = steps_left.saturating_sub_unsigned(solution.steps);
             trusted(solution)
         };
-        let mut unclear = vec![false; requests.len()];
         for (at, made) in self.made.iter_mut().enumerate() {
             if made.call.state != State::Free {
                 made.said = true;
@@ -273,9 +305,6 @@ impl Process {
             }
             let likeliest = found.get(at).copied().flatten();
             let sure = likeliest.filter(|(_, sure)| *sure >= SURE_ENOUGH);
-            if let (Some((request, _)), None) = (likeliest, sure) {
-                unclear[request] = true;
-            }
             if made.said || !may_say(made) {
                 continue;
             }
@@ -285,6 +314,7 @@ impl Process {
                 evidence: Evidence::Timing,
                 confidence: sure.min(SUREST),
             });
+            made.said_of = parent.map(|parent| parent.slot);
             match parent {
                 Some(_) => counters.linked += 1,
                 None if skipped => counters.skipped += 1,
@@ -292,46 +322,51 @@ impl Process {
             }
             decided.push((made.row, parent));
         }
-        if !skipped {
-            self.learn(&requests, &calls, &found, &unclear, may_say);
-        }
+        self.learn(&requests, &calls, &found, may_say);
     }
 
-    /// The likeliest request of each call that is free. Of a process that is hardly known, it is found in a few rounds,
-    /// each with what the one before seems to say.
+    /// The likeliest request of each call that is free. Of a process of which hardly
+    /// anything is known, it is found once more, with what the first look says.
     fn find(&self, requests: &[Request], calls: &[Call], random: &mut Random) -> Solution {
         let sorts = self.sorts.keys().filter(|(serves, _)| !serves).count();
-        let mut solution = solve::solve(&self.model, requests, calls, sorts, random);
+        let first = solve::solve(&self.model, requests, calls, sorts, random);
         if self.model.requests() >= KNOWN_AFTER {
-            return solution;
+            return first;
         }
-        let mut steps = solution.steps;
-        for _ in 0..ROUNDS {
-            let mut model = self.model.clone();
-            let of = |call: usize| whose(&calls[call], solution.found[call]);
-            solve::learn(&mut model, requests, calls, of, |_| 1.0);
-            solution = solve::solve(&model, requests, calls, sorts, random);
-            steps += solution.steps;
-        }
-        Solution { steps, ..solution }
+        let mut model = self.model.clone();
+        let of = |call: usize| whose(&calls[call], first.found[call]);
+        solve::learn(&mut model, requests, calls, of, |_| 1.0);
+        let second = solve::solve(&model, requests, calls, sorts, random);
+        Solution { steps: first.steps + second.steps, ..second }
     }
 
-    /// Learns from requests of which all is known.
+    /// Learns from requests that are over, and of whose calls nothing is open.
+    ///
+    /// What is known counts in full. What was found counts little, and only where
+    /// nearly all of it is sure: who learns from own mistakes makes more of them.
     fn learn(
         &mut self,
         requests: &[Request],
         calls: &[Call],
         found: &[Option<(usize, f32)>],
-        unclear: &[bool],
-        may_say: impl Fn(&Made) -> bool,
+        is_over: impl Fn(&Made) -> bool,
     ) {
-        let first_open = self.made.iter().filter(|made| !may_say(made));
+        let first_open = self.made.iter().filter(|made| !is_over(made));
         let before = first_open.map(|made| made.call.start_nano).min().unwrap_or(i64::MAX);
         let mut weights = vec![0.0; requests.len()];
-        for (at, served) in self.served.iter_mut().enumerate() {
-            if !served.learnt && !unclear[at] && served.request.end_nano < before {
+        for (weight, served) in weights.iter_mut().zip(&mut self.served) {
+            if !served.learnt && served.request.end_nano < before {
                 served.learnt = true;
-                weights[at] = 1.0;
+                *weight = 1.0;
+            }
+        }
+        let longest = solve::longest_nano(requests);
+        for (at, call) in calls.iter().enumerate().filter(|(_, call)| call.state == State::Free) {
+            let likeliest = found.get(at).copied().flatten();
+            let sure = likeliest.is_some_and(|(_, sure)| sure >= LEARNT_FROM);
+            for request in solve::candidates(requests, longest, call) {
+                let weight = if sure { WEIGHT_OF_FOUND } else { 0.0 };
+                weights[request] = weight.min(weights[request]);
             }
         }
         if self.model.len() > MAX_MODEL {

@@ -59,10 +59,19 @@ const CLOSE: usize = 6;
 /// Calls of a request; it takes no more.
 const MAX_CALLS: usize = 64;
 /// Rounds in which the first guess is left behind, and rounds that count.
-const SETTLING: usize = 10;
-const COUNTED: usize = 30;
+const SETTLING: usize = 7;
+const COUNTED: usize = 18;
+/// Calls of two requests that are divided among them in every way.
+const MOST_DIVIDED: usize = 7;
+/// Requests this much less likely than others, as a logarithm, are looked at for
+/// that, and this share of the others.
+const UNLIKELY: f64 = 6.0;
+const DIVIDED_ANYWAY: f64 = 0.02;
+/// With how many others, among how many that began before and after.
+const TRIES: usize = 2;
+const NEAR: usize = 12;
 /// How much hotter it is in the first of these rounds.
-const HEAT: f64 = 3.0;
+const HEAT: f64 = 1.0;
 /// A call that no request made, beside one for which any moment of a second and
 /// any of the calls would be as good: one of so many.
 const BACKGROUND: f64 = 1e-3;
@@ -303,10 +312,106 @@ impl Solver<'_> {
     }
 }
 
+impl Solver<'_> {
+    /// Gives the calls of two requests to both anew, in whatever way. Calls that are
+    /// given away one by one do not come to a request that needs two of them.
+    fn divide(&mut self, one: usize, other: usize, random: &mut Random, heat: f64) {
+        let Self { members, calls, requests, .. } = self;
+        let is_free = |call: &u32| calls[*call as usize].state == State::Free;
+        let both = [one, other];
+        let mut free: Vec<u32> =
+            both.iter().flat_map(|at| &members[*at]).copied().filter(is_free).collect();
+        if free.is_empty() || free.len() > MOST_DIVIDED {
+            return;
+        }
+        free.sort_unstable_by_key(|call| calls[*call as usize].start_nano);
+        let may = both.map(|at| {
+            let holds = |call: &u32| holds(&requests[at], &calls[*call as usize]);
+            free.iter().map(holds).collect::<Vec<bool>>()
+        });
+        let fixed = both.map(|at| {
+            members[at].iter().copied().filter(|call| !is_free(call)).collect::<Vec<u32>>()
+        });
+        let mut ways: Vec<(f64, u32)> = Vec::new();
+        for way in 0..1u32 << free.len() {
+            let side = |place: usize| (way >> place & 1) as usize;
+            if (0..free.len()).any(|place| !may[side(place)][place]) {
+                continue;
+            }
+            let mut likelihood = 0.0;
+            for number in 0..2 {
+                let mine = (0..free.len()).filter(|place| side(*place) == number);
+                let mut mine: Vec<u32> = mine.map(|place| free[place]).collect();
+                mine.extend(&fixed[number]);
+                likelihood += self.score(both[number], &mine);
+            }
+            ways.push((likelihood, way));
+        }
+        let most = ways.iter().map(|(likelihood, _)| *likelihood).fold(f64::MIN, f64::max);
+        let weight = |likelihood: f64| ((likelihood - most) / heat).exp();
+        let mut left =
+            random.share() * ways.iter().map(|(likelihood, _)| weight(*likelihood)).sum::<f64>();
+        let chosen = ways.iter().find(|(likelihood, _)| {
+            left -= weight(*likelihood);
+            left <= 0.0
+        });
+        let Some((_, way)) = chosen.or(ways.last()).copied() else { return };
+        for (number, request) in both.into_iter().enumerate() {
+            self.members[request].clone_from(&fixed[number]);
+        }
+        for (place, call) in free.into_iter().enumerate() {
+            self.put(call, Some(both[(way >> place & 1) as usize]));
+        }
+        self.rescore(Some(one));
+        self.rescore(Some(other));
+    }
+
+    /// Divides the calls of requests that are unlikely as they are, each with a few
+    /// others that were served meanwhile.
+    fn divide_unlikely(&mut self, random: &mut Random, heat: f64) {
+        let count = self.requests.len();
+        let mean = self.scores.iter().sum::<f64>() / count.max(1) as f64;
+        for request in 0..count {
+            if self.scores[request] > mean - UNLIKELY && random.share() > DIVIDED_ANYWAY {
+                continue;
+            }
+            // Those that began about when it did are the likeliest to have its calls.
+            let first = request.saturating_sub(NEAR);
+            let last = (request + NEAR + 1).min(count);
+            for _ in 0..TRIES {
+                let other = first + (random.share() * (last - first) as f64) as usize;
+                let apart = self.requests[other].end_nano < self.requests[request].start_nano
+                    || self.requests[request].end_nano < self.requests[other].start_nano;
+                if other != request && !apart {
+                    self.divide(request, other, random, heat);
+                }
+            }
+        }
+    }
+}
+
 /// Whether a call can have been made for a request: a child lies within its
 /// parent.
 fn holds(request: &Request, call: &Call) -> bool {
     request.start_nano <= call.start_nano && call.end_nano <= request.end_nano + SLACK_NANO
+}
+
+/// How long the longest of the requests took.
+pub(super) fn longest_nano(requests: &[Request]) -> i64 {
+    requests.iter().map(|request| request.end_nano - request.start_nano).max().unwrap_or(0)
+}
+
+/// The requests, in the order of their starts, for which a call can have been made.
+pub(super) fn candidates(
+    requests: &[Request],
+    longest_nano: i64,
+    call: &Call,
+) -> impl Iterator<Item = usize> {
+    let from = call.start_nano.saturating_sub(longest_nano).saturating_sub(SLACK_NANO);
+    let first = requests.partition_point(|request| request.start_nano < from);
+    (first..requests.len())
+        .take_while(move |at| requests[*at].start_nano <= call.start_nano)
+        .filter(move |at| holds(&requests[*at], call))
 }
 
 /// Goes through a request that made these calls, step by step, and sums up what
@@ -371,19 +476,15 @@ pub(super) fn solve(
         events: Vec::new(),
         changed: Vec::new(),
     };
-    let longest = requests.iter().map(|r| r.end_nano - r.start_nano).max().unwrap_or(0);
+    let longest = longest_nano(requests);
     let mut free = Vec::new();
     for (number, call) in (0u32..).zip(calls) {
         match call.state {
             State::For(request) => solver.put(number, Some(request)),
             State::ForNone => {}
             State::Free => {
-                let from = call.start_nano.saturating_sub(longest).saturating_sub(SLACK_NANO);
-                let first = requests.partition_point(|request| request.start_nano < from);
-                let around = (first..requests.len())
-                    .take_while(|at| requests[*at].start_nano <= call.start_nano + SLACK_NANO)
-                    .filter(|at| holds(&requests[*at], call));
-                let candidates: Vec<u32> = around.map(|at| at as u32).collect();
+                let candidates: Vec<u32> =
+                    candidates(requests, longest, call).map(|at| at as u32).collect();
                 if candidates.len() > MAX_CANDIDATES {
                     solution.too_many += 1;
                 } else if !candidates.is_empty() {
@@ -408,6 +509,7 @@ pub(super) fn solve(
         for call in &free {
             solver.visit(*call, Some((random, heat)), &mut changes);
         }
+        solver.divide_unlikely(random, heat);
         if round < SETTLING {
             continue;
         }
