@@ -10,7 +10,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test dev lint bench setup web build plugin-example unit e2e browser clients matrix fuzz test-kill test-restarts test-cluster \
-        bench-capture bench-assemble bench-decode bench-store bench-store-grow bench-nginx bench-soak \
+        bench-capture bench-assemble bench-decode bench-tags bench-store bench-store-grow bench-nginx bench-soak \
         bench-end-to-end clean
 
 help: ## This list
@@ -115,6 +115,10 @@ STORE_RESULTS = bench/results/$(shell date +%F)-store
 bench-store: build ## CPU, bytes, memory and answer times of the store with 10 million spans
 	$(CARGO) build --release --locked -p spanwise-bench-store
 	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) $(BENCH_STORE) | tee $(STORE_RESULTS).txt
+
+bench-tags: build ## CPU, memory and disk of a hundred labels on every span
+	$(CARGO) build --release --locked -p spanwise-bench-store
+	target/release/spanwise-bench-store --spanwise $(BINARY) --tags --spans 2000000 $(BENCH_TAGS)
 
 bench-decode: setup ## OTLP to Arrow columns, beside prost alone
 	$(CARGO) build --release --locked -p spanwise-bench-store

@@ -2,6 +2,7 @@
 //! a request, as in an SDK's batch processor.
 
 use crate::attributes::Attributes;
+use crate::load::Tags;
 use crate::protobuf::{bytes, field_bytes, header};
 use crate::random::Random;
 use crate::runtimes::Scope;
@@ -28,9 +29,38 @@ pub(crate) struct Exporter {
 }
 
 /// The exporters, by service and instance.
-pub(crate) fn all(random: &mut Random) -> Vec<Exporter> {
+pub(crate) fn all(random: &mut Random, tags: Tags) -> Vec<Exporter> {
     let places = (0..SERVICES.len()).flat_map(|s| (0..INSTANCES).map(move |i| (s, i)));
-    places.map(|(service, instance)| Exporter::new(service, instance, random)).collect()
+    let exporter = |(service, instance)| {
+        let mut exporter = Exporter::new(service, instance, random);
+        if let Tags::OfResource(count) = tags {
+            write_tags(&mut exporter.resource, 1, service, instance, count);
+        }
+        exporter
+    };
+    places.map(exporter).collect()
+}
+
+/// Labels of an instance as fields of this number: of the team, of the version, of
+/// the machine, and so on.
+pub(crate) fn write_tags(
+    into: &mut Vec<u8>,
+    number: u8,
+    service: usize,
+    instance: usize,
+    count: usize,
+) {
+    let mut scratch = String::new();
+    let mut to = Attributes::new(into, number, &mut scratch);
+    for tag in 0..count {
+        let key = format!("label.company.example/{tag:03}");
+        match tag % 4 {
+            0 => to.text(&key, "the same for all"),
+            1 => to.format(&key, format_args!("of service {:02}, {tag}", service)),
+            2 => to.format(&key, format_args!("of instance {service:02}.{instance:02}, {tag}")),
+            _ => to.format(&key, format_args!("zone-{}", (service + instance + tag) % 5)),
+        }
+    }
 }
 
 impl Exporter {

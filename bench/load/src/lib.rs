@@ -26,5 +26,5 @@ mod trace;
 
 pub use client::{Client, Reply};
 pub use known::{Known, KnownTrace};
-pub use load::{Load, LoadConfig, LoadError};
+pub use load::{Load, LoadConfig, LoadError, Tags};
 pub use post::{Posted, post};

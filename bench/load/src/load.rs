@@ -23,6 +23,20 @@ pub struct LoadConfig {
     pub end_unix_nano: i64,
     /// Traces to be kept in [`Known`], at most.
     pub known_traces: usize,
+    /// Labels beside what there is anyway.
+    pub tags: Tags,
+}
+
+/// Labels such as version, team and zone, the same for all spans of an instance.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Tags {
+    /// None.
+    #[default]
+    None,
+    /// So many, in the resource.
+    OfResource(usize),
+    /// So many, as attributes of every span.
+    OfSpans(usize),
 }
 
 /// Why there is no such load.
@@ -79,13 +93,13 @@ impl Load {
         }
         let mut random = Random::new(config.seed);
         Ok(Self {
-            exporters: exporters::all(&mut random),
+            exporters: exporters::all(&mut random, config.tags),
             keep: Random::new(!config.seed),
-            config,
             random,
             known: Known::new(),
             trace: Trace::default(),
-            writer: SpanWriter::default(),
+            writer: SpanWriter::new(config.tags),
+            config,
             made: 0,
             full: Vec::new(),
         })

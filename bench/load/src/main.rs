@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use clap::Parser;
-use spanwise_bench_load::{Load, LoadConfig, post};
+use spanwise_bench_load::{Load, LoadConfig, Tags, post};
 
 /// Makes spans of a shop of 30 services, as OpenTelemetry SDKs would send them.
 #[derive(Debug, Parser)]
@@ -62,6 +62,7 @@ fn main() -> anyhow::Result<()> {
         start_unix_nano: nano(end.saturating_sub(flags.seconds)).context("--seconds, --end")?,
         end_unix_nano: nano(end).context("--end is past the year 2262")?,
         known_traces: flags.known_traces,
+        tags: Tags::None,
     })?;
     let began = Instant::now();
     let bytes = match (&flags.out, flags.post) {

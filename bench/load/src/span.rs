@@ -3,11 +3,13 @@
 use std::fmt::{self, Write as _};
 
 use crate::attributes::Attributes;
+use crate::exporters::write_tags;
+use crate::load::Tags;
 use crate::protobuf::{bytes, fixed64, message, number};
 use crate::random::Random;
 use crate::runtimes::{Runtime, Scope};
 use crate::services::{Datastore, Endpoint, SERVICES};
-use crate::trace::{Node, Role, Trace};
+use crate::trace::{INSTANCES, Node, Role, Trace};
 
 /// Fields of `trace.proto`'s `Span`.
 mod field {
@@ -80,9 +82,23 @@ pub(crate) const fn scope(role: Role) -> Scope {
 pub(crate) struct SpanWriter {
     scratch: String,
     path: String,
+    /// For each instance attributes that all of its spans have, encoded.
+    tags: Vec<Vec<u8>>,
 }
 
 impl SpanWriter {
+    /// A writer of spans with these labels of their own.
+    pub(crate) fn new(tags: Tags) -> Self {
+        let Tags::OfSpans(count) = tags else { return Self::default() };
+        let places = (0..SERVICES.len()).flat_map(|s| (0..INSTANCES).map(move |i| (s, i)));
+        let encoded = |(service, instance)| {
+            let mut into = Vec::new();
+            write_tags(&mut into, field::ATTRIBUTES, service, instance, count);
+            into
+        };
+        Self { tags: places.map(encoded).collect(), ..Self::default() }
+    }
+
     /// Appends a node of the trace as a field of its `ScopeSpans`.
     pub(crate) fn write(
         &mut self,
@@ -103,6 +119,9 @@ impl SpanWriter {
             fixed64(into, field::START, node.start_unix_nano.cast_unsigned());
             fixed64(into, field::END, node.end_unix_nano().cast_unsigned());
             self.attributes(into, trace, node, random);
+            if let Some(tags) = self.tags.get(node.service * INSTANCES + node.instance) {
+                into.extend_from_slice(tags);
+            }
             if node.failed {
                 self.failure(into, node, random);
             } else {
@@ -144,7 +163,7 @@ impl SpanWriter {
     }
 
     fn attributes(&mut self, into: &mut Vec<u8>, trace: &Trace, node: &Node, random: &mut Random) {
-        let Self { scratch, path } = self;
+        let Self { scratch, path, .. } = self;
         let mut to = Attributes::new(into, field::ATTRIBUTES, scratch);
         match node.role {
             Role::Server => server(&mut to, path, trace, node, random),

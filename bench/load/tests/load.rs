@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value::Value};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
-use spanwise_bench_load::{Load, LoadConfig, LoadError};
+use spanwise_bench_load::{Load, LoadConfig, LoadError, Tags};
 
 const START: i64 = 1_700_000_000_000_000_000;
 const HOUR: i64 = 3_600_000_000_000;
@@ -20,6 +20,7 @@ fn load(spans: u64, trace_spans: RangeInclusive<u64>) -> Result<Load, LoadError>
         start_unix_nano: START,
         end_unix_nano: START + HOUR,
         known_traces: 50,
+        tags: Tags::None,
     })
 }
 

@@ -13,6 +13,7 @@ mod kept;
 mod measure;
 mod questions;
 mod server;
+mod tags;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
 use clap::Parser;
-use spanwise_bench_load::{Known, Load, LoadConfig, Posted, post};
+use spanwise_bench_load::{Known, Load, LoadConfig, Posted, Tags, post};
 
 use floor::Floor;
 use kept::Kept;
@@ -65,6 +66,9 @@ struct Flags {
     /// Measure only decoding, ours beside prost's.
     #[arg(long)]
     decode: bool,
+    /// Measure only what a hundred labels on every span cost.
+    #[arg(long)]
+    tags: bool,
 }
 
 /// Spans of one part of the load are spread over this time.
@@ -99,11 +103,15 @@ fn main() -> anyhow::Result<()> {
         start_unix_nano: first + PART_NANO * index as i64,
         end_unix_nano: first + PART_NANO * (index as i64 + 1),
         known_traces: KNOWN_TRACES,
+        tags: Tags::None,
     };
 
     let floor = || Floor::measure(&LoadConfig { spans: FLOOR_SPANS, ..part(0) });
     if flags.decode {
         return floor().map(|floor| floor.print_figures());
+    }
+    if flags.tags {
+        return tags::measure(&flags, part(0), directory.path());
     }
     let mut server =
         Server::start(&flags.spanwise, flags.keep.as_deref().unwrap_or(directory.path()))?;
@@ -269,6 +277,7 @@ fn large(server: &mut Server, flags: &Flags, now: i64, is_there: bool) -> anyhow
         start_unix_nano: now - PART_NANO,
         end_unix_nano: now,
         known_traces: 1,
+        tags: Tags::None,
     })?;
     if is_there {
         while load.next_request(&mut Vec::new()).is_some() {}

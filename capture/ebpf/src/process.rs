@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use spanwise_model::ResourceJson;
 
+use crate::processes::LabelRule;
+
 /// Describes processes.
 pub trait ProcessDirectory: Send {
     /// What is known of a process; never fails, for a process may have ended
@@ -14,6 +16,11 @@ pub trait ProcessDirectory: Send {
     /// know of a process that has ended before anyone looked.
     fn seen_as(&mut self, process: u32, command: &str) {
         let _ = (process, command);
+    }
+
+    /// These labels hold from now on; what they are read from may have changed, too.
+    fn set_labels(&mut self, rules: &[LabelRule]) {
+        let _ = rules;
     }
 
     /// The process has ended or replaced its program.

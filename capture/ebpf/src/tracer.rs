@@ -15,6 +15,7 @@ use crate::datagrams::Datagrams;
 use crate::event::{Closed, Command, Data, Datagram, Event, Opened};
 use crate::plugins::{Plugin, PluginFacts, Plugins};
 use crate::process::{Process, ProcessDirectory};
+use crate::processes::LabelRule;
 use crate::protocols::{Known, Topics, known};
 use crate::sampling::{Sampler, Sampling};
 use crate::sessions::{Desk, Exchange};
@@ -136,6 +137,11 @@ impl Tracer {
     /// Which spans are kept from now on.
     pub fn set_sampling(&mut self, sampling: Sampling) {
         self.sampler.set(sampling);
+    }
+
+    /// What processes are labelled with from now on.
+    pub fn set_labels(&mut self, rules: &[LabelRule]) {
+        self.processes.set_labels(rules);
     }
 
     /// Takes the next event, in the order in which the kernel side reported

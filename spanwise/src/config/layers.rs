@@ -8,10 +8,10 @@ use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 use serde::Serialize;
-use spanwise_capture_ebpf::processes::ServiceRule;
+use spanwise_capture_ebpf::processes::{LabelRule, ServiceRule};
 
 use super::settings::{
-    Default, SERVICE, SERVICE_KEYS, SETTINGS, environment_name, is_setting, nearest,
+    Default, LABEL, LISTS, SERVICE, SETTINGS, environment_name, is_setting, nearest,
 };
 use super::units::{ByteSize, Limit};
 
@@ -218,6 +218,24 @@ impl Layers {
         Ok(rules)
     }
 
+    /// The `[[agent.label]]` tables.
+    pub(crate) fn labels(&self) -> Result<Vec<LabelRule>, String> {
+        if !self.figment.contains(LABEL) {
+            return Ok(Vec::new());
+        }
+        let rules: Vec<LabelRule> = self
+            .figment
+            .extract_inner(LABEL)
+            .map_err(|error| format!("[[{LABEL}]] ({}): {}", self.origin(LABEL), error.kind))?;
+        if rules.iter().any(LabelRule::is_empty) {
+            return Err(format!(
+                "[[{LABEL}]] gives no label; add `set`, `from_environment` or `from_file`, such as \
+                 set = {{ team = \"payments\" }}"
+            ));
+        }
+        Ok(rules)
+    }
+
     /// Where the value in force came from.
     fn origin(&self, key: &str) -> String {
         let Some(metadata) = self.figment.find_metadata(key) else { return DEFAULT.to_owned() };
@@ -246,13 +264,13 @@ impl Layers {
                 origin: self.origin(setting.key),
             });
         }
-        let services = self.services()?;
-        if !services.is_empty() {
-            all.push(InForce {
-                key: SERVICE.to_owned(),
-                value: serde_json::to_value(services).map_err(|error| error.to_string())?,
-                origin: self.origin(SERVICE),
-            });
+        let services = serde_json::to_value(self.services()?);
+        let labels = serde_json::to_value(self.labels()?);
+        for (key, value) in [(SERVICE, services), (LABEL, labels)] {
+            let value = value.map_err(|error| error.to_string())?;
+            if value.as_array().is_some_and(|rules| !rules.is_empty()) {
+                all.push(InForce { key: key.to_owned(), value, origin: self.origin(key) });
+            }
         }
         Ok(all)
     }
@@ -305,8 +323,8 @@ fn unknown_keys(file: &Dict) -> Vec<String> {
             Value::Dict(_, keys) => {
                 for (key, value) in keys {
                     let path = format!("{table}.{key}");
-                    if path == SERVICE {
-                        unknown.extend(unknown_service_keys(value));
+                    if let Some((list, known)) = LISTS.iter().find(|(list, _)| *list == path) {
+                        unknown.extend(unknown_keys_of_list(list, known, value));
                     } else if !is_setting(&path) {
                         unknown.push(unknown_key(&path));
                     }
@@ -319,24 +337,23 @@ fn unknown_keys(file: &Dict) -> Vec<String> {
 }
 
 fn unknown_key(key: &str) -> String {
-    let known = SETTINGS.iter().map(|setting| setting.key).chain([SERVICE]);
+    let known = SETTINGS.iter().map(|setting| setting.key);
+    let known = known.chain(LISTS.iter().map(|(list, _)| *list));
     match nearest(key, known) {
         Some(near) => format!("unknown key `{key}`; did you mean `{near}`?"),
         None => format!("unknown key `{key}`; `spanwise config` prints all that are known"),
     }
 }
 
-fn unknown_service_keys(value: &Value) -> Vec<String> {
+fn unknown_keys_of_list(list: &str, known: &[&str], value: &Value) -> Vec<String> {
     let Some(rules) = value.as_array() else {
-        return vec![format!("`{SERVICE}` must be a list: write [[{SERVICE}]]")];
+        return vec![format!("`{list}` must be a list: write [[{list}]]")];
     };
     let keys = rules.iter().filter_map(Value::as_dict).flat_map(|rule| rule.keys());
-    keys.filter(|key| !SERVICE_KEYS.contains(&key.as_str()))
-        .map(|key| match nearest(key, SERVICE_KEYS.iter().copied()) {
-            Some(near) => format!("unknown key `{key}` in [[{SERVICE}]]; did you mean `{near}`?"),
-            None => {
-                format!("unknown key `{key}` in [[{SERVICE}]]; known: {}", SERVICE_KEYS.join(", "))
-            }
+    keys.filter(|key| !known.contains(&key.as_str()))
+        .map(|key| match nearest(key, known.iter().copied()) {
+            Some(near) => format!("unknown key `{key}` in [[{list}]]; did you mean `{near}`?"),
+            None => format!("unknown key `{key}` in [[{list}]]; known: {}", known.join(", ")),
         })
         .collect()
 }

@@ -254,6 +254,7 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
                     only: layers.get("agent.only")?,
                     except: layers.get("agent.except")?,
                 },
+                labels: layers.labels()?,
                 sampling: Sampling {
                     share: layers.get::<Share>("agent.sample")?.0,
                     slow_nano: layers

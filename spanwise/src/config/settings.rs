@@ -36,7 +36,7 @@ const fn setting(key: &'static str, default: &'static str, meaning: &'static str
     Setting { key, meaning, default: Default::Text(default) }
 }
 
-/// All of them but `[[agent.service]]`, which is a list of tables. Those of one
+/// All of them but `[[agent.service]]` and `[[agent.label]]`, which are lists of tables. Those of one
 /// table stand together, for printing.
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
@@ -141,12 +141,21 @@ pub(crate) const SETTINGS: &[Setting] = &[
 
 /// Those that are taken over from a changed file without a restart.
 pub(crate) const LIVE: &[&str] =
-    &["agent.only", "agent.except", "agent.sample", "agent.sample_slow"];
+    &["agent.only", "agent.except", "agent.sample", "agent.sample_slow", LABEL];
 
 /// Keys of one `[[agent.service]]`.
 pub(crate) const SERVICE_KEYS: &[&str] = &["name", "port", "executable", "command"];
 /// Its own key.
 pub(crate) const SERVICE: &str = "agent.service";
+
+/// Keys of one `[[agent.label]]`.
+pub(crate) const LABEL_KEYS: &[&str] =
+    &["executable", "command", "unit", "set", "from_environment", "from_file"];
+/// Its own key.
+pub(crate) const LABEL: &str = "agent.label";
+
+/// Lists of tables, with the keys that each may have.
+pub(crate) const LISTS: &[(&str, &[&str])] = &[(SERVICE, SERVICE_KEYS), (LABEL, LABEL_KEYS)];
 
 /// Whether there is a setting of this key.
 pub(crate) fn is_setting(key: &str) -> bool {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::settings::{SERVICE, SETTINGS};
+use super::settings::{LISTS, SETTINGS};
 use super::{InForce, Loaded};
 
 /// The settings as TOML with the origin of each beside it, or as JSON.
@@ -28,8 +28,8 @@ pub(crate) fn show(loaded: &Loaded, json: bool) -> String {
     }
     let mut table = "";
     for setting in &loaded.in_force {
-        if setting.key == SERVICE {
-            services(&mut text, setting);
+        if LISTS.iter().any(|(list, _)| *list == setting.key) {
+            tables(&mut text, setting);
             continue;
         }
         let key = match setting.key.split_once('.') {
@@ -50,11 +50,21 @@ pub(crate) fn show(loaded: &Loaded, json: bool) -> String {
     text
 }
 
-fn services(text: &mut String, setting: &InForce) {
+fn tables(text: &mut String, setting: &InForce) {
     for rule in setting.value.as_array().into_iter().flatten() {
-        let _ = writeln!(text, "\n[[{SERVICE}]] # {}", setting.origin);
+        let _ = writeln!(text, "\n[[{}]] # {}", setting.key, setting.origin);
         for (key, value) in rule.as_object().into_iter().flatten() {
-            let _ = writeln!(text, "{key} = {}", toml_value(value));
+            let _ = match value.as_object() {
+                None => writeln!(text, "{key} = {}", toml_value(value)),
+                Some(entries) => {
+                    // A JSON text is a quoted key of TOML as well.
+                    let entry = |(key, value): (&String, &Value)| {
+                        format!("{} = {}", Value::from(key.as_str()), toml_text(value))
+                    };
+                    let entries: Vec<String> = entries.iter().map(entry).collect();
+                    writeln!(text, "{key} = {{ {} }}", entries.join(", "))
+                }
+            };
         }
     }
 }
@@ -67,5 +77,9 @@ fn toml_value(value: &Value) -> String {
     {
         return number.to_string();
     }
+    toml_text(value)
+}
+
+fn toml_text(value: &Value) -> String {
     value.to_string().replace('\u{7f}', "\\u007f")
 }

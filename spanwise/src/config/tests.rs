@@ -98,6 +98,9 @@ fn a_wrong_value_is_named_with_its_key_and_origin() {
         ("[listen]\nhttp = true\n", &[][..], "listen.http (file /"),
         ("[[agent.service]]\nname = \"a\"\n", &[][..], "has no condition"),
         ("[[agent.service]]\nname = \"a\"\nport = 70000\n", &[][..], "[[agent.service]]"),
+        ("[[agent.label]]\nunit = \"a\"\n", &[][..], "gives no label"),
+        ("[[agent.label]]\nset = 3\n", &[][..], "[[agent.label]]"),
+        ("[[agent.label]]\nfrom_fil = {}\n", &[][..], "did you mean `from_file`?"),
         ("listen = 3\n", &[][..], "unknown key `listen`"),
         ("this is no toml", &[][..], "is no TOML"),
     ] {
@@ -147,7 +150,10 @@ fn what_is_shown_is_a_file_that_brings_the_same_about() {
     let toml = "[retain]\nage = \"unlimited\"\n[agent]\nhost = \"a \\\"b\\\"\"\n\
                 plugins = [\"/a,b.wasm\", \"c.wasm\"]\n\
                 [[agent.service]]\nname = \"cart\"\nport = 8102\n\
-                [[agent.service]]\nname = \"front\"\nexecutable = \"nginx\"\n";
+                [[agent.service]]\nname = \"front\"\nexecutable = \"nginx\"\n\
+                [[agent.label]]\nunit = \"cart\"\n\
+                set = { team = \"a \\\"b\\\"\", \"service.version\" = \"12\" }\n\
+                from_environment = { zone = \"ZONE\" }\nfrom_file = { commit = \"/COMMIT\" }\n";
     let first = loaded(toml, &[], &[("listen.http", "1")]).expect("loads");
     let second = loaded(&show(&first, false), &[], &[]).expect("what was shown loads");
     let values = |loaded: &Loaded| {
@@ -155,6 +161,8 @@ fn what_is_shown_is_a_file_that_brings_the_same_about() {
     };
     assert_eq!(values(&first), values(&second));
     assert_eq!(second.config.agent.services.len(), 2);
+    assert_eq!(first.config.agent.live.labels, second.config.agent.live.labels);
+    assert_eq!(second.config.agent.live.labels[0].set["service.version"], "12");
     assert_eq!(second.config.agent.plugins, [Path::new("/a,b.wasm"), Path::new("c.wasm")]);
     assert_eq!(second.config.store.retain_age, None);
     assert!(serde_json::from_str::<serde_json::Value>(&show(&first, true)).is_ok());

@@ -19,7 +19,7 @@ use crate::budget::Budget;
 use crate::filter::Filter;
 use crate::kernel::{Hook, HookChoice, Kernel, KernelConfig, LoadError};
 use crate::plugins::{Plugin, PluginFacts};
-use crate::processes::{Processes, ServiceRule};
+use crate::processes::{LabelRule, Processes, ServiceRule};
 use crate::sampling::Sampling;
 
 /// What the agent is to do.
@@ -61,6 +61,8 @@ pub struct LiveConfig {
     pub filter: Filter,
     /// Which spans are kept.
     pub sampling: Sampling,
+    /// What processes are labelled with.
+    pub labels: Vec<LabelRule>,
 }
 
 impl Default for AgentConfig {

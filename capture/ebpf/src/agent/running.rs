@@ -157,6 +157,7 @@ impl Course {
                 }
             }
         }
+        state.tracer.set_labels(&live.labels);
         self.live = live;
         state.tracer.set_sampling(self.sampling());
     }
@@ -195,6 +196,7 @@ pub(super) fn run(
     let processes = Processes::new(host, config.service_rules);
     let mut tracer = Tracer::new(TracerConfig::default(), Box::new(processes));
     tracer.set_sampling(course.sampling());
+    tracer.set_labels(&course.live.labels);
     tracer.use_plugins(config.plugins);
     let pipeline = RefCell::new(Pipeline {
         tracer,

@@ -2,6 +2,7 @@
 //! from the operator's rules. Nothing is asked over a network.
 
 mod facts;
+mod labels;
 mod listeners;
 mod runtime;
 
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use facts::environment_variable;
 use facts::{Facts, container_id, systemd_unit};
+pub use labels::LabelRule;
 use spanwise_model::{AttributeValue, ResourceJson};
 
 use crate::process::{Naming, PortRule, Process, ProcessDirectory, Runtime};
@@ -59,6 +61,7 @@ pub struct Processes {
     /// hand, so the group's name tells services apart no better than no name.
     own_cgroup: String,
     rules: Vec<ServiceRule>,
+    labels: Vec<LabelRule>,
     known: HashMap<u32, Known>,
     /// Names by which the kernel knows processes.
     commands: HashMap<u32, String>,
@@ -75,7 +78,15 @@ impl Processes {
     pub fn new(host: String, rules: Vec<ServiceRule>) -> Self {
         let proc = PathBuf::from("/proc");
         let own_cgroup = Facts::read(&proc, std::process::id()).cgroup;
-        Self { proc, host, own_cgroup, rules, known: HashMap::new(), commands: HashMap::new() }
+        Self {
+            proc,
+            host,
+            own_cgroup,
+            rules,
+            labels: Vec::new(),
+            known: HashMap::new(),
+            commands: HashMap::new(),
+        }
     }
 
     /// The host's name, where the operator gave none.
@@ -164,6 +175,10 @@ impl Processes {
             attributes.push(("systemd.unit".into(), format!("{unit}.service").into()));
         }
         attributes.extend(facts.otel_resource.iter().map(|(k, v)| (k.clone(), v.clone().into())));
+        let unit = systemd_unit(&facts.cgroup);
+        let labels = labels::labels(&self.labels, facts, unit, &self.proc, process);
+        attributes.retain(|(key, _)| !labels.contains_key(key));
+        attributes.extend(labels);
         ResourceJson::from_attributes(attributes.iter().map(|(key, value)| (key.as_str(), value)))
     }
 }
@@ -192,6 +207,13 @@ impl ProcessDirectory for Processes {
         let unsettled = (!settled).then(|| (Instant::now(), times));
         self.known.insert(process, Known { process: Arc::clone(&described), unsettled });
         described
+    }
+
+    fn set_labels(&mut self, rules: &[LabelRule]) {
+        self.labels = rules.to_vec();
+        // Files and configuration may say something else now; whoever makes a span
+        // next is looked at anew.
+        self.known.clear();
     }
 
     fn seen_as(&mut self, process: u32, command: &str) {
