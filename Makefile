@@ -10,7 +10,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test dev lint bench setup web build plugin-example unit e2e browser clients matrix fuzz test-kill test-restarts test-cluster \
-        bench-capture bench-assemble bench-decode bench-tags bench-store bench-store-grow bench-nginx bench-soak \
+        bench-capture bench-assemble bench-assembly bench-decode bench-tags bench-store bench-store-grow bench-nginx bench-soak \
         bench-end-to-end clean
 
 help: ## This list
@@ -110,6 +110,11 @@ bench-capture: setup ## Nanoseconds added to each socket call
 
 bench-assemble: setup ## Nanoseconds that assembly costs each span, and large traces
 	$(CARGO) bench --locked -p spanwise-assemble --bench window --bench trace
+
+bench-assembly: build ## Streaming assembly's CPU, and a trace by any of 10 million spans
+	$(CARGO) bench --locked -p spanwise-assemble --bench window
+	$(CARGO) build --release --locked -p spanwise-bench-store
+	target/release/spanwise-bench-store --spanwise $(BINARY) --no-floor --large 0 $(BENCH_ASSEMBLY)
 
 STORE_RESULTS = bench/results/$(shell date +%F)-store
 bench-store: build ## CPU, bytes, memory and answer times of the store with 10 million spans

@@ -73,6 +73,7 @@ fn floor(batches: &[SpanRows]) -> f64 {
 }
 
 fn main() {
+    let mut most = 0.0_f64;
     let loads = [("sdk", loads::sdk(40_000)), ("zero_code", loads::zero_code(40_000))];
     for (name, batches) in loads {
         let batches: Vec<SpanRows> = batches.into_iter().map(SpanRows::from).collect();
@@ -88,5 +89,7 @@ fn main() {
         println!("figure assemble.{name}_ns_per_span {least:.0}");
         println!("figure assemble.{name}_floor_ns_per_span {least_floor:.0}");
         println!("figure assemble.{name}_floor_ratio {:.1}", least / least_floor);
+        most = most.max(least);
     }
+    println!("figure assembly.cpu_us_per_span {:.2} us", most / 1e3);
 }

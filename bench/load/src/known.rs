@@ -28,6 +28,8 @@ pub struct Known {
 pub struct KnownTrace {
     /// Its id, in hexadecimal.
     pub trace_id: String,
+    /// The id of one of its spans, any, in hexadecimal.
+    pub span_id: String,
     /// Number of its spans.
     pub spans: usize,
     /// Names of the services that took part, each once.
@@ -61,24 +63,26 @@ impl Known {
         self.span_count += trace.nodes.len() as u64;
         self.error_count += trace.nodes.iter().filter(|node| node.failed).count() as u64;
         if self.traces.len() < most {
-            self.traces.push(KnownTrace::of(trace));
+            self.traces.push(KnownTrace::of(trace, random));
         } else if let place = random.below(self.trace_count)
             && let Some(kept) = self.traces.get_mut(place as usize)
         {
-            *kept = KnownTrace::of(trace);
+            *kept = KnownTrace::of(trace, random);
         }
     }
 }
 
 impl KnownTrace {
-    fn of(trace: &Trace) -> Self {
+    fn of(trace: &Trace, random: &mut Random) -> Self {
         let root = &trace.nodes[0];
+        let any = &trace.nodes[random.below(trace.nodes.len() as u64) as usize];
         let mut services: Vec<&'static str> =
             trace.nodes.iter().map(|node| SERVICES[node.service].name).collect();
         services.sort_unstable();
         services.dedup();
         Self {
             trace_id: hex::encode(trace.trace_id),
+            span_id: hex::encode(any.span_id),
             spans: trace.nodes.len(),
             services,
             start_unix_nano: root.start_unix_nano,

@@ -240,6 +240,7 @@ fn print_questions(prefix: &str, answers: &Answers) {
     println!("\n{:<40}{:>8}{:>8}{:>8}", "milliseconds, warm", "p50", "p95", "p99");
     let rows = [
         ("trace by id", &answers.by_id),
+        ("trace by the id of any of its spans", &answers.by_span),
         ("search by service, duration, 15 minutes", &answers.by_service),
         ("search by attribute, over all", &answers.by_attribute),
         ("  of these by a value of one trace", &answers.by_rare),
@@ -255,6 +256,9 @@ fn print_questions(prefix: &str, answers: &Answers) {
         println!("figure store.{prefix}{name}_p95_ms {:.1} ms", quantile_ms(times, 0.95));
     };
     figure("trace_by_id", &answers.by_id);
+    if prefix.is_empty() {
+        println!("figure assembly.trace_p95_ms {:.1} ms", quantile_ms(&answers.by_span, 0.95));
+    }
     figure("search_service", &answers.by_service);
     figure("search_attribute", &answers.by_attribute);
 }

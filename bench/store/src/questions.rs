@@ -34,6 +34,7 @@ struct Question {
 /// Questions of all kinds, each asked once.
 pub(crate) struct Questions {
     by_id: Vec<Question>,
+    by_span: Vec<Question>,
     by_service: Vec<Question>,
     by_rare: Vec<Question>,
     by_common: Vec<Question>,
@@ -43,6 +44,7 @@ pub(crate) struct Questions {
 #[derive(Default)]
 pub(crate) struct Answers {
     pub(crate) by_id: Vec<Duration>,
+    pub(crate) by_span: Vec<Duration>,
     pub(crate) by_service: Vec<Duration>,
     pub(crate) by_attribute: Vec<Duration>,
     pub(crate) by_rare: Vec<Duration>,
@@ -56,6 +58,10 @@ impl Questions {
         let over_all = format!("start={}&end={}", first - AROUND_NANO, last + AROUND_NANO);
         let by_id = traces().take(each).map(|trace| Question {
             path: format!("/api/v1/traces/{}", trace.trace_id),
+            right: Right::Spans(trace.spans),
+        });
+        let by_span = traces().take(each).map(|trace| Question {
+            path: format!("/api/v1/traces/{}", trace.span_id),
             right: Right::Spans(trace.spans),
         });
         let by_service = traces().take(each).enumerate().map(|(index, trace)| {
@@ -90,6 +96,7 @@ impl Questions {
             traces().take(each / 2).enumerate().map(|(index, trace)| common(index, trace));
         Self {
             by_id: by_id.collect(),
+            by_span: by_span.collect(),
             by_service: by_service.collect(),
             by_rare: by_rare.collect(),
             by_common: by_common.collect(),
@@ -99,7 +106,8 @@ impl Questions {
     /// Asks some, so that code and files are in memory.
     pub(crate) fn warm_up(&self, api: SocketAddr) -> anyhow::Result<()> {
         let mut client = Client::connect(api)?;
-        for kind in [&self.by_id, &self.by_service, &self.by_rare, &self.by_common] {
+        let kinds = [&self.by_id, &self.by_span, &self.by_service, &self.by_rare, &self.by_common];
+        for kind in kinds {
             // The last ones; the figures are over all.
             for question in kind.iter().rev().take(WARM_UP) {
                 question.ask(&mut client)?;
@@ -114,11 +122,11 @@ impl Questions {
         let mut ask = |kind: &[Question]| -> anyhow::Result<Vec<Duration>> {
             kind.iter().map(|question| question.ask(&mut client)).collect()
         };
-        let by_id = ask(&self.by_id)?;
+        let (by_id, by_span) = (ask(&self.by_id)?, ask(&self.by_span)?);
         let by_service = ask(&self.by_service)?;
         let (by_rare, by_common) = (ask(&self.by_rare)?, ask(&self.by_common)?);
         let by_attribute = by_rare.iter().chain(&by_common).copied().collect();
-        Ok(Answers { by_id, by_service, by_attribute, by_rare, by_common })
+        Ok(Answers { by_id, by_span, by_service, by_attribute, by_rare, by_common })
     }
 }
 
