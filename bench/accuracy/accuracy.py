@@ -62,7 +62,7 @@ def arguments():
                         metavar="N,…", help="concurrencies of the variants (default 8,64)")
     parser.add_argument("--all", action="store_true", help="every combination at every concurrency: hours")
     parser.add_argument("--seconds", type=float, default=2, help="of a cell's load (default %(default)g)")
-    parser.add_argument("--most", type=int, default=1500, help="requests of a cell (default %(default)s)")
+    parser.add_argument("--most", type=int, default=2500, help="requests of a cell (default %(default)s)")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIRECTORY", help="write the rows of wrong traces there")
     parser.add_argument("--keep-logs", action="store_true", help="keep what the programs said and noted")
     parser.add_argument("--write", type=pathlib.Path, metavar="FILE", help="write the tables there")
