@@ -1,7 +1,5 @@
 """Runs a cell: a program, requests at a time, and a way to be used."""
 
-import csv
-import io
 import json
 import os
 import subprocess
@@ -212,8 +210,7 @@ class Bench:
             # It passes the path on, and so the request's token is the call's.
             return {token: token for token in answered}
         answered, found = set(answered), {}
-        for line in (cell.directory / "truth").read_text().splitlines():
-            request, *calls = line.split()
+        for request, calls in score.read_notes((cell.directory / "truth").read_text()):
             if request in answered:
                 found |= dict.fromkeys(calls, request)
         return found
@@ -221,24 +218,22 @@ class Bench:
     def spans(self, cell):
         """What was seen at the program's port and of calls to the leaf, and what
         else their parents are."""
-        columns = """encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, evidence, confidence,
-            attribute(attributes, 'url.path'), attribute(attributes, 'rpc.method'), start_unix_nano"""
         # Requests of the warm-up may have been taken for the parents.
         begin = cell.begin_nano - 10 * 10**9
-        found = self.rows(f"""SELECT {columns} FROM spans WHERE start_unix_nano >= {begin}
+        found = self.rows(f"""SELECT {score.COLUMNS} FROM spans WHERE start_unix_nano >= {begin}
             AND start_unix_nano <= {cell.end_nano + 10**9}
             AND ((server_port = {cell.port} AND capture = '{score.SERVER}')
-                OR (server_port = {cell.leaf_port} AND capture = '{score.CLIENT}'))""")
+                OR (server_port = {cell.leaf_port} AND capture = '{score.CLIENT}'))""", cell.port)
         known = {span.id for span in found}
         # A call of a proxy to the leaf, and of others; never one to the program.
         elsewhere = sorted({span.parent for span in found if span.side == score.CLIENT and span.parent} - known)
         for first in range(0, len(elsewhere), 500):
             some = ", ".join(f"'{each}'" for each in elsewhere[first:first + 500])
-            found += self.rows(f"""SELECT {columns} FROM spans WHERE start_unix_nano >= {begin}
-                AND encode(span_id, 'hex') IN ({some})""")
+            found += self.rows(f"""SELECT {score.COLUMNS} FROM spans WHERE start_unix_nano >= {begin}
+                AND encode(span_id, 'hex') IN ({some})""", cell.port)
         return found
 
-    def rows(self, query):
+    def rows(self, query, port):
         request = urllib.request.Request(f"http://127.0.0.1:{self.spanwise.http}/api/v1/sql?format=csv", query.encode(),
                                          {"Content-Type": "text/plain"})
         try:
@@ -248,11 +243,7 @@ class Bench:
                 text = reply.read().decode()
         except urllib.error.HTTPError as error:
             raise SystemExit(f"accuracy: {error.code}: {error.read().decode(errors='replace')[:500]}") from error
-        found = []
-        for span, parent, side, evidence, confidence, path, method, start in list(csv.reader(io.StringIO(text)))[1:]:
-            found.append(score.Span(span, parent or None, side, score.token(path or method), evidence or None,
-                                    float(confidence) if confidence else None, int(start)))
-        return found
+        return score.read(text, port)
 
     def keep(self, cell, number, wrong):
         """Writes the rows of a wrong trace, for a test of what made it."""

@@ -4,7 +4,9 @@ A link says for which incoming request a call was made. Programs note the tokens
 of both; a token is the last part of a path, and so of a span, too.
 """
 
-from collections import Counter, defaultdict
+import csv
+import io
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 # `Evidence::CERTAIN` in model/src/vocabulary.rs.
@@ -12,6 +14,9 @@ CERTAIN = 0.999
 # Above a call there are few spans of its own process.
 MAX_CHAIN = 8
 SERVER, CLIENT = "server-process", "client-process"
+# What is asked of the table of spans, in the order in which `read` takes it.
+COLUMNS = """encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, evidence, confidence,
+    attribute(attributes, 'url.path'), attribute(attributes, 'rpc.method'), start_unix_nano, server_port"""
 MOST_EXAMPLES = 5
 
 
@@ -87,6 +92,22 @@ class Score:
 def token(path):
     """`/r/TOKEN`, or as gRPC's method `r/TOKEN`."""
     return path.rpartition("/")[2] or None if path else None
+
+
+def read(text, port):
+    """Spans of an answer in CSV to COLUMNS. Requests are those served at `port`:
+    others may have the same token, where a proxy passes it on."""
+    found = []
+    for span, parent, side, evidence, confidence, path, method, start, served_at in list(csv.reader(io.StringIO(text)))[1:]:
+        own = side != SERVER or served_at == str(port)
+        found.append(Span(span, parent or None, side, token(path or method) if own else None, evidence or None,
+                          float(confidence) if confidence else None, int(start)))
+    return found
+
+
+def read_notes(text):
+    """Lines of a program's notes: the token of a request, then those of its calls."""
+    return [(request, calls) for request, *calls in (line.split() for line in text.splitlines())]
 
 
 def climb(span, by_id):

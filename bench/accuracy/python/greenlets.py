@@ -4,6 +4,8 @@ from gevent import monkey
 
 monkey.patch_all()
 
+import socket  # noqa: E402
+
 import gevent  # noqa: E402
 from gevent.pywsgi import WSGIServer  # noqa: E402
 
@@ -21,5 +23,13 @@ def application(environment, start_response):
     return [body]
 
 
+class Server(WSGIServer):
+    """Without Nagle's delay, as behind any proxy: it writes head and body apart."""
+
+    def handle(self, connection, address):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        super().handle(connection, address)
+
+
 tls = {"ssl_context": program.server_tls()} if program.CERTIFICATE else {}
-WSGIServer(("127.0.0.1", program.PORT), application, backlog=program.BACKLOG, log=None, **tls).serve_forever()
+Server(("127.0.0.1", program.PORT), application, backlog=program.BACKLOG, log=None, **tls).serve_forever()
