@@ -69,6 +69,7 @@ unit: setup web/node_modules/.package-lock.json ## Unit, property, contract and 
 	python3 tests/e2e/compare_test.py
 	python3 tests/matrix/judge_test.py
 	python3 bench/accuracy/score_test.py
+	python3 bench/accuracy/replay_test.py
 
 e2e: build ## The shop under the tracer against its own ground truth; bad input
 	python3 demo/shop.py install

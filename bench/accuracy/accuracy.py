@@ -9,6 +9,7 @@ its own in its path, so that spans can be compared with the notes afterwards.
 
     accuracy.py --spanwise target/release/spanwise [--only go,python-asyncio] [--all]
                 [--write docs/accuracy.md] [--keep DIRECTORY]
+    accuracy.py --replay traces.json …
     accuracy.py --install
 
 Needs the right to load eBPF programs, and what `--install` gets.
@@ -24,6 +25,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import cells as run_of  # noqa: E402
+import replay  # noqa: E402
 import report  # noqa: E402
 import runtimes  # noqa: E402
 from programs import Programs, end_on_signals, fail, need  # noqa: E402
@@ -40,8 +42,10 @@ def runtime_cells(bench, runtime, options):
         return cells
     for cell in cells:
         bench.run(cell)
-        print(f"  {cell.name}: " + (f"{cell.load['answered']} requests in {cell.load['seconds']:.2f} s, {cell.load['under_way']:.1f} at a time"
-                                     if cell.load else f"cannot run: {cell.reason}"), file=sys.stderr, flush=True)
+        load = cell.load
+        said = f"cannot run: {cell.reason}" if cell.reason else (
+            f"{load['answered']} requests in {load['seconds']:.2f} s, {load['under_way']:.1f} at a time")
+        print(f"  {cell.name}: {said}", file=sys.stderr, flush=True)
     bench.settle()
     for cell in cells:
         bench.judge(cell)
@@ -63,6 +67,12 @@ def arguments():
     parser.add_argument("--all", action="store_true", help="every combination at every concurrency: hours")
     parser.add_argument("--seconds", type=float, default=2, help="of a cell's load (default %(default)g)")
     parser.add_argument("--most", type=int, default=2500, help="requests of a cell (default %(default)s)")
+    parser.add_argument("--replay", type=pathlib.Path, nargs="+", metavar="FILE",
+                        help="score recorded traces (Jaeger's JSON) instead, whose parents are hidden before")
+    parser.add_argument("--replay-program", type=pathlib.Path, default=runtimes.REPLAY, metavar="PROGRAM",
+                        help="what brings their rows to the server (default: the release build)")
+    parser.add_argument("--settle", type=float, default=3, metavar="SECONDS",
+                        help="how long a replay waits for the assembler (default %(default)g)")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIRECTORY", help="write the rows of wrong traces there")
     parser.add_argument("--keep-logs", action="store_true", help="keep what the programs said and noted")
     parser.add_argument("--write", type=pathlib.Path, metavar="FILE", help="write the tables there")
@@ -75,6 +85,22 @@ def arguments():
     return options
 
 
+def replayed(options):
+    """Recorded traces in place of programs."""
+    if not options.replay_program.exists():
+        fail(f"{options.replay_program} is not there; `cargo build --release -p spanwise-bench-replay` builds it")
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="spanwise-replay-"))
+    end_on_signals()
+    try:
+        for text in replay.told(*replay.run(options, directory)):
+            print(text)
+    except replay.Unreadable as error:
+        fail(error)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    return 0
+
+
 def main():
     options = arguments()
     if options.install:
@@ -82,6 +108,8 @@ def main():
         return install.install()
     if not options.spanwise.exists():
         fail(f"{options.spanwise} is not there; `make bench-accuracy` builds it")
+    if options.replay:
+        return replayed(options)
     if not runtimes.GO.exists():
         fail(f"{runtimes.GO} is not there; `accuracy.py --install` builds it")
     need({"openssl": "openssl"})

@@ -5,13 +5,13 @@ import os
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runtimes import CONCURRENCIES, GO, HERE, ROOT, free_port
+from programs import free_port  # noqa: E402
+from runtimes import CONCURRENCIES, GO, ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 import score  # noqa: E402
@@ -27,7 +27,6 @@ MOST_FAILED_SHARE = 0.01
 # Until assembly has told what came last (`WindowConfig::longest_wait_nano`).
 ASSEMBLY_SECONDS = 3
 MARKER_SECONDS = 60
-MOST_ROWS = 100_000
 # Of a trace that is kept: it may have grown large by what it has wrong.
 MOST_KEPT_ROWS = 2000
 LOSSES = ("events_lost_in_kernel", "gap", "malformed", "heads_cut", "evicted", "orphan", "over_limit")
@@ -220,30 +219,18 @@ class Bench:
         else their parents are."""
         # Requests of the warm-up may have been taken for the parents.
         begin = cell.begin_nano - 10 * 10**9
-        found = self.rows(f"""SELECT {score.COLUMNS} FROM spans WHERE start_unix_nano >= {begin}
-            AND start_unix_nano <= {cell.end_nano + 10**9}
+        found = score.read(score.ask(self.spanwise.http, f"""SELECT {score.COLUMNS} FROM spans
+            WHERE start_unix_nano >= {begin} AND start_unix_nano <= {cell.end_nano + 10**9}
             AND ((server_port = {cell.port} AND capture = '{score.SERVER}')
-                OR (server_port = {cell.leaf_port} AND capture = '{score.CLIENT}'))""", cell.port)
+                OR (server_port = {cell.leaf_port} AND capture = '{score.CLIENT}'))"""), cell.port)
         known = {span.id for span in found}
         # A call of a proxy to the leaf, and of others; never one to the program.
         elsewhere = sorted({span.parent for span in found if span.side == score.CLIENT and span.parent} - known)
         for first in range(0, len(elsewhere), 500):
             some = ", ".join(f"'{each}'" for each in elsewhere[first:first + 500])
-            found += self.rows(f"""SELECT {score.COLUMNS} FROM spans WHERE start_unix_nano >= {begin}
-                AND encode(span_id, 'hex') IN ({some})""", cell.port)
+            found += score.read(score.ask(self.spanwise.http, f"""SELECT {score.COLUMNS} FROM spans
+                WHERE start_unix_nano >= {begin} AND encode(span_id, 'hex') IN ({some})"""), cell.port)
         return found
-
-    def rows(self, query, port):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.spanwise.http}/api/v1/sql?format=csv", query.encode(),
-                                         {"Content-Type": "text/plain"})
-        try:
-            with urllib.request.urlopen(request, timeout=60) as reply:
-                if "Spanwise-Truncated-Rows" in reply.headers:
-                    raise SystemExit(f"accuracy: a cell has more than {MOST_ROWS} rows; give a smaller --most")
-                text = reply.read().decode()
-        except urllib.error.HTTPError as error:
-            raise SystemExit(f"accuracy: {error.code}: {error.read().decode(errors='replace')[:500]}") from error
-        return score.read(text, port)
 
     def keep(self, cell, number, wrong):
         """Writes the rows of a wrong trace, for a test of what made it."""
@@ -275,4 +262,3 @@ def plan(runtime, options):
     return cells
 
 
-__all__ = ["Bench", "Cell", "HERE", "plan"]

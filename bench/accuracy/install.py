@@ -46,8 +46,8 @@ def java():
                     *(HERE / "java").glob("*.java")], check=True)
 
 
-def rust():
-    subprocess.run(["cargo", "build", "--release", "--locked", "-p", "spanwise-bench-accuracy"], check=True, cwd=ROOT)
+def cargo(package):
+    subprocess.run(["cargo", "build", "--release", "--locked", "-p", package], check=True, cwd=ROOT)
 
 
 def install():
@@ -56,7 +56,8 @@ def install():
         ("Python modules", VENV / "stamp", [HERE / "python" / "requirements.txt"], modules),
         ("Vert.x", VERTX_JARS, [HERE / "java" / "pom.xml"], vertx),
         ("programs of Java", JAVA_CLASSES / "stamp", list((HERE / "java").glob("*.java")), java),
-        ("the program of Rust", runtimes.RUST, [], rust),
+        ("the program of Rust", runtimes.RUST, list((HERE / "rust").rglob("*.*")), lambda: cargo("spanwise-bench-accuracy")),
+        ("the replay", runtimes.REPLAY, list((HERE / "replay").rglob("*.*")), lambda: cargo("spanwise-bench-replay")),
     ]
     for each in steps:
         try:

@@ -5,19 +5,16 @@ import itertools
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path.insert(0, str(HERE.parent))
-from programs import free_port  # noqa: E402
-
 BUILT = ROOT / "target" / "accuracy"
 VENV = BUILT / "venv"
 GO = BUILT / "accuracy-go"
 RUST = ROOT / "target" / "release" / "spanwise-bench-accuracy"
+REPLAY = ROOT / "target" / "release" / "spanwise-bench-replay"
 JAVA_CLASSES = BUILT / "java"
 VERTX_JARS = BUILT / "vertx"
 # Virtual threads are there from this one on.
@@ -30,7 +27,7 @@ MEANING = {
     "fresh": "a new connection for every call",
     "parallel": "three calls at once",
     "tls": "requests and calls over TLS",
-    "h2": "HTTP/2 (calls; requests, too, where the server has it)",
+    "h2": "HTTP/2 on the sides that have it (uvicorn: calls; nginx: requests)",
     "await": "chains of async functions",
     "timers": "timers before and after each call",
     "request-id": "the proxy makes an X-Request-ID, sends it on and gives it back",
@@ -219,6 +216,3 @@ def chosen(names):
             raise SystemExit(f"no runtime {name}; there are {', '.join(runtime.name for runtime in RUNTIMES)}")
         found += [runtime for runtime in group if runtime not in found]
     return found
-
-
-__all__ = ["BUILT", "CONCURRENCIES", "GO", "HERE", "MEANING", "ROOT", "RUNTIMES", "VENV", "chosen", "free_port", "java"]

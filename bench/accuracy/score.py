@@ -6,6 +6,8 @@ of both; a token is the last part of a path, and so of a span, too.
 
 import csv
 import io
+import urllib.error
+import urllib.request
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -94,6 +96,19 @@ def token(path):
     return path.rpartition("/")[2] or None if path else None
 
 
+def ask(port, query):
+    """The answer of the server at this port, in CSV."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/api/v1/sql?format=csv", query.encode(),
+                                     {"Content-Type": "text/plain"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            if "Spanwise-Truncated-Rows" in reply.headers:
+                raise SystemExit("accuracy: there are more rows than an answer may have; give a smaller --most")
+            return reply.read().decode()
+    except urllib.error.HTTPError as error:
+        raise SystemExit(f"accuracy: {error.code}: {error.read().decode(errors='replace')[:500]}") from error
+
+
 def read(text, port):
     """Spans of an answer in CSV to COLUMNS. Requests are those served at `port`:
     others may have the same token, where a proxy passes it on."""
@@ -124,19 +139,22 @@ def climb(span, by_id):
     return None, evidence, confidence
 
 
-def score(truth, spans):
+def score(truth, spans, roots=()):
     """`truth` gives the token of the request for that of each of its calls; `spans`
-    are the requests that the program served, and the calls that it made."""
+    are the requests that the program served, and the calls that it made. Calls
+    of `roots` were made for no request: any link of them is wrong."""
     found = Score(true_links=len(truth), requests=len(set(truth.values())))
     by_id = {span.id: span for span in spans}
     calls = defaultdict(list)
     for span in spans:
-        if span.side == CLIENT and span.token in truth:
+        if span.side == CLIENT and (span.token in truth or span.token in roots):
             calls[span.token].append(span)
     served = {span.token for span in spans if span.side == SERVER}
     found.missing_requests = len(set(truth.values()) - served)
-    for call, request in truth.items():
+    for call, request in [*truth.items(), *((call, None) for call in roots)]:
         seen = sorted(calls[call], key=lambda span: span.start_nano)
+        if request is None and not (seen and seen[0].parent):
+            continue
         if not seen:
             found.missing_calls += 1
             continue
@@ -149,7 +167,7 @@ def score(truth, spans):
                 found.alone += 1
             continue
         at, evidence, confidence = climb(span, by_id)
-        right = at is not None and at.token == request
+        right = at is not None and request is not None and at.token == request
         found.links.count(right)
         found.by_evidence[evidence or "none"].count(right)
         if confidence >= CERTAIN:

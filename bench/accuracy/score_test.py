@@ -70,6 +70,12 @@ class Scores(unittest.TestCase):
         found = score({"a1": "a"}, [request("a"), linked("a1", "a"), linked("x1", "a"), request("warm-up")])
         self.assertEqual((found.true_links, found.links.made), (1, 1))
 
+    def test_calls_of_no_request_are_right_without_a_link(self):
+        spans = [request("a"), linked("a1", "a"), linked("x1", "a", 0.8), call("x2")]
+        found = score({"a1": "a"}, spans, {"x1", "x2"})
+        self.assertEqual((found.true_links, found.recall, found.links.made, found.links.right), (1, 1, 2, 1))
+        self.assertEqual((found.certain.made, found.missing_calls, found.alone), (1, 0, 0))
+
     def test_tokens(self):
         self.assertEqual([token(path) for path in ("/r/12ab", "r/12ab", "/leaf/9", "", None)],
                          ["12ab", "12ab", "9", None, None])
