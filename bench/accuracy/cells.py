@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from programs import free_port  # noqa: E402
-from runtimes import CONCURRENCIES, GO, ROOT
+from runtimes import BACKGROUND_AT, CONCURRENCIES, GO, ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 import score  # noqa: E402
@@ -26,6 +26,8 @@ START_SECONDS = 30
 MOST_FAILED_SHARE = 0.01
 # Until assembly has told what came last (`WindowConfig::longest_wait_nano`).
 ASSEMBLY_SECONDS = 3
+# As programs note calls that were made for no request.
+NOBODY = "-"
 MARKER_SECONDS = 60
 # Of a trace that is kept: it may have grown large by what it has wrong.
 MOST_KEPT_ROWS = 2000
@@ -70,6 +72,8 @@ class Cell:
         told = {"PORT": self.port, "LEAF_PORT": self.leaf_port, "TRUTH": self.directory / "truth", "STYLE": style,
                 "FAN_OUT": "parallel" if "parallel" in self.flags else "sequential",
                 "CONNECTIONS": "fresh" if "fresh" in self.flags else "pooled", "HTTP": "2" if "h2" in self.flags else "1"}
+        if "background" in self.flags:
+            told["BACKGROUND"] = 1
         if "tls" in self.flags:
             told |= {"CERTIFICATE": self.certificate, "KEY": self.key}
         clean = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
@@ -192,27 +196,32 @@ class Bench:
         """Compares what was assembled with what the program noted."""
         if cell.reason:
             return
-        truth = self.truth(cell)
+        truth, roots = self.truth(cell)
         if not truth:
             cell.reason = "the program made no calls"
             return
         spans = self.spans(cell)
-        cell.score = score.score(truth, spans)
+        # Those of the warm-up do not count, as its requests do not.
+        roots -= {span.token for span in spans if span.start_nano < cell.begin_nano}
+        cell.score = score.score(truth, spans, roots)
         if self.options.keep:
             for number, wrong in enumerate(cell.score.wrong):
                 self.keep(cell, number, wrong)
 
     def truth(self, cell):
-        """The request of each call, by their tokens."""
+        """The request of each call, by their tokens, and the calls that were made
+        for none."""
         answered = (cell.directory / "tokens").read_text().split()
         if cell.runtime.proxy:
             # It passes the path on, and so the request's token is the call's.
-            return {token: token for token in answered}
-        answered, found = set(answered), {}
+            return {token: token for token in answered}, set()
+        answered, found, roots = set(answered), {}, set()
         for request, calls in score.read_notes((cell.directory / "truth").read_text()):
             if request in answered:
                 found |= dict.fromkeys(calls, request)
-        return found
+            elif request == NOBODY:
+                roots.update(calls)
+        return found, roots
 
     def spans(self, cell):
         """What was seen at the program's port and of calls to the leaf, and what
@@ -256,8 +265,9 @@ def plan(runtime, options):
     """The cells of a runtime."""
     cells = []
     for flags in runtime.variants(options.all):
+        at = BACKGROUND_AT if flags == ("background",) else options.variants_at
         for concurrency in options.concurrency or CONCURRENCIES:
-            if not flags or options.all or concurrency in options.variants_at:
+            if not flags or options.all or concurrency in at:
                 cells.append(Cell(runtime, concurrency, flags))
     return cells
 

@@ -7,6 +7,10 @@ from runtimes import CONCURRENCIES, MEANING
 from score import Score
 
 
+# Recall from which it is said what kind of links it comes from.
+WORTH_A_WORD = 0.01
+
+
 def share(value):
     return "–" if value is None else f"{value:.3f}"
 
@@ -36,12 +40,10 @@ def figures(cells):
             continue
         score, name = cell.score, f"figure accuracy.{cell.name}"
         lines.append(f"{name}.recall {score.recall:.4f} 1")
-        if cell.flags:
-            continue
         for what, links in (("precision", score.links), ("certain_precision", score.certain)):
             if links.made:
                 lines.append(f"{name}.{what} {links.precision:.4f} 1")
-            else:
+            elif not cell.flags:
                 lines.append(f"# accuracy.{cell.name}.{what}: no links made")
     total = summed(cells)
     lines.append(f"figure accuracy.links_made {total.links.made} 1")
@@ -107,6 +109,9 @@ Load, backend, server and agent share the machine's processors with the program,
 """
 
 
+UNLINKED = """Cells with wrong links, with calls that have no parent and are not said to be ambiguous, or without a span for every call and request. In all others each call is linked rightly, or ambiguous. Why spans are missing: TLS of the JVM is not read; of many HTTP/2 streams whose messages come in one piece, those beyond the captured bytes are lost until more is captured ([protocols.md](protocols.md))."""
+
+
 def markdown(cells, hook, seconds, most, processors):
     base = [cell for cell in cells if not cell.flags]
     told = INTRODUCTION.format(date=datetime.date.today(), kernel=platform.release(), machine=platform.machine(),
@@ -136,14 +141,14 @@ def markdown(cells, hook, seconds, most, processors):
     for name, links in (("called certain", total.certain), ("guesses", total.guesses)):
         lines.append(f"| *{name}* | {links.made} | {links.right} | "
                      f"{'–' if links.precision is None else f'{links.precision:.4f}'} |")
-    lines += ["", "## What is not linked", "",
+    lines += ["", "## What is wrong or missing", "", UNLINKED, "",
               "| cell | calls | right | wrong | ambiguous | no parent | no span of the call | no span of the request |",
               "| --- |" + " --- |" * 7]
     for cell in cells:
         if cell.reason:
             continue
         score = cell.score
-        if score.links.right < score.true_links:
+        if score.links.right < score.links.made or score.alone or score.missing_calls or score.missing_requests:
             lines.append(f"| `{cell.name}` | {score.true_links} | {score.links.right} | "
                          f"{score.links.made - score.links.right} | {score.ambiguous} | {score.alone} | "
                          f"{score.missing_calls} | {score.missing_requests} |")
@@ -163,6 +168,8 @@ def brief(cell):
     wrong = score.links.made - score.links.right
     certain = score.certain.made - score.certain.right
     text = f"{100 * score.recall:.1f} %"
+    if score.recall >= WORTH_A_WORD and score.certain.right < score.links.right / 2:
+        text += ", guessed"
     if wrong:
         text += f"<br>{wrong} of {score.links.made} wrong" + (f", **{certain} certain**" if certain else "")
     return text

@@ -28,11 +28,16 @@ MEANING = {
     "parallel": "three calls at once",
     "tls": "requests and calls over TLS",
     "h2": "HTTP/2 on the sides that have it (uvicorn: calls; nginx: requests)",
+    "background": "and a call every 5 ms that is made for no request (any link of it is wrong)",
     "await": "chains of async functions",
     "timers": "timers before and after each call",
     "request-id": "the proxy makes an X-Request-ID, sends it on and gives it back",
 }
-TRANSPORT = ("fresh", "parallel", "tls", "h2")
+PLAIN = ("fresh", "parallel", "background")
+OVER_TLS = (*PLAIN, "tls")
+OVER_ALL = (*OVER_TLS, "h2")
+# It is where few requests are under way that such a call may be taken for theirs.
+BACKGROUND_AT = (1, 8)
 
 
 @dataclass(frozen=True)
@@ -173,33 +178,33 @@ _JAVA = _java_missing(JAVA_CLASSES / "stamp")
 
 RUNTIMES = [
     Runtime("python-threads", "Python, a thread a connection (http.server), requests", python("threads"),
-            ("fresh", "parallel", "tls"), missing=_PYTHON),
-    Runtime("python-asyncio", "Python, asyncio streams", python("streams"), ("fresh", "parallel", "tls"), missing=_PYTHON),
-    Runtime("python-uvicorn", "Python, uvicorn and httpx on asyncio", python("asgi"), TRANSPORT, missing=_PYTHON),
-    Runtime("python-uvloop", "Python, asyncio streams on uvloop", python("streams"), ("fresh", "parallel", "tls"),
+            OVER_TLS, missing=_PYTHON),
+    Runtime("python-asyncio", "Python, asyncio streams", python("streams"), OVER_TLS, missing=_PYTHON),
+    Runtime("python-uvicorn", "Python, uvicorn and httpx on asyncio", python("asgi"), OVER_ALL, missing=_PYTHON),
+    Runtime("python-uvloop", "Python, asyncio streams on uvloop", python("streams"), OVER_TLS,
             style="uvloop", missing=_PYTHON),
     Runtime("python-gevent", "Python, gevent's WSGI server, requests", python("greenlets"),
-            ("fresh", "parallel", "tls"), missing=_PYTHON),
-    Runtime("node", "Node.js, callbacks", lambda run: ["node", HERE / "node.js"], TRANSPORT, ("await", "timers"),
-            serves_http2=True, missing=_needs("node")),
-    Runtime("go", "Go, net/http", lambda run: [GO, "serve", "http"], TRANSPORT, serves_http2=True, missing=_GO),
-    Runtime("go-grpc", "Go, grpc-go", lambda run: [GO, "serve", "grpc"], ("fresh", "parallel", "tls"), protocol="grpc",
+            OVER_TLS, missing=_PYTHON),
+    Runtime("node", "Node.js, callbacks", lambda run: ["node", HERE / "node.js"], OVER_ALL,
+            ("await", "timers"), serves_http2=True, missing=_needs("node")),
+    Runtime("go", "Go, net/http", lambda run: [GO, "serve", "http"], OVER_ALL, serves_http2=True, missing=_GO),
+    Runtime("go-grpc", "Go, grpc-go", lambda run: [GO, "serve", "grpc"], OVER_TLS, protocol="grpc",
             missing=_GO),
     Runtime("java-threads", "Java, a thread a request (HttpServer), HttpURLConnection", jvm("Accuracy", JAVA_CLASSES),
-            ("fresh", "parallel", "tls"), style="threads", missing=_JAVA),
+            OVER_TLS, style="threads", missing=_JAVA),
     Runtime("java-pool", "Java, work handed to a fixed pool, HttpURLConnection", jvm("Accuracy", JAVA_CLASSES),
-            ("fresh", "parallel"), style="pool", missing=_JAVA),
+            PLAIN, style="pool", missing=_JAVA),
     Runtime("java-futures", "Java, CompletableFuture, java.net.http", jvm("Accuracy", JAVA_CLASSES),
-            ("fresh", "parallel"), style="futures", missing=_JAVA),
+            PLAIN, style="futures", missing=_JAVA),
     Runtime("java-virtual", "Java, a virtual thread a request, HttpURLConnection", jvm("Accuracy", JAVA_CLASSES),
-            ("fresh", "parallel"), style="virtual", missing=_JAVA),
-    Runtime("java-reactive", "Java, Vert.x on Netty", jvm("Reactive", JAVA_CLASSES, f"{VERTX_JARS}/*"), TRANSPORT,
+            PLAIN, style="virtual", missing=_JAVA),
+    Runtime("java-reactive", "Java, Vert.x on Netty", jvm("Reactive", JAVA_CLASSES, f"{VERTX_JARS}/*"), OVER_ALL,
             serves_http2=True, missing=_java_missing(JAVA_CLASSES / "stamp", VERTX_JARS)),
     Runtime("nginx", "nginx before a pool of connections", nginx, ("fresh", "tls", "h2", "request-id"),
             serves_http2=True, proxy=True, missing=_needs("nginx")),
     Runtime("haproxy", "HAProxy before a pool of connections", haproxy, ("fresh", "tls", "h2", "request-id"),
             serves_http2=True, proxy=True, missing=_needs("haproxy"), excluded=(("fresh", "h2"),)),
-    Runtime("rust", "Rust, tokio and hyper", lambda run: [RUST], ("fresh", "parallel", "h2"), serves_http2=True,
+    Runtime("rust", "Rust, tokio and hyper", lambda run: [RUST], (*PLAIN, "h2"), serves_http2=True,
             missing=_needs(RUST), excluded=(("fresh", "h2"),)),
 ]
 

@@ -106,6 +106,24 @@ public final class Accuracy {
     answer(exchange, body, failure);
   }
 
+  /** Calls for no request, as a refresh of a cache makes them. */
+  private static void inBackground() {
+    try {
+      while (true) {
+        String token = Program.tokens().get(0);
+        Program.note("-", List.of(token));
+        if (Program.STYLE.equals("futures")) {
+          called(token).join();
+        } else {
+          call(token);
+        }
+        Thread.sleep(5);
+      }
+    } catch (IOException | InterruptedException error) {
+      error.printStackTrace();
+    }
+  }
+
   private static CompletableFuture<byte[]> called(String token) {
     HttpRequest request = HttpRequest.newBuilder(URI.create(Program.leafUrl(token))).build();
     return client.sendAsync(request, BodyHandlers.ofByteArray()).thenApply(reply -> reply.body());
@@ -159,5 +177,8 @@ public final class Accuracy {
       default -> Accuracy::blocking;
     });
     server.start();
+    if (System.getenv("BACKGROUND") != null) {
+      executor().execute(Accuracy::inBackground);
+    }
   }
 }

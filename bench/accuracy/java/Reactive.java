@@ -68,6 +68,13 @@ public final class Reactive extends AbstractVerticle {
     });
   }
 
+  /** Calls for no request, as a refresh of a cache makes them. */
+  private void inBackground() {
+    String token = Program.tokens().get(0);
+    Program.note("-", List.of(token));
+    call(token).onComplete(done -> vertx.setTimer(5, timer -> inBackground()));
+  }
+
   @Override
   public void start() {
     var serving = new HttpServerOptions().setHost("127.0.0.1").setPort(Program.PORT).setAcceptBacklog(Program.BACKLOG);
@@ -83,6 +90,9 @@ public final class Reactive extends AbstractVerticle {
           .setTrustOptions(new PemTrustOptions().addCertPath(Program.CERTIFICATE));
     }
     client = vertx.createHttpClient(calling);
+    if (System.getenv("BACKGROUND") != null) {
+      inBackground();
+    }
     vertx.createHttpServer(serving).requestHandler(this::serve).listen().onFailure(Throwable::printStackTrace);
   }
 

@@ -38,13 +38,25 @@ async def handle(path):
     return program.work(b"".join(replies))
 
 
+async def in_background():
+    """Calls for no request, as a refresh of a cache makes them."""
+    while True:
+        token, = program.tokens()[:1]
+        program.note(program.NOBODY, [token])
+        await call(token)
+        await asyncio.sleep(program.BACKGROUND_SECONDS)
+
+
 async def application(scope, receive, send):
     global client
     if scope["type"] == "lifespan":
         await receive()
         client = make_client()
+        background = asyncio.create_task(in_background()) if program.BACKGROUND else None
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        if background:
+            background.cancel()
         await client.aclose()
         await send({"type": "lifespan.shutdown.complete"})
         return

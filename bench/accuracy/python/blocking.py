@@ -1,6 +1,7 @@
 """Calls with `requests`, as threads and greenlets make them."""
 
 import threading
+import time
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -48,9 +49,15 @@ def handle(path, sleep, all_at_once):
     return program.work(b"".join(replies))
 
 
-def in_threads(functions):
-    threads = [threading.Thread(target=function) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def in_background():
+    """Calls for no request, as a refresh of a cache makes them."""
+    while True:
+        token, = program.tokens()[:1]
+        program.note(program.NOBODY, [token])
+        call(token, [])
+        time.sleep(program.BACKGROUND_SECONDS)
+
+
+def start():
+    if program.BACKGROUND:
+        threading.Thread(target=in_background, daemon=True).start()

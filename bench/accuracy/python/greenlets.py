@@ -31,5 +31,6 @@ class Server(WSGIServer):
         super().handle(connection, address)
 
 
+blocking.start()
 tls = {"ssl_context": program.server_tls()} if program.CERTIFICATE else {}
 Server(("127.0.0.1", program.PORT), application, backlog=program.BACKLOG, log=None, **tls).serve_forever()

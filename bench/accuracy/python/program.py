@@ -17,6 +17,7 @@ PORT = int(os.environ["PORT"])
 LEAF_PORT = int(os.environ["LEAF_PORT"])
 PARALLEL = os.environ["FAN_OUT"] == "parallel"
 FRESH = os.environ["CONNECTIONS"] == "fresh"
+BACKGROUND = "BACKGROUND" in os.environ
 HTTP2 = os.environ["HTTP"] == "2"
 CERTIFICATE = os.environ.get("CERTIFICATE")
 KEY = os.environ.get("KEY")
@@ -24,6 +25,9 @@ CALLS = 3 if PARALLEL else 2
 # More connections than requests at a time, so that nobody waits for one.
 POOL = 1024
 BACKLOG = 1024
+# Of calls that are made for no request, and noted as made for this one.
+BACKGROUND_SECONDS = 0.005
+NOBODY = "-"
 
 _truth = open(os.environ["TRUTH"], "a", buffering=1)
 _lock = threading.Lock()

@@ -66,12 +66,22 @@ async def serve(reader, writer):
         writer.close()
 
 
+async def in_background():
+    """Calls for no request, as a refresh of a cache makes them."""
+    while True:
+        token, = program.tokens()[:1]
+        program.note(program.NOBODY, [token])
+        await call(token)
+        await asyncio.sleep(program.BACKGROUND_SECONDS)
+
+
 async def main():
     program.client_tls_context = program.client_tls()
     server = await asyncio.start_server(serve, "127.0.0.1", program.PORT, backlog=program.BACKLOG,
                                         ssl=program.server_tls())
+    background = asyncio.create_task(in_background()) if program.BACKGROUND else None
     async with server:
-        await server.serve_forever()
+        await asyncio.gather(server.serve_forever(), *filter(None, [background]))
 
 
 if os.environ.get("STYLE") == "uvloop":

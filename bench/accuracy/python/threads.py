@@ -39,4 +39,5 @@ server = Server(("127.0.0.1", program.PORT), Handler)
 if program.CERTIFICATE:
     # The handshake in the connection's own thread, not while accepting.
     server.socket = program.server_tls().wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+blocking.start()
 server.serve_forever()

@@ -31,13 +31,14 @@ use tokio::time::sleep;
 /// Rounds of a hash: a little processor time, as a handler takes.
 const WORK_ROUNDS: u64 = 4096;
 const LONGEST_PAUSE_MICROS: u64 = 2000;
+const BACKGROUND_PAUSE: Duration = Duration::from_millis(5);
 
 type Body = Empty<Bytes>;
 
 /// How the leaf is called.
 enum Calls {
     /// HTTP/1, from a pool.
-    Pooled(Client<HttpConnector, Body>),
+    Pooled(Box<Client<HttpConnector, Body>>),
     /// HTTP/1, a connection for each call.
     Fresh,
     /// HTTP/2, all calls on one connection.
@@ -64,7 +65,18 @@ async fn pause() {
     sleep(Duration::from_micros(micros)).await;
 }
 
+fn token() -> String {
+    format!("{:016x}", rand::rng().random::<u64>())
+}
+
 impl Program {
+    /// Writes down which calls were made for which request.
+    fn note(&self, request: &str, made: &[String]) -> anyhow::Result<()> {
+        let line = format!("{request} {}\n", made.join(" "));
+        let mut truth = self.truth.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(truth.write_all(line.as_bytes())?)
+    }
+
     async fn call(&self, token: &str) -> anyhow::Result<Bytes> {
         let url = format!("http://{}/leaf/{token}", self.leaf);
         let request = Request::get(url).header("host", &self.leaf).body(Body::new())?;
@@ -86,8 +98,7 @@ impl Program {
 
     async fn handle(&self, path: &str) -> anyhow::Result<String> {
         let count = if self.parallel { 3 } else { 2 };
-        let made: Vec<String> =
-            (0..count).map(|_| format!("{:016x}", rand::rng().random::<u64>())).collect();
+        let made: Vec<String> = (0..count).map(|_| token()).collect();
         let mut hash = work(path.len() as u64);
         pause().await;
         if self.parallel {
@@ -99,9 +110,7 @@ impl Program {
                 pause().await;
             }
         }
-        let request = path.rsplit('/').next().unwrap_or_default();
-        let line = format!("{request} {}\n", made.join(" "));
-        self.truth.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes())?;
+        self.note(path.rsplit('/').next().unwrap_or_default(), &made)?;
         Ok(format!("{:016x}\n", work(hash)))
     }
 
@@ -122,6 +131,18 @@ impl Program {
     }
 }
 
+/// Calls for no request, as a refresh of a cache makes them.
+async fn in_background(program: Arc<Program>) {
+    loop {
+        let token = token();
+        let made = program.note("-", std::slice::from_ref(&token));
+        if let Err(error) = made.and(program.call(&token).await) {
+            eprintln!("{error:#}");
+        }
+        sleep(BACKGROUND_PAUSE).await;
+    }
+}
+
 async fn calls(leaf: &str, http2: bool, fresh: bool) -> anyhow::Result<Calls> {
     if http2 {
         let stream = TcpStream::connect(leaf).await?;
@@ -133,7 +154,7 @@ async fn calls(leaf: &str, http2: bool, fresh: bool) -> anyhow::Result<Calls> {
     if fresh {
         return Ok(Calls::Fresh);
     }
-    Ok(Calls::Pooled(Client::builder(TokioExecutor::new()).build_http()))
+    Ok(Calls::Pooled(Box::new(Client::builder(TokioExecutor::new()).build_http())))
 }
 
 #[tokio::main]
@@ -147,6 +168,9 @@ async fn main() -> anyhow::Result<()> {
         parallel: setting("FAN_OUT")? == "parallel",
         truth: Mutex::new(truth),
     });
+    if env::var_os("BACKGROUND").is_some() {
+        tokio::spawn(in_background(Arc::clone(&program)));
+    }
     let listener = TcpListener::bind(format!("127.0.0.1:{}", setting("PORT")?)).await?;
     loop {
         let (stream, _) = listener.accept().await?;
