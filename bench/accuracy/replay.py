@@ -206,8 +206,8 @@ def call_request(caller, kinds, rows, request_of, where):
 
 
 def run(options, directory):
-    """Imports what the files hold into a server of its own; the replay and its
-    score."""
+    """Imports what the files hold into a server of its own; the replay, how many of
+    its hops were joined, and its score."""
     replay = hide(read(options.replay))
     if not replay.rows:
         raise Unreadable("no span is a request or a call: `span.kind` says so of none")
@@ -222,7 +222,8 @@ def run(options, directory):
             raise SystemExit(f"accuracy: rows could not be imported: {done.stderr.strip()[-500:]}")
         spanwise.wait_quiet()
         time.sleep(options.settle)
-        return replay, score.score(replay.truth, spans(spanwise, replay.rows), replay.roots)
+        found = spans(spanwise, replay.rows)
+        return replay, hops(replay, found), score.score(replay.truth, found, replay.roots)
     finally:
         spanwise.stop()
 
@@ -238,7 +239,7 @@ def spans(spanwise, rows):
     found = []
     for first in range(0, max(int(row["id"], 16) for row in rows), PAGE):
         query = f"""SELECT encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, evidence, confidence,
-            encode(span_id, 'hex'), '', start_unix_nano, 0 FROM spans
+            encode(span_id, 'hex') AS path, '' AS method, start_unix_nano, 0 FROM spans
             WHERE encode(span_id, 'hex') > '{first:016x}' AND encode(span_id, 'hex') <= '{first + PAGE:016x}'"""
         found += score.read(score.ask(spanwise.http, query), 0)
     if len(found) != len(rows):
@@ -246,7 +247,15 @@ def spans(spanwise, rows):
     return found
 
 
-def told(replay, found):
+def hops(replay, found):
+    """How many of the requests that somebody called hang under that call."""
+    calls = {tuple(row["sequences"]): row["id"] for row in replay.rows if row["sequences"] and row["kind"] == "client"}
+    parents = {span.id: span.parent for span in found}
+    served = [row for row in replay.rows if row["sequences"] and row["kind"] == "server"]
+    return sum(parents[row["id"]] == calls[tuple(row["sequences"])] for row in served), len(served)
+
+
+def told(replay, hops, found):
     """What a replay came to, for people and for programs."""
     links = found.links
     rows = len(replay.rows)
@@ -254,6 +263,7 @@ def told(replay, found):
         f"{replay.traces} traces: {rows} rows as an agent would have seen them, of which {replay.added} calls were added "
         f"where the recording has none; {replay.hidden} spans inside processes are not seen, {replay.twice} have the id "
         "of another",
+        f"hops joined by their sequence numbers: {hops[0]} of {hops[1]}",
         f"{found.true_links} calls were made for a request, {len(replay.roots)} for none",
         f"links made {links.made}, right {links.right}; called certain {found.certain.made}, right {found.certain.right}; "
         f"ambiguous {found.ambiguous}, alone {found.alone}"]
