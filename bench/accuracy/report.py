@@ -102,7 +102,7 @@ A program serves requests and makes two calls for each, one after the other, ove
 
 - **recall**: of all calls, those whose parents lead to the right request. A call that has no span, or no parent, counts as not found.
 - **precision**: of the links that were made, those that are right. – where none was made.
-- **wrong**: links to another request. Where it matters most is among those called *certain* (confidence 0.999 or more).
+- **wrong**: links to another request than the call was made for. It matters most among those called *certain* (confidence 0.999 or more). *Guessed* means that most of the right links were not called certain.
 - What is *ambiguous* could have belonged to several requests: none was chosen, and the trace ends there and says so.
 
 Load, backend, server and agent share the machine's processors with the program, which is busier than it would be in production; and a closed loop of 256 requests is more overlap than most processes ever have. That is meant.
@@ -117,18 +117,20 @@ def markdown(cells, hook, seconds, most, processors):
     told = INTRODUCTION.format(date=datetime.date.today(), kernel=platform.release(), machine=platform.machine(),
                                processors=processors, hook=hook, seconds=seconds, most=most)
     lines = [told, "## By runtime", "",
-             "Recall at each number of requests under way, and below it how many links were wrong of those made "
-             "(none: only right ones).", "",
+             "Recall at each number of requests under way, and below it, where there are any, how many links are wrong "
+             "of those that were made.", "",
              "| runtime | " + " | ".join(map(str, CONCURRENCIES)) + " |", "| --- |" + " --- |" * len(CONCURRENCIES)]
     for runtime in dict.fromkeys(cell.runtime for cell in base):
         by = {cell.concurrency: cell for cell in base if cell.runtime is runtime}
         lines.append(f"| {runtime.what} (`{runtime.name}`) | "
                      + " | ".join(brief(by[number]) if number in by else "" for number in CONCURRENCIES) + " |")
-    lines += ["", "## Variants", "", "Each differs from the base in one thing:", ""]
+    lines += ["", "## Variants", "", "Each differs from the base in one thing, and is run with fewer numbers of "
+              "requests under way. In the base every call belongs to a request, so with one under way even a guess is right; "
+              "what such guesses are worth shows `background`.", ""]
     lines += [f"- `{name}`: {meaning}" for name, meaning in MEANING.items()]
     varied = [cell for cell in cells if cell.flags]
     at = sorted({cell.concurrency for cell in varied})
-    lines += ["", "| runtime | variant | " + " | ".join(f"{number} requests" for number in at) + " |",
+    lines += ["", "| runtime | variant | " + " | ".join(map(str, at)) + " |",
               "| --- | --- |" + " --- |" * len(at)]
     for runtime, flags in dict.fromkeys((cell.runtime, cell.flags) for cell in varied):
         by = {cell.concurrency: cell for cell in varied if (cell.runtime, cell.flags) == (runtime, flags)}

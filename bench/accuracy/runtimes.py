@@ -28,7 +28,7 @@ MEANING = {
     "parallel": "three calls at once",
     "tls": "requests and calls over TLS",
     "h2": "HTTP/2 on the sides that have it (uvicorn: calls; nginx: requests)",
-    "background": "and a call every 5 ms that is made for no request (any link of it is wrong)",
+    "background": "besides, calls one after the other with pauses of 5 ms that are made for no request (any link of them is wrong)",
     "await": "chains of async functions",
     "timers": "timers before and after each call",
     "request-id": "the proxy makes an X-Request-ID, sends it on and gives it back",
