@@ -64,7 +64,7 @@ def arguments():
                         metavar="N,…", help="requests at a time (default 1,8,64,256)")
     parser.add_argument("--variants-at", type=lambda text: [int(word) for word in text.split(",") if word], default=[8, 64],
                         metavar="N,…", help="concurrencies of the variants (default 8,64)")
-    parser.add_argument("--all", action="store_true", help="every combination at every concurrency: hours")
+    parser.add_argument("--all", action="store_true", help="every combination at every concurrency: some hours")
     parser.add_argument("--seconds", type=float, default=2, help="of a cell's load (default %(default)g)")
     parser.add_argument("--most", type=int, default=2500, help="requests of a cell (default %(default)s)")
     parser.add_argument("--replay", type=pathlib.Path, nargs="+", metavar="FILE",
@@ -121,6 +121,7 @@ def main():
     bench, began = None, time.monotonic()
     try:
         bench = run_of.Bench(options, programs, directory)
+        bench.start()
         found = []
         for runtime in chosen:
             found += runtime_cells(bench, runtime, options)

@@ -110,13 +110,15 @@ class Bench:
         # what is measured.
         config.write_text('[agent]\nring_bytes = "64MiB"\n')
         self.spanwise = Spanwise(options.spanwise, directory / "data", directory / "spanwise.log", config=config)
+        self.count = 0
+
+    def start(self):
         self.spanwise.start()
         agent = self.spanwise.get("status")["agent"]
         if agent["state"] != "running":
             raise SystemExit(f"accuracy: the agent does not run: {agent['state']}, {agent.get('reason')}")
         self.hook = agent["hook"]
-        self.leaf = Leaf(programs, directory / "certificate.pem", directory / "key.pem")
-        self.count = 0
+        self.leaf = Leaf(self.programs, self.directory / "certificate.pem", self.directory / "key.pem")
 
     def counters(self):
         return self.spanwise.get("status")["agent"]["counters"]
