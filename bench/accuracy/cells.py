@@ -191,6 +191,12 @@ class Bench:
                 raise SystemExit(f"accuracy: the agent is more than {MARKER_SECONDS} s behind")
             time.sleep(0.1)
         time.sleep(ASSEMBLY_SECONDS)
+        waiting = f"SELECT count(*) FROM spans WHERE assembled_trace_id IS NULL AND start_unix_nano < {since}"
+        while (count := int(self.spanwise.sql(waiting)[0][0])):
+            if time.monotonic() > end:
+                print(f"{count} spans were not assembled in {MARKER_SECONDS} s", flush=True)
+                break
+            time.sleep(0.5)
 
     # ---- judgement ---------------------------------------------------------
 
