@@ -239,7 +239,7 @@ def spans(spanwise, rows):
     found = []
     for first in range(0, max(int(row["id"], 16) for row in rows), PAGE):
         query = f"""SELECT encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, evidence, confidence,
-            encode(span_id, 'hex') AS path, '' AS method, start_unix_nano, 0 FROM spans
+            encode(span_id, 'hex') AS path, '' AS method, start_unix_nano, 0, 0 FROM spans
             WHERE encode(span_id, 'hex') > '{first:016x}' AND encode(span_id, 'hex') <= '{first + PAGE:016x}'"""
         found += score.read(score.ask(spanwise.http, query), 0)
     if len(found) != len(rows):

@@ -27,7 +27,7 @@ def line(cell):
     return (f"{cell.name:<34} recall {share(score.recall)}  precision {share(score.links.precision)}  "
             f"certain {share(score.certain.precision)}  of {score.true_links} links: wrong {wrong} ({certain_wrong} certain), "
             f"ambiguous {score.ambiguous}, alone {score.alone}, missing calls {score.missing_calls}, "
-            f"missing requests {score.missing_requests}, twice {score.twice}"
+            f"missing requests {score.missing_requests}, twice {score.twice}, over {score.connections} connections"
             f"{f'; {evidence}' if evidence else ''}{f'; counted: {lost}' if lost else ''}")
 
 

@@ -116,7 +116,8 @@ def _java_missing(*paths):
 def jvm(main, *paths):
     return lambda run: [java(), "-Xmx768m", "-Dsun.net.httpserver.nodelay=true", "-Dhttp.maxConnections=1024",
                         "-Djdk.httpserver.maxConnections=2048", "-Dsun.net.httpserver.maxIdleConnections=1024",
-                        *(["-Dhttp.keepAlive=false", "-Djdk.httpclient.keepalive.timeout=0"] if "fresh" in run.flags else []),
+                        *(["-Dhttp.keepAlive=false", "-Djdk.httpclient.allowRestrictedHeaders=connection"]
+                          if "fresh" in run.flags else []),
                         "-Djdk.internal.httpclient.disableHostnameVerification=true",
                         "-cp", ":".join(map(str, paths)), main]
 

@@ -18,7 +18,7 @@ MAX_CHAIN = 8
 SERVER, CLIENT = "server-process", "client-process"
 # What is asked of the table of spans, in the order in which `read` takes it.
 COLUMNS = """encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, evidence, confidence,
-    attribute(attributes, 'url.path'), attribute(attributes, 'rpc.method'), start_unix_nano, server_port"""
+    attribute(attributes, 'url.path'), attribute(attributes, 'rpc.method'), start_unix_nano, server_port, client_port"""
 MOST_EXAMPLES = 5
 
 
@@ -33,6 +33,7 @@ class Span:
     evidence: str | None
     confidence: float | None
     start_nano: int = 0
+    client_port: str = ""
 
 
 @dataclass
@@ -71,6 +72,8 @@ class Score:
     missing_calls: int = 0
     missing_requests: int = 0
     twice: int = 0
+    # Over which calls were made, as far as their ports differ.
+    connections: int = 0
     wrong: list = field(default_factory=list)
 
     @property
@@ -82,7 +85,8 @@ class Score:
         return Links(self.links.made - self.certain.made, self.links.right - self.certain.right)
 
     def add(self, other):
-        for name in ("true_links", "requests", "ambiguous", "alone", "missing_calls", "missing_requests", "twice"):
+        for name in ("true_links", "requests", "ambiguous", "alone", "missing_calls", "missing_requests", "twice",
+                     "connections"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.links.add(other.links)
         self.certain.add(other.certain)
@@ -113,10 +117,11 @@ def read(text, port):
     """Spans of an answer in CSV to COLUMNS. Requests are those served at `port`:
     others may have the same token, where a proxy passes it on."""
     found = []
-    for span, parent, side, evidence, confidence, path, method, start, served_at in list(csv.reader(io.StringIO(text)))[1:]:
+    for row in list(csv.reader(io.StringIO(text)))[1:]:
+        span, parent, side, evidence, confidence, path, method, start, served_at, client_port = row
         own = side != SERVER or served_at == str(port)
         found.append(Span(span, parent or None, side, token(path or method) if own else None, evidence or None,
-                          float(confidence) if confidence else None, int(start)))
+                          float(confidence) if confidence else None, int(start), client_port))
     return found
 
 
@@ -149,6 +154,7 @@ def score(truth, spans, roots=()):
     for span in spans:
         if span.side == CLIENT and (span.token in truth or span.token in roots):
             calls[span.token].append(span)
+    found.connections = len({span.client_port for spans in calls.values() for span in spans})
     served = {span.token for span in spans if span.side == SERVER}
     found.missing_requests = len(set(truth.values()) - served)
     for call, request in [*truth.items(), *((call, None) for call in roots)]:

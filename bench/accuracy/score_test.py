@@ -95,7 +95,7 @@ class Recorded(unittest.TestCase):
         self.assertEqual((found.true_links, found.requests, found.links.made, found.links.right), (12, 6, 10, 10))
         self.assertEqual((found.ambiguous, found.alone, found.missing_calls, found.missing_requests), (2, 0, 0, 0))
         self.assertEqual({name: links.made for name, links in found.by_evidence.items()}, {"thread": 4, "sole_request": 6})
-        self.assertEqual(found.certain.made, 0)
+        self.assertEqual((found.certain.made, found.connections), (0, 5))
 
     def test_another_truth_is_not_what_was_seen(self):
         requests = sorted(set(self.truth.values()))

@@ -125,8 +125,11 @@ public final class Accuracy {
   }
 
   private static CompletableFuture<byte[]> called(String token) {
-    HttpRequest request = HttpRequest.newBuilder(URI.create(Program.leafUrl(token))).build();
-    return client.sendAsync(request, BodyHandlers.ofByteArray()).thenApply(reply -> reply.body());
+    HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(Program.leafUrl(token)));
+    if (Program.FRESH) {
+      request.header("Connection", "close");
+    }
+    return client.sendAsync(request.build(), BodyHandlers.ofByteArray()).thenApply(reply -> reply.body());
   }
 
   private static void chained(HttpExchange exchange) {
