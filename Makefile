@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test dev lint bench setup web build plugin-example unit e2e browser clients matrix fuzz test-kill test-restarts test-cluster \
         bench-capture bench-assemble bench-assembly bench-decode bench-tags bench-store bench-store-grow bench-nginx bench-soak \
-        bench-end-to-end clean
+        bench-accuracy bench-end-to-end clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 18
@@ -68,6 +68,8 @@ unit: setup web/node_modules/.package-lock.json ## Unit, property, contract and 
 	cd web && npm test
 	python3 tests/e2e/compare_test.py
 	python3 tests/matrix/judge_test.py
+	python3 bench/accuracy/score_test.py
+	python3 bench/accuracy/replay_test.py
 
 e2e: build ## The shop under the tracer against its own ground truth; bad input
 	python3 demo/shop.py install
@@ -144,6 +146,11 @@ bench-soak: build ## Agent memory and loss over ten minutes at 20,000 requests/s
 	@SPANWISE_SETUP=soak scripts/setup.sh
 	$(CARGO) build --release --locked -p spanwise-bench-sink -p spanwise-bench-requests
 	python3 bench/soak/soak.py --spanwise $(BINARY) --sink $(SINK) --requests $(REQUESTS) $(BENCH_SOAK)
+
+bench-accuracy: build ## How often implicit tracing is right, runtime by runtime (a quarter of an hour)
+	@SPANWISE_SETUP=accuracy scripts/setup.sh
+	bench/accuracy/accuracy.py --install
+	bench/accuracy/accuracy.py --spanwise $(BINARY) $(BENCH_ACCURACY)
 
 bench-end-to-end: build ## What tracing costs a Spring Boot application and the demo's shop
 	@SPANWISE_SETUP=end-to-end scripts/setup.sh

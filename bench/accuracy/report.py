@@ -1,0 +1,177 @@
+"""Tables and figures of a run."""
+
+import datetime
+import platform
+
+from runtimes import CONCURRENCIES, MEANING
+from score import Score
+
+
+# Recall from which it is said what kind of links it comes from.
+WORTH_A_WORD = 0.01
+
+
+def share(value):
+    return "–" if value is None else f"{value:.3f}"
+
+
+def line(cell):
+    """A cell in a line."""
+    if cell.reason:
+        return f"{cell.name:<34} cannot run: {cell.reason}"
+    score = cell.score
+    wrong = score.links.made - score.links.right
+    certain_wrong = score.certain.made - score.certain.right
+    evidence = ", ".join(f"{name} {links.right}/{links.made}" for name, links in sorted(score.by_evidence.items()))
+    lost = ", ".join(f"{name} {count}" for name, count in sorted(cell.lost.items()))
+    return (f"{cell.name:<34} recall {share(score.recall)}  precision {share(score.links.precision)}  "
+            f"certain {share(score.certain.precision)}  of {score.true_links} links: wrong {wrong} ({certain_wrong} certain), "
+            f"ambiguous {score.ambiguous}, alone {score.alone}, missing calls {score.missing_calls}, "
+            f"missing requests {score.missing_requests}, twice {score.twice}, over {score.connections} connections"
+            f"{f'; {evidence}' if evidence else ''}{f'; counted: {lost}' if lost else ''}")
+
+
+def figures(cells):
+    """Lines for programs to read. Where there is no link, there is no precision."""
+    lines = []
+    for cell in cells:
+        if cell.reason:
+            lines.append(f"# accuracy.{cell.name}: cannot run: {' '.join(cell.reason.split())[:200]}")
+            continue
+        score, name = cell.score, f"figure accuracy.{cell.name}"
+        lines.append(f"{name}.recall {score.recall:.4f} 1")
+        for what, links in (("precision", score.links), ("certain_precision", score.certain)):
+            if links.made:
+                lines.append(f"{name}.{what} {links.precision:.4f} 1")
+            elif not cell.flags:
+                lines.append(f"# accuracy.{cell.name}.{what}: no links made")
+    total = summed(cells)
+    lines.append(f"figure accuracy.links_made {total.links.made} 1")
+    lines.append(f"figure accuracy.links_wrong {total.links.made - total.links.right} 1")
+    lines.append(f"figure accuracy.certain_links_made {total.certain.made} 1")
+    lines.append(f"figure accuracy.certain_links_wrong {total.certain.made - total.certain.right} 1")
+    return lines
+
+
+def summed(cells):
+    total = Score()
+    for cell in cells:
+        if cell.score:
+            total.add(cell.score)
+    return total
+
+
+def evidence_table(cells):
+    """Links by what spoke for them, as (evidence, made, right)."""
+    return [(name, links.made, links.right) for name, links in sorted(summed(cells).by_evidence.items())]
+
+
+def print_all(cells, hook, seconds):
+    print(f"\n{'':<34}{'recall':>8}{'precision':>11}{'certain':>9}{'guesses':>9}{'links':>8}{'ambiguous':>11}{'alone':>7}"
+          f"{'missing':>9}")
+    for cell in cells:
+        if cell.reason:
+            print(f"{cell.name:<34}  cannot run: {' '.join(cell.reason.split())[:110]}")
+            continue
+        score = cell.score
+        print(f"{cell.name:<34}{share(score.recall):>8}{share(score.links.precision):>11}"
+              f"{share(score.certain.precision):>9}{share(score.guesses.precision):>9}{score.true_links:>8}"
+              f"{score.ambiguous:>11}{score.alone:>7}{score.missing_calls:>9}")
+    print("\nby evidence:")
+    for name, made, right in evidence_table(cells):
+        print(f"  {name:<16}{made:>9} made{right:>9} right")
+    lost = sum(cell.lost.get("events_lost_in_kernel", 0) for cell in cells)
+    print(f"\n{seconds:.0f} s; hooks {hook}; {lost} events lost in the kernel")
+    for text in figures(cells):
+        print(text)
+
+
+# ---- the document ----------------------------------------------------------
+
+INTRODUCTION = """<!-- Made by `make bench-accuracy`; not to be edited. -->
+# How often implicit tracing is right
+
+For which request did a process make a call? Where no header says so, the agent tells it from what it sees of system calls: threads, times, sequence numbers. Whether that is right depends on the runtime. This is what a run found, also where it found nothing:
+
+    make bench-accuracy BENCH_ACCURACY='--write docs/accuracy.md'
+    make bench-accuracy BENCH_ACCURACY='--only go,python-asyncio'
+
+Measured on {date}, Linux {kernel} on {machine}, {processors} processors, hooks `{hook}`.
+
+A program serves requests and makes two calls for each, one after the other, over connections that are kept, by HTTP/1 in plain text, with a little work and pauses of a millisecond or two; a backend takes a random 1 to 10 ms to answer. A load keeps 1, 8, 64 or 256 requests under way, each on a connection of its own; by HTTP/2 and gRPC up to 64 share one. Each cell has a new process, {seconds:g} seconds or {most} requests of load after 40 requests one by one. Each request and each call has a random token in its path; the program notes in a file which calls belong to which request, and nothing that leaves it says so. (A proxy cannot note anything: it passes the path on, so the token is the same on both sides. The agent and the server do not compare paths of zero-code spans.) Then every call that was noted is looked for among the spans.
+
+- **recall**: of all calls, those whose parents lead to the right request. A call that has no span, or no parent, counts as not found.
+- **precision**: of the links that were made, those that are right. – where none was made.
+- **wrong**: links to another request than the call was made for. It matters most among those called *certain* (confidence 0.999 or more). *Guessed* means that most of the right links were not called certain.
+- What is *ambiguous* could have belonged to several requests: none was chosen, and the trace ends there and says so.
+
+Load, backend, server and agent share the machine's processors with the program, which is busier than it would be in production; and a closed loop of 256 requests is more overlap than most processes ever have. That is meant.
+"""
+
+
+UNLINKED = """Cells with wrong links, with calls that have no parent and are not said to be ambiguous, or without a span for every call and request. In all others each call is linked rightly, or ambiguous. Why spans are missing: TLS of the JVM is not read; of many HTTP/2 streams whose messages come in one piece, those beyond the captured bytes are lost until more is captured ([protocols.md](protocols.md))."""
+
+
+def markdown(cells, hook, seconds, most, processors):
+    base = [cell for cell in cells if not cell.flags]
+    told = INTRODUCTION.format(date=datetime.date.today(), kernel=platform.release(), machine=platform.machine(),
+                               processors=processors, hook=hook, seconds=seconds, most=most)
+    lines = [told, "## By runtime", "",
+             "Recall at each number of requests under way, and below it, where there are any, how many links are wrong "
+             "of those that were made.", "",
+             "| runtime | " + " | ".join(map(str, CONCURRENCIES)) + " |", "| --- |" + " --- |" * len(CONCURRENCIES)]
+    for runtime in dict.fromkeys(cell.runtime for cell in base):
+        by = {cell.concurrency: cell for cell in base if cell.runtime is runtime}
+        lines.append(f"| {runtime.what} (`{runtime.name}`) | "
+                     + " | ".join(brief(by[number]) if number in by else "" for number in CONCURRENCIES) + " |")
+    lines += ["", "## Variants", "", "Each differs from the base in one thing, and is run with fewer numbers of "
+              "requests under way. In the base every call belongs to a request, so with one under way even a guess is right; "
+              "what such guesses are worth shows `background`.", ""]
+    lines += [f"- `{name}`: {meaning}" for name, meaning in MEANING.items()]
+    varied = [cell for cell in cells if cell.flags]
+    at = sorted({cell.concurrency for cell in varied})
+    lines += ["", "| runtime | variant | " + " | ".join(map(str, at)) + " |",
+              "| --- | --- |" + " --- |" * len(at)]
+    for runtime, flags in dict.fromkeys((cell.runtime, cell.flags) for cell in varied):
+        by = {cell.concurrency: cell for cell in varied if (cell.runtime, cell.flags) == (runtime, flags)}
+        lines.append(f"| `{runtime.name}` | {', '.join(f'`{flag}`' for flag in flags)} | "
+                     + " | ".join(brief(by[number]) if number in by else "" for number in at) + " |")
+    lines += ["", "## By evidence", "", "All cells together.", "", "| evidence | links | right | precision |",
+              "| --- | --- | --- | --- |"]
+    lines += [f"| `{name}` | {made} | {right} | {right / made:.4f} |" for name, made, right in evidence_table(cells)]
+    total = summed(cells)
+    for name, links in (("called certain", total.certain), ("guesses", total.guesses)):
+        lines.append(f"| *{name}* | {links.made} | {links.right} | "
+                     f"{'–' if links.precision is None else f'{links.precision:.4f}'} |")
+    lines += ["", "## What is wrong or missing", "", UNLINKED, "",
+              "| cell | calls | right | wrong | ambiguous | no parent | no span of the call | no span of the request |",
+              "| --- |" + " --- |" * 7]
+    for cell in cells:
+        if cell.reason:
+            continue
+        score = cell.score
+        if score.links.right < score.links.made or score.alone or score.missing_calls or score.missing_requests:
+            lines.append(f"| `{cell.name}` | {score.true_links} | {score.links.right} | "
+                         f"{score.links.made - score.links.right} | {score.ambiguous} | {score.alone} | "
+                         f"{score.missing_calls} | {score.missing_requests} |")
+    reasons = dict.fromkeys((cell.runtime.name, cell.variant, " ".join(cell.reason.split())[:200])
+                            for cell in cells if cell.reason)
+    if reasons:
+        lines += ["", "Did not run:", ""]
+        lines += [f"- `{name}`{f' `{variant}`' if variant else ''}: {reason}" for name, variant, reason in reasons]
+    return "\n".join(lines) + "\n"
+
+
+def brief(cell):
+    """A cell of the document's tables."""
+    if cell.reason:
+        return "did not run"
+    score = cell.score
+    wrong = score.links.made - score.links.right
+    certain = score.certain.made - score.certain.right
+    text = f"{100 * score.recall:.1f} %"
+    if score.recall >= WORTH_A_WORD and score.certain.right < score.links.right / 2:
+        text += ", guessed"
+    if wrong:
+        text += f"<br>{wrong} of {score.links.made} wrong" + (f", **{certain} certain**" if certain else "")
+    return text

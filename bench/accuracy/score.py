@@ -1,0 +1,185 @@
+"""Compares links that were made with those that there are.
+
+A link says for which incoming request a call was made. Programs note the tokens
+of both; a token is the last part of a path, and so of a span, too.
+"""
+
+import csv
+import io
+import urllib.error
+import urllib.request
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+# `Evidence::CERTAIN` in model/src/vocabulary.rs.
+CERTAIN = 0.999
+# Above a call there are few spans of its own process.
+MAX_CHAIN = 8
+SERVER, CLIENT = "server-process", "client-process"
+# What is asked of the table of spans, in the order in which `read` takes it.
+COLUMNS = """encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, evidence, confidence,
+    attribute(attributes, 'url.path'), attribute(attributes, 'rpc.method'), start_unix_nano, server_port, client_port"""
+MOST_EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Span:
+    """A row, as far as it is judged. `token` is None where its path has none."""
+
+    id: str
+    parent: str | None
+    side: str
+    token: str | None
+    evidence: str | None
+    confidence: float | None
+    start_nano: int = 0
+    client_port: str = ""
+
+
+@dataclass
+class Links:
+    """How many there are, and how many of them are right."""
+
+    made: int = 0
+    right: int = 0
+
+    def count(self, right):
+        self.made += 1
+        self.right += right
+
+    def add(self, other):
+        self.made += other.made
+        self.right += other.right
+
+    @property
+    def precision(self):
+        """None where there is no link, of which nothing can be said."""
+        return self.right / self.made if self.made else None
+
+
+@dataclass
+class Score:
+    """Of a cell. `true_links` is what there is to find: every call that a program
+    says it made, whether or not a span of it was seen."""
+
+    true_links: int = 0
+    requests: int = 0
+    links: Links = field(default_factory=Links)
+    certain: Links = field(default_factory=Links)
+    by_evidence: dict = field(default_factory=lambda: defaultdict(Links))
+    ambiguous: int = 0
+    alone: int = 0
+    missing_calls: int = 0
+    missing_requests: int = 0
+    twice: int = 0
+    # Over which calls were made, as far as their ports differ.
+    connections: int = 0
+    wrong: list = field(default_factory=list)
+
+    @property
+    def recall(self):
+        return self.links.right / self.true_links if self.true_links else None
+
+    @property
+    def guesses(self):
+        return Links(self.links.made - self.certain.made, self.links.right - self.certain.right)
+
+    def add(self, other):
+        for name in ("true_links", "requests", "ambiguous", "alone", "missing_calls", "missing_requests", "twice",
+                     "connections"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.links.add(other.links)
+        self.certain.add(other.certain)
+        for evidence, links in other.by_evidence.items():
+            self.by_evidence[evidence].add(links)
+        self.wrong += other.wrong
+
+
+def token(path):
+    """`/r/TOKEN`, or as gRPC's method `r/TOKEN`."""
+    return path.rpartition("/")[2] or None if path else None
+
+
+def ask(port, query):
+    """The answer of the server at this port, in CSV."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/api/v1/sql?format=csv", query.encode(),
+                                     {"Content-Type": "text/plain"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            if "Spanwise-Truncated-Rows" in reply.headers:
+                raise SystemExit("accuracy: there are more rows than an answer may have; give a smaller --most")
+            return reply.read().decode()
+    except urllib.error.HTTPError as error:
+        raise SystemExit(f"accuracy: {error.code}: {error.read().decode(errors='replace')[:500]}") from error
+
+
+def read(text, port):
+    """Spans of an answer in CSV to COLUMNS. Requests are those served at `port`:
+    others may have the same token, where a proxy passes it on."""
+    found = []
+    for row in list(csv.reader(io.StringIO(text)))[1:]:
+        span, parent, side, evidence, confidence, path, method, start, served_at, client_port = row
+        own = side != SERVER or served_at == str(port)
+        found.append(Span(span, parent or None, side, token(path or method) if own else None, evidence or None,
+                          float(confidence) if confidence else None, int(start), client_port))
+    return found
+
+
+def read_notes(text):
+    """Lines of a program's notes: the token of a request, then those of its calls."""
+    return [(request, calls) for request, *calls in (line.split() for line in text.splitlines())]
+
+
+def climb(span, by_id):
+    """The server's span that a call's parents lead to, with the weakest link on the
+    way: (span, evidence, confidence). The span is None where they lead elsewhere."""
+    evidence, confidence = span.evidence, span.confidence if span.confidence is not None else 0.0
+    at = by_id.get(span.parent)
+    for _ in range(MAX_CHAIN):
+        if at is None or at.side == SERVER:
+            return at, evidence, confidence
+        if at.confidence is not None and at.confidence < confidence:
+            evidence, confidence = at.evidence, at.confidence
+        at = by_id.get(at.parent)
+    return None, evidence, confidence
+
+
+def score(truth, spans, roots=()):
+    """`truth` gives the token of the request for that of each of its calls; `spans`
+    are the requests that the program served, and the calls that it made. Calls
+    of `roots` were made for no request: any link of them is wrong."""
+    found = Score(true_links=len(truth), requests=len(set(truth.values())))
+    by_id = {span.id: span for span in spans}
+    calls = defaultdict(list)
+    for span in spans:
+        if span.side == CLIENT and (span.token in truth or span.token in roots):
+            calls[span.token].append(span)
+    found.connections = len({span.client_port for spans in calls.values() for span in spans})
+    served = {span.token for span in spans if span.side == SERVER}
+    found.missing_requests = len(set(truth.values()) - served)
+    for call, request in [*truth.items(), *((call, None) for call in roots)]:
+        seen = sorted(calls[call], key=lambda span: span.start_nano)
+        if request is None and not (seen and seen[0].parent):
+            continue
+        if not seen:
+            found.missing_calls += 1
+            continue
+        found.twice += len(seen) - 1
+        span = seen[0]
+        if span.parent is None:
+            if span.evidence == "ambiguous":
+                found.ambiguous += 1
+            else:
+                found.alone += 1
+            continue
+        at, evidence, confidence = climb(span, by_id)
+        right = at is not None and request is not None and at.token == request
+        found.links.count(right)
+        found.by_evidence[evidence or "none"].count(right)
+        if confidence >= CERTAIN:
+            found.certain.count(right)
+        if not right and len(found.wrong) < MOST_EXAMPLES:
+            found.wrong.append({
+                "call": call, "call_span": span.id, "is_for": request, "led_to": at.token if at else None,
+                "led_to_span": at.id if at else None, "evidence": evidence, "confidence": confidence})
+    return found
