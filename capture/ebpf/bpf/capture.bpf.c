@@ -66,6 +66,8 @@ static __always_inline void fill(struct spanwise_event *event, __u8 kind,
     event->srtt_eighth_micros = 0;
     event->retransmits = 0;
     event->extra = 0;
+    event->task = 0;
+    event->parent_task = 0;
 }
 
 static __always_inline void map_ipv4(__u8 *address, __be32 ipv4)
@@ -119,6 +121,7 @@ static __always_inline bool announce(const struct sock *sk, struct socket_state 
     return true;
 }
 
+#include "task.h"
 #include "emit.h"
 
 static __always_inline struct sock *socket_of(__u32 fd)
@@ -309,8 +312,10 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
                        took_fin(sk->__sk_common.skc_state, tcp->copied_seq, tcp->rcv_nxt);
         transfer.time_nano = bpf_ktime_get_ns();
     }
-    if (!tls_covers(state, &transfer, &call))
+    if (!tls_covers(state, &transfer, &call)) {
+        find_task(state, task, &transfer.ids);
         emit(state, &transfer, &call);
+    }
     after_transfer(sk, state, true);
     return 0;
 }
@@ -451,6 +456,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
     };
     if (tls_covers(state, &transfer, &exit->call))
         return 0;
+    find_task(state, task, &transfer.ids);
     if (exit->call.shape == BUFFER_MESSAGES)
         on_messages(state, &transfer, exit->call.array, end_seq, result);
     else

@@ -8,6 +8,7 @@ struct transfer {
     __u64 time_nano;
     __u64 task;
     __u64 connection;
+    struct task_ids ids;
     __u32 seq;
     __u32 length;
     __u32 srtt_eighth_micros;
@@ -32,6 +33,8 @@ static __always_inline void fill_data(struct spanwise_event *event,
     event->srtt_eighth_micros = transfer->srtt_eighth_micros;
     event->retransmits = transfer->retransmits;
     event->extra = transfer->extra;
+    event->task = transfer->ids.task;
+    event->parent_task = transfer->ids.parent;
 }
 
 /* The compiler would drop a bound that it can prove and the verifier cannot:

@@ -84,6 +84,7 @@ static __always_inline int go_moved(__u64 task, __u64 session_address, __u64 buf
         .time_nano = bpf_ktime_get_ns(),
     };
     tls_place_loose(session, &transfer);
+    find_task_here(task, &transfer.ids);
     tls_emit(session, &transfer, buffer);
     return 0;
 }

@@ -10,6 +10,7 @@ mod datagrams;
 pub mod doctor;
 pub mod event;
 pub mod filter;
+mod golang;
 pub mod kernel;
 mod libraries;
 mod opaque;
@@ -23,6 +24,7 @@ pub mod sampling;
 mod sessions;
 mod spans;
 mod stream;
+mod tasks;
 pub mod tracer;
 mod unsent;
 

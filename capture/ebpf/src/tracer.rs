@@ -12,7 +12,7 @@ use crate::connections::Connection;
 use crate::context::Context;
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
-use crate::event::{Closed, Command, Data, Datagram, Event, Opened};
+use crate::event::{Closed, Command, Data, Datagram, Event, Opened, Task};
 use crate::plugins::{Plugin, PluginFacts, Plugins};
 use crate::process::{Process, ProcessDirectory};
 use crate::protocols::{Known, Topics, known};
@@ -159,6 +159,7 @@ impl Tracer {
                 self.with(left_out.connection, Connection::evict);
                 self.remove(left_out.connection);
             }
+            Event::Task(task) => self.task(task),
             Event::Exec(process) | Event::Exit(process) => {
                 for key in self.datagrams.of_process(process.process) {
                     self.with_datagrams(|datagrams, desk| {
@@ -346,6 +347,14 @@ impl Tracer {
     fn remove(&mut self, id: u64) {
         if let Some(connection) = self.connections.remove(&id) {
             self.held_bytes -= connection.held_bytes();
+        }
+    }
+
+    fn task(&mut self, task: &Task) {
+        match task.connection {
+            0 if task.new => self.context.task_made(task.process, task.task, task.parent_task),
+            0 => self.context.task_known(task.process, task.task, task.parent_task),
+            connection => self.with(connection, |connection, desk| connection.owned(task, desk)),
         }
     }
 

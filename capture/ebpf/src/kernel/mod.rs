@@ -6,6 +6,7 @@ mod filter;
 mod hook;
 mod objects;
 mod probe;
+mod tasks;
 mod tls;
 
 use std::sync::atomic::AtomicU32;
@@ -18,6 +19,7 @@ pub use filter::FilterError;
 pub use hook::{Hook, HookChoice};
 pub use objects::LoadError;
 pub use probe::{Probe, ProbeOutcome, probe_all};
+pub(crate) use tasks::{TaskKind, TaskRule};
 use tls::Tls;
 pub(crate) use tls::{Function, TlsProbe};
 

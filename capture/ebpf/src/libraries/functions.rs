@@ -5,14 +5,14 @@ use std::os::unix::fs::FileExt;
 
 use object::Endianness;
 use object::elf::{
-    FileHeader64, PT_LOAD, SHF_WRITE, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, SectionHeader64,
-    Sym64,
+    FileHeader64, PT_LOAD, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, Sym64,
 };
 use object::pod::slice_from_all_bytes;
 use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
 use super::go;
+use crate::golang::Program;
 use crate::kernel::{Function, TlsProbe};
 
 /// Functions that are looked for. GnuTLS's and others' that take the same
@@ -91,27 +91,10 @@ fn find_in(file: &File) -> Option<Vec<Function>> {
         (!found.is_empty()).then_some(found)
     };
     let mut found = table(SHT_DYNSYM).or_else(|| table(SHT_SYMTAB)).unwrap_or_default();
-    if let Some((_, table)) = sections.section_by_name(endian, b".gopclntab") {
-        let writable = |section: &&SectionHeader64<Endianness>| {
-            section.sh_flags(endian) & u64::from(SHF_WRITE) != 0
-        };
-        let mut left = MAX_TABLE_BYTES;
-        let data: Vec<Vec<u8>> = sections
-            .iter()
-            .filter(writable)
-            .filter_map(|section| {
-                let range = section.file_range(endian)?;
-                left = left.checked_sub(range.1)?;
-                bytes_of(file, range)
-            })
-            .collect();
-        found.extend(go::find(&go::Program {
-            file,
-            table: &bytes_of(file, table.file_range(endian)?)?,
-            table_address: table.sh_addr(endian),
-            data: &data,
-            file_offset: &file_offset,
-        }));
+    if sections.section_by_name(endian, b".gopclntab").is_some()
+        && let Some(program) = Program::open(file)
+    {
+        found.extend(go::find(&program));
     }
     Some(found)
 }

@@ -1,0 +1,294 @@
+use super::*;
+
+const PROCESS: u32 = 10;
+
+/// A thread without a task, as time begins.
+fn caller(thread: u32) -> Caller {
+    Caller { process: PROCESS, thread, task: 0, parent_task: 0, time_nano: 0 }
+}
+
+fn context(runtime: Runtime) -> Context {
+    let mut context = Context::new(1);
+    context.introduce(PROCESS, &runtime);
+    context
+}
+
+fn other() -> Runtime {
+    Runtime::Other("app".to_owned())
+}
+
+fn read(context: &mut Context, thread: u32, connection: u64, exchange: u64) -> u64 {
+    read_at(context, thread, connection, exchange, 0)
+}
+
+fn read_at(
+    context: &mut Context,
+    thread: u32,
+    connection: u64,
+    exchange: u64,
+    read_nano: u64,
+) -> u64 {
+    let reader = Caller { time_nano: read_nano, ..caller(thread) };
+    match context.request_read(reader, connection, exchange) {
+        Fragment::Own(fragment) => fragment,
+        found => panic!("a server request has its own fragment, not {found:?}"),
+    }
+}
+
+fn over(context: &mut Context, thread: u32, exchange: u64, writer: u32) {
+    let handled = Handled { first_writer: writer, last_writer: writer };
+    context.request_over(caller(thread), exchange, 0, Some(handled));
+}
+
+fn prove(context: &mut Context) {
+    prove_at(context, 0);
+}
+
+fn prove_at(context: &mut Context, read_nano: u64) {
+    for exchange in 1000..1000 + u64::from(PROVEN_AFTER) {
+        read_at(context, 1, exchange, exchange, read_nano);
+        over(context, 1, exchange, 1);
+    }
+}
+
+#[test]
+fn a_thread_is_likely_until_proven_and_certain_then() {
+    let mut context = context(other());
+    let fragment = read(&mut context, 1, 1, 1);
+    assert_eq!(context.request_sent(caller(1)), within(fragment, Evidence::Thread, 0.9));
+    over(&mut context, 1, 1, 1);
+    prove(&mut context);
+    let first = read(&mut context, 1, 2, 2);
+    let second = read(&mut context, 2, 3, 3);
+    assert_eq!(context.request_sent(caller(1)), within(first, Evidence::Thread, 1.0));
+    assert_eq!(context.request_sent(caller(2)), within(second, Evidence::Thread, 1.0));
+}
+
+#[test]
+fn without_an_open_request_there_is_no_fragment() {
+    let mut context = context(other());
+    assert_eq!(context.request_sent(caller(1)), Fragment::None);
+    read(&mut context, 1, 1, 1);
+    over(&mut context, 1, 1, 1);
+    assert_eq!(context.request_sent(caller(1)), Fragment::None);
+    assert_eq!(context.request_sent(Caller { process: 99, ..caller(1) }), Fragment::None);
+}
+
+#[test]
+fn another_thread_may_only_have_the_sole_request() {
+    let mut context = context(other());
+    let fragment = read(&mut context, 1, 1, 1);
+    let sole = within(fragment, Evidence::SoleRequest, 0.9);
+    assert_eq!(context.request_sent(caller(7)), sole);
+    read(&mut context, 2, 2, 2);
+    assert_eq!(context.request_sent(caller(7)), Fragment::Ambiguous { candidates: 2 });
+}
+
+#[test]
+fn go_and_node_threads_say_nothing() {
+    for runtime in [Runtime::Go, Runtime::Node] {
+        let mut context = context(runtime);
+        let fragment = read(&mut context, 1, 1, 1);
+        let sole = within(fragment, Evidence::SoleRequest, 0.9);
+        assert_eq!(context.request_sent(caller(1)), sole);
+        read(&mut context, 2, 2, 2);
+        assert_eq!(context.request_sent(caller(1)), Fragment::Ambiguous { candidates: 2 });
+    }
+}
+
+#[test]
+fn a_second_request_on_a_thread_ends_the_trust_in_threads_for_good() {
+    let mut context = context(other());
+    prove(&mut context);
+    read(&mut context, 1, 1, 1);
+    read(&mut context, 1, 2, 2);
+    assert_eq!(context.request_sent(caller(1)), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(context.take_demoted(), 1);
+    over(&mut context, 1, 1, 1);
+    over(&mut context, 1, 2, 1);
+    prove(&mut context);
+    let fragment = read(&mut context, 1, 3, 3);
+    let sole = within(fragment, Evidence::SoleRequest, 0.9);
+    assert_eq!(context.request_sent(caller(1)), sole);
+    assert_eq!(context.take_demoted(), 0);
+}
+
+#[test]
+fn a_response_written_elsewhere_ends_it_too() {
+    let mut context = context(other());
+    prove(&mut context);
+    read(&mut context, 1, 1, 1);
+    over(&mut context, 1, 1, 2);
+    assert_eq!(context.take_demoted(), 1);
+    context.forget(PROCESS);
+    context.introduce(PROCESS, &other());
+    let fragment = read(&mut context, 1, 2, 2);
+    assert_eq!(context.request_sent(caller(1)), within(fragment, Evidence::Thread, 0.9));
+}
+
+#[test]
+fn what_was_open_when_events_were_lost_blames_nobody_and_proves_nothing() {
+    let mut context = context(other());
+    prove(&mut context);
+    let first = read_at(&mut context, 1, 1, 1, 5);
+    context.events_lost(10);
+    // The thread may be at a request that nobody saw.
+    assert_eq!(context.request_sent(caller(1)), within(first, Evidence::Thread, 0.9));
+    // It is at another one now: the end of the first was not seen.
+    let second = read_at(&mut context, 1, 2, 2, 20);
+    assert_eq!(context.take_demoted(), 0);
+    assert_eq!(context.request_sent(caller(1)), within(second, Evidence::Thread, 0.9));
+    over(&mut context, 1, 2, 1);
+    prove_at(&mut context, 25);
+    let third = read_at(&mut context, 1, 3, 3, 30);
+    assert_eq!(context.request_sent(caller(1)), within(third, Evidence::Thread, 1.0));
+    // What another thread wrote may be the response to what was not seen.
+    over(&mut context, 1, 3, 1);
+    read_at(&mut context, 1, 3, 5, 32);
+    context.events_lost(33);
+    over(&mut context, 1, 5, 2);
+    assert_eq!(context.take_demoted(), 0);
+    // With nothing lost in between, two at a time are two at a time.
+    read_at(&mut context, 1, 3, 6, 35);
+    read_at(&mut context, 1, 4, 4, 40);
+    assert_eq!(context.take_demoted(), 1);
+}
+
+#[test]
+fn pipelined_requests_are_ambiguous_but_no_violation() {
+    let mut context = context(other());
+    prove(&mut context);
+    read(&mut context, 1, 1, 1);
+    let second = read(&mut context, 1, 1, 2);
+    assert_eq!(context.request_sent(caller(1)), Fragment::Ambiguous { candidates: 2 });
+    over(&mut context, 1, 1, 1);
+    assert_eq!(context.request_sent(caller(1)), within(second, Evidence::Thread, 1.0));
+    assert_eq!(context.take_demoted(), 0);
+}
+
+#[test]
+fn a_response_without_a_visible_end_is_over_when_its_thread_reads_again() {
+    let mut context = context(other());
+    prove(&mut context);
+    let first = read(&mut context, 1, 1, 1);
+    context.weaken(caller(1), 1);
+    assert_eq!(context.request_sent(caller(1)), within(first, Evidence::Thread, 1.0));
+    let second = read(&mut context, 1, 2, 2);
+    assert_eq!(context.request_sent(caller(1)), within(second, Evidence::Thread, 1.0));
+    assert_eq!(context.take_demoted(), 0);
+    // What was taken for over may be closed again without harm.
+    over(&mut context, 1, 1, 1);
+    over(&mut context, 1, 2, 1);
+    assert_eq!(context.request_sent(caller(1)), Fragment::None);
+}
+
+#[test]
+fn a_request_whose_connection_closed_proves_nothing() {
+    let mut context = context(other());
+    for exchange in 0..100 {
+        read(&mut context, 1, exchange, exchange);
+        context.request_over(caller(1), exchange, 0, None);
+    }
+    let fragment = read(&mut context, 1, 200, 200);
+    assert_eq!(context.request_sent(caller(1)), within(fragment, Evidence::Thread, 0.9));
+}
+
+/// Goroutines on whatever threads.
+fn goroutine(task: u64, parent_task: u64, time_nano: u64) -> Caller {
+    let thread = u32::try_from(time_nano % 4).expect("small");
+    Caller { process: PROCESS, thread, task, parent_task, time_nano }
+}
+
+fn serve(context: &mut Context, reader: Caller, connection: u64, exchange: u64) -> u64 {
+    match context.request_read(reader, connection, exchange) {
+        Fragment::Own(fragment) => fragment,
+        found => panic!("a server request has its own fragment, not {found:?}"),
+    }
+}
+
+fn certain(fragment: u64) -> Fragment {
+    within(fragment, Evidence::Task, 1.0)
+}
+
+#[test]
+fn calls_of_a_task_and_of_those_made_by_it_are_certain() {
+    let mut context = context(Runtime::Go);
+    let first = serve(&mut context, goroutine(50, 1, 1), 1, 1);
+    let second = serve(&mut context, goroutine(51, 1, 2), 2, 2);
+    assert_eq!(context.request_sent(goroutine(50, 1, 3)), certain(first));
+    assert_eq!(context.request_sent(goroutine(51, 1, 4)), certain(second));
+    assert_eq!(context.request_sent(goroutine(60, 51, 5)), certain(second));
+    // A grandchild, whose parent was told of before and one that was not.
+    context.task_known(PROCESS, 61, 50);
+    assert_eq!(context.request_sent(goroutine(70, 61, 6)), certain(first));
+    let unknown = goroutine(71, 62, 7);
+    assert_eq!(context.request_sent(unknown), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(context.take_demoted(), 0);
+}
+
+#[test]
+fn a_task_that_outlives_its_request_is_not_the_next_ones() {
+    let mut context = context(Runtime::Go);
+    let first = serve(&mut context, goroutine(50, 1, 1), 1, 1);
+    let writer = |time_nano| goroutine(60, 50, time_nano);
+    assert_eq!(context.request_sent(writer(2)), certain(first));
+    context.request_over(goroutine(50, 1, 1), 1, 10, None);
+    // What it has left to do.
+    assert_eq!(context.request_sent(writer(11)), within(first, Evidence::Task, LIKELY));
+    assert_eq!(context.request_sent(goroutine(50, 1, 11)), certain(first));
+    assert_eq!(context.request_sent(goroutine(61, 50, 12)), within(first, Evidence::Task, LIKELY));
+    // Long after.
+    assert_eq!(context.request_sent(writer(11 + ENDED_NANO)), Fragment::None);
+    let second = serve(&mut context, goroutine(50, 1, 20), 1, 2);
+    let others = serve(&mut context, goroutine(51, 1, 21), 2, 3);
+    assert_ne!(second, others);
+    assert_eq!(context.request_sent(writer(22)), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(context.request_sent(goroutine(62, 50, 23)), certain(second));
+}
+
+#[test]
+fn several_requests_of_a_task_are_ambiguous_until_another_task_takes_one() {
+    let mut context = context(Runtime::Go);
+    let reader = goroutine(50, 1, 1);
+    let first = serve(&mut context, reader, 1, 1);
+    let second = serve(&mut context, reader, 1, 2);
+    assert_eq!(context.request_sent(goroutine(60, 50, 2)), Fragment::Ambiguous { candidates: 2 });
+    context.request_handed(reader, 1, 60);
+    context.request_handed(reader, 2, 61);
+    assert_eq!(context.request_sent(goroutine(60, 50, 3)), certain(first));
+    assert_eq!(context.request_sent(goroutine(70, 61, 3)), certain(second));
+    context.weaken(reader, 2);
+    context.request_over(reader, 1, 4, None);
+    context.request_over(reader, 2, 4, None);
+    assert_eq!(context.request_sent(goroutine(60, 50, 5)), certain(first));
+    assert_eq!(context.request_sent(goroutine(62, 50, 5)), Fragment::None);
+}
+
+#[test]
+fn a_new_task_inherits_nothing_from_the_one_at_its_address() {
+    let mut context = context(Runtime::Python);
+    let first = serve(&mut context, goroutine(0x50, 0, 1), 1, 1);
+    context.task_made(PROCESS, 0x60, 0x50);
+    assert_eq!(context.request_sent(goroutine(0x60, 0, 2)), certain(first));
+    // Made while its parent serves nothing: what that serves later is not its.
+    context.task_made(PROCESS, 0x70, 0x80);
+    let second = serve(&mut context, goroutine(0x80, 0, 3), 2, 2);
+    assert_eq!(context.request_sent(goroutine(0x70, 0, 4)), Fragment::Ambiguous { candidates: 2 });
+    // The same address again.
+    context.task_made(PROCESS, 0x60, 0x80);
+    assert_eq!(context.request_sent(goroutine(0x60, 0, 5)), certain(second));
+    context.task_made(PROCESS, 0x50, 0x90);
+    let sole = Fragment::Ambiguous { candidates: 2 };
+    assert_eq!(context.request_sent(goroutine(0x50, 0, 6)), sole, "the first is not its");
+    context.request_over(goroutine(0x50, 0, 1), 1, 7, None);
+    context.request_over(goroutine(0x80, 0, 3), 2, 7, None);
+    assert_eq!(context.request_sent(goroutine(0x90, 0, 8)), Fragment::None);
+}
+
+#[test]
+fn lineage_without_end_is_followed_only_so_far() {
+    let mut context = context(Runtime::Go);
+    context.task_known(PROCESS, 60, 61);
+    context.task_known(PROCESS, 61, 60);
+    assert_eq!(context.request_sent(goroutine(60, 61, 1)), Fragment::None);
+}
