@@ -141,6 +141,7 @@ static __always_inline struct sock *socket_of(__u32 fd)
 
 #include "tls.h"
 #include "tls_go.h"
+#include "task_made.h"
 #include "datagram.h"
 #include "unix.h"
 

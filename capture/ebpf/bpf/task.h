@@ -63,6 +63,7 @@ static __always_inline __u64 thread_pointer(void)
 }
 
 #include "task_go.h"
+#include "task_python.h"
 
 /* A function of its own to the verifier: it is followed once, not in every program. */
 __noinline int read_task(struct task_lookup *lookup)
@@ -76,6 +77,9 @@ __noinline int read_task(struct task_lookup *lookup)
     switch (rule->kind) {
     case TASK_GO:
         go_current(rule, &lookup->ids);
+        break;
+    case TASK_PYTHON:
+        python_current(rule, &lookup->ids);
         break;
     }
     return 0;

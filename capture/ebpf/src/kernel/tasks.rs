@@ -17,7 +17,6 @@ pub(crate) enum TaskKind {
     /// Goroutines.
     Go = 1,
     /// The current context of a Python thread.
-    #[expect(dead_code, reason = "the kernel side knows it")]
     Python = 2,
     /// Virtual threads of a JVM.
     #[expect(dead_code, reason = "the kernel side knows it")]

@@ -50,6 +50,7 @@ const PROGRAMS: &[&str] = &[
     "go_tls_write",
     "go_tls_read",
     "go_tls_read_end",
+    "python_context_made",
 ];
 
 /// How probes are set.
@@ -130,6 +131,22 @@ impl Kernel {
             links.extend(self.set(program, false, path, &offsets)?);
         }
         Ok(links)
+    }
+
+    /// Reports contexts of Python that are made from now on: what the functions at these
+    /// places in a file return.
+    ///
+    /// # Errors
+    /// The kernel's reason.
+    pub(crate) fn probe_contexts(
+        &self,
+        path: &Path,
+        offsets: &[usize],
+    ) -> Result<Vec<Link>, String> {
+        if let Some(reason) = self.tls_refusal() {
+            return Err(reason.to_owned());
+        }
+        self.set("python_context_made", true, path, offsets)
     }
 
     /// Attaches a program at each of these places in a file.

@@ -4,6 +4,9 @@
 //! looking is done on a thread of its own, for programs can be large.
 
 mod go;
+mod memory;
+mod probes;
+mod python;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -14,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::kernel::{Kernel, TaskKind, TaskRule};
 use crate::processes::environment_variable;
+use probes::{Probed, Probes};
 
 /// A process is looked at when it is heard of, and again after each of these, for a
 /// runtime may be loaded late.
@@ -33,6 +37,8 @@ pub(crate) enum Tasks {
     Unknown(TaskKind, String),
     /// They can.
     Known(TaskRule),
+    /// They can, and by which others they are made is heard of at these places.
+    Probed(TaskRule, Probes),
 }
 
 /// What is remembered from one process to the next.
@@ -47,8 +53,11 @@ impl Looker {
         let Ok(executable) = File::open(format!("/proc/{process}/exe")) else {
             return Tasks::None;
         };
-        let found = self.go.tasks(&executable);
-        if matches!(found, Tasks::Known(_))
+        let found = match self.go.tasks(&executable) {
+            Tasks::None => python::tasks(process),
+            found => found,
+        };
+        if matches!(found, Tasks::Known(_) | Tasks::Probed(..))
             && environment_variable(process, SWITCH).as_deref() == Some("off")
         {
             return Tasks::None;
@@ -86,6 +95,7 @@ pub(crate) struct TaskRules {
     seen: Receiver<(u32, Tasks)>,
     waiting: Vec<(Instant, u32)>,
     processes: HashMap<u32, Followed>,
+    probed: Probed,
     /// Processes that have ended since the last tick.
     gone: Vec<u32>,
     /// Reasons that were given already.
@@ -112,6 +122,7 @@ impl TaskRules {
             seen,
             waiting: Vec::new(),
             processes: HashMap::new(),
+            probed: Probed::start()?,
             gone: Vec::new(),
             said: HashSet::new(),
         };
@@ -155,6 +166,7 @@ impl TaskRules {
     /// A process has ended, or runs another program.
     pub(crate) fn ended(&mut self, process: u32) {
         if self.processes.remove(&process).is_some() {
+            self.probed.ended(process);
             self.gone.push(process);
         }
     }
@@ -164,6 +176,7 @@ impl TaskRules {
         for process in self.gone.drain(..) {
             kernel.remove_task_rule(process);
         }
+        self.probed.tick();
         let now = Instant::now();
         let (due, waiting) =
             std::mem::take(&mut self.waiting).into_iter().partition(|(at, _)| *at <= now);
@@ -185,13 +198,21 @@ impl TaskRules {
     fn found(&mut self, kernel: &Kernel, process: u32, tasks: Tasks) {
         let followed = match tasks {
             Tasks::None => return,
-            Tasks::Known(rule) => match kernel.set_task_rule(process, &rule) {
-                Ok(()) => Followed::Known(rule.kind),
+            Tasks::Known(rule) => self.set(kernel, process, &rule),
+            Tasks::Probed(rule, probes) => match self.probed.set(kernel, process, &probes) {
+                Ok(()) => self.set(kernel, process, &rule),
                 Err(reason) => self.unknown(process, rule.kind, reason),
             },
             Tasks::Unknown(kind, reason) => self.unknown(process, kind, reason),
         };
         self.processes.insert(process, followed);
+    }
+
+    fn set(&mut self, kernel: &Kernel, process: u32, rule: &TaskRule) -> Followed {
+        match kernel.set_task_rule(process, rule) {
+            Ok(()) => Followed::Known(rule.kind),
+            Err(reason) => self.unknown(process, rule.kind, reason),
+        }
     }
 
     fn unknown(&mut self, process: u32, kind: TaskKind, reason: String) -> Followed {

@@ -1,0 +1,304 @@
+//! Contexts of Python: what `contextvars` calls the current context is another one for
+//! every asyncio task and callback, for every call that `to_thread` moves to a thread,
+//! whatever loop runs them. CPython keeps it in the state of the thread
+//! (`PyThreadState.context`), also while the interpreter's lock is given up for a system
+//! call. The state itself is found through the thread-specific data of the C library,
+//! where `PyGILState_Ensure` looks for it.
+//!
+//! None of that is part of an interface, so places are listed by version (of CPython's
+//! headers, for 64-bit machines), and believed only where they hold in the process itself:
+//! each of its thread states must be found in the data of the thread that it names, and
+//! what is taken for a context must be an object of that type. Builds without the lock
+//! and debug builds have other places, and so no rule.
+
+use std::path::{Path, PathBuf};
+
+use super::Tasks;
+use super::memory::{Image, Mapping, Memory, mappings};
+use super::probes::Probes;
+use crate::kernel::{TaskKind, TaskRule};
+
+/// Places, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Layout {
+    /// `_PyRuntimeState.interpreters.head`.
+    interpreters: u64,
+    /// `PyInterpreterState.next`.
+    next_interpreter: u64,
+    /// `PyInterpreterState`'s list of thread states.
+    states: u64,
+    /// `PyThreadState.thread_id`, which is what `pthread_self` says.
+    thread_id: u64,
+    /// `PyThreadState.context`.
+    context: u64,
+}
+
+/// By the minor version of Python 3.
+const LAYOUTS: &[(u32, Layout)] = &[
+    (8, layout(32, 0, 8, 176, 240)),
+    (9, layout(32, 0, 8, 176, 240)),
+    (10, layout(32, 0, 8, 176, 240)),
+    (11, layout(40, 0, 16, 152, 224)),
+    (12, layout(40, 0, 72, 136, 208)),
+    (13, layout(632, 7264, 7344, 152, 208)),
+];
+
+const fn layout(
+    interpreters: u64,
+    next_interpreter: u64,
+    states: u64,
+    thread_id: u64,
+    context: u64,
+) -> Layout {
+    Layout { interpreters, next_interpreter, states, thread_id, context }
+}
+
+/// `PyThreadState.next`, in all of these.
+const NEXT_STATE: u64 = 8;
+/// `PyObject.ob_type`.
+const TYPE: u64 = 8;
+/// `PyContext.ctx_entered`, in all of these.
+const ENTERED: i32 = 40;
+/// `PyTypeObject.tp_methods`, and what an entry of that array takes.
+const METHODS: u64 = 232;
+const METHOD_BYTES: u64 = 32;
+
+/// Thread states that are looked at, and interpreters.
+const MAX_STATES: usize = 64;
+const MAX_INTERPRETERS: usize = 16;
+/// Blocks of thread-specific data that a thread has, and keys in each (glibc).
+const BLOCKS: usize = 32;
+const KEYS: usize = 32;
+/// `pthread_key_data`: a number and the data.
+const KEY_BYTES: u64 = 16;
+
+/// Functions that make a context.
+const MAKERS: &[&str] = &["PyContext_CopyCurrent", "PyContext_Copy", "PyContext_New"];
+
+/// What an image's name begins with where it is Python.
+const LIBRARY: &str = "libpython";
+const PROGRAM: &str = "python";
+
+/// How the contexts of a process are read; none where it does not run Python.
+pub(super) fn tasks(process: u32) -> Tasks {
+    let mapped = mappings(process);
+    let Some((path, minor)) = interpreter(&mapped) else { return Tasks::None };
+    match rule(process, &mapped, &path, minor) {
+        Ok((rule, probes)) => Tasks::Probed(rule, probes),
+        Err(Refusal::Later) => Tasks::None,
+        Err(Refusal::Never(reason)) => Tasks::Unknown(TaskKind::Python, reason),
+    }
+}
+
+/// Why there is no rule.
+enum Refusal {
+    /// It has not come as far.
+    Later,
+    Never(String),
+}
+
+/// The file that is the interpreter, and the minor version of Python 3 that its name says.
+fn interpreter(mapped: &[Mapping]) -> Option<(PathBuf, u32)> {
+    let version = |mapping: &Mapping, prefix: &str| {
+        let name = mapping.path.file_name()?.to_str()?;
+        Some((mapping.path.clone(), minor_version(name.strip_prefix(prefix)?)?))
+    };
+    let library = mapped.iter().find_map(|mapping| version(mapping, LIBRARY));
+    library.or_else(|| mapped.iter().find_map(|mapping| version(mapping, PROGRAM)))
+}
+
+/// Of `3.11`, `3.11.so.1.0` and the like.
+fn minor_version(text: &str) -> Option<u32> {
+    let text = text.strip_prefix("3.")?;
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+fn rule(
+    process: u32,
+    mapped: &[Mapping],
+    path: &Path,
+    minor: u32,
+) -> Result<(TaskRule, Probes), Refusal> {
+    let never = |reason: String| Refusal::Never(format!("{}: {reason}", path.display()));
+    if !cfg!(target_arch = "x86_64") {
+        return Err(never("contexts of Python are followed on x86-64 only".to_owned()));
+    }
+    let layout = LAYOUTS.iter().find(|(version, _)| *version == minor).map(|(_, layout)| layout);
+    let layout =
+        layout.ok_or_else(|| never(format!("the places of Python 3.{minor} are not known")))?;
+    let image = Image::open(process, mapped, path).ok_or(Refusal::Later)?;
+    let address = |symbol: &str| {
+        image.address(symbol).ok_or_else(|| never(format!("it does not export {symbol}")))
+    };
+    let (runtime, context_type) = (address("_PyRuntime")?, address("PyContext_Type")?);
+    let memory = Memory::open(process)
+        .map_err(|error| never(format!("its memory cannot be read: {error}")))?;
+    let states = states(&memory, runtime, layout);
+    if states.is_empty() {
+        return Err(Refusal::Later);
+    }
+    let library = threads(process, mapped)
+        .ok_or_else(|| never("its C library does not say where a thread's data is".to_owned()))?;
+    let (block, state) = place_of_state(&memory, &library, &states)
+        .ok_or_else(|| never("its thread states are not where they should be".to_owned()))?;
+    for (state, _) in &states {
+        let Some(context) = memory.word(state + layout.context).filter(|context| *context != 0)
+        else {
+            continue;
+        };
+        if memory.word(context + TYPE) != Some(context_type) {
+            return Err(never("its contexts are not where they should be".to_owned()));
+        }
+    }
+    let offsets = [block, state, layout.context, TYPE];
+    let offsets = offsets.map(|offset| i32::try_from(offset).unwrap_or(i32::MAX));
+    let [block, state, context, kind] = offsets;
+    let mut rule = TaskRule::new(TaskKind::Python, &[block, state, context, kind, ENTERED]);
+    rule.addresses[0] = context_type;
+    let probes = probes(process, &memory, &image, context_type);
+    Ok((rule, probes.ok_or_else(|| never("it cannot be probed".to_owned()))?))
+}
+
+/// The states of the process's threads, each with what the thread is called by its C
+/// library: the address of its own data.
+fn states(memory: &Memory, runtime: u64, layout: &Layout) -> Vec<(u64, u64)> {
+    let mut found = Vec::new();
+    let mut interpreter = memory.word(runtime + layout.interpreters).unwrap_or(0);
+    for _ in 0..MAX_INTERPRETERS {
+        if interpreter == 0 {
+            break;
+        }
+        let mut state = memory.word(interpreter + layout.states).unwrap_or(0);
+        while state != 0 && found.len() < MAX_STATES {
+            // Threads that begin have none yet.
+            if let Some(thread) = memory.word(state + layout.thread_id).filter(|id| *id != 0) {
+                found.push((state, thread));
+            }
+            state = memory.word(state + NEXT_STATE).unwrap_or(0);
+        }
+        interpreter = memory.word(interpreter + layout.next_interpreter).unwrap_or(0);
+    }
+    found
+}
+
+/// Where the C library keeps thread-specific data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ThreadData {
+    /// Of the pointers to blocks, from the thread pointer.
+    blocks: u64,
+    /// Of the data, in what belongs to a key.
+    data: u64,
+}
+
+/// As glibc tells debuggers (`nptl_db`): in `libc.so.6`, before 2.34 in `libpthread`.
+fn threads(process: u32, mapped: &[Mapping]) -> Option<ThreadData> {
+    let is_library = |mapping: &&Mapping| {
+        let name = mapping.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        mapping.offset == 0 && (name.starts_with("libc.so") || name.starts_with("libpthread"))
+            || mapping.offset == 0 && name.starts_with("libc-2")
+    };
+    mapped.iter().filter(is_library).find_map(|mapping| {
+        let image = Image::open(process, mapped, &mapping.path)?;
+        // Of a field: all its bits, how many there are of it, its place in bytes.
+        let field = |name: &str| -> Option<[u32; 3]> {
+            let bytes = image.constant::<12>(name)?;
+            let mut words = bytes
+                .chunks_exact(4)
+                .map(|word| u32::from_ne_bytes(word.try_into().unwrap_or_default()));
+            Some([words.next()?, words.next()?, words.next()?])
+        };
+        let [blocks_bits, _, place] = field("_thread_db_pthread_specific")?;
+        let [data_bits, _, data] = field("_thread_db_pthread_key_data_data")?;
+        let size = image.constant("_thread_db_sizeof_pthread_key_data").map(u32::from_ne_bytes)?;
+        let usual =
+            blocks_bits as usize == BLOCKS * 64 && u64::from(size) == KEY_BYTES && data_bits == 64;
+        usual.then_some(ThreadData { blocks: place.into(), data: data.into() })
+    })
+}
+
+/// From the thread pointer, the place of the pointer to the block that holds the thread's
+/// state, and the place of that in the block. It is the same for all threads, and each
+/// finds its own.
+fn place_of_state(
+    memory: &Memory,
+    library: &ThreadData,
+    states: &[(u64, u64)],
+) -> Option<(u64, u64)> {
+    let mut place = None;
+    for (state, thread) in states {
+        let found = place_in_thread(memory, library, *state, *thread);
+        // A thread of several interpreters has the state of one.
+        let shared = states.iter().filter(|(_, other)| other == thread).count() > 1;
+        match (found, place) {
+            (None, _) if shared => {}
+            (Some(found), None) => place = Some(found),
+            (Some(found), Some(known)) if found == known => {}
+            // A thread may begin or end meanwhile; nothing but its own state may be there.
+            (None, Some((block, at))) => {
+                let block = memory.word(thread + block).unwrap_or(0);
+                if block != 0 && memory.word(block + at).is_some_and(|other| other != 0) {
+                    return None;
+                }
+            }
+            (None, None) => {}
+            (Some(_), Some(_)) => return None,
+        }
+    }
+    place
+}
+
+fn place_in_thread(
+    memory: &Memory,
+    library: &ThreadData,
+    state: u64,
+    thread: u64,
+) -> Option<(u64, u64)> {
+    let mut found = None;
+    for (index, block) in memory.words(thread + library.blocks, BLOCKS).into_iter().enumerate() {
+        if block == 0 {
+            continue;
+        }
+        for (key, data) in memory.words(block, KEYS * 2).chunks_exact(2).enumerate() {
+            if data[1] != state {
+                continue;
+            }
+            // Two of them would be one too many.
+            if found.is_some() {
+                return None;
+            }
+            let place = library.blocks + index as u64 * 8;
+            found = Some((place, key as u64 * KEY_BYTES + library.data));
+        }
+    }
+    found
+}
+
+/// Where contexts are made: functions for others, and what stands behind the method
+/// `Context.copy`.
+fn probes(process: u32, memory: &Memory, image: &Image, context_type: u64) -> Option<Probes> {
+    let copy = method(memory, context_type, "copy");
+    let makers = MAKERS.iter().filter_map(|symbol| image.address(symbol));
+    let offsets = makers.chain(copy).filter_map(|address| image.file_offset(address));
+    let mut offsets: Vec<usize> = offsets.filter_map(|offset| offset.try_into().ok()).collect();
+    offsets.sort_unstable();
+    offsets.dedup();
+    Probes::new(process, image, offsets)
+}
+
+/// The function behind a method of a type of the interpreter's own.
+fn method(memory: &Memory, type_address: u64, wanted: &str) -> Option<u64> {
+    let methods = memory.word(type_address + METHODS)?;
+    for index in 0..32 {
+        let [name, function, ..] = memory.words(methods + index * METHOD_BYTES, 2)[..] else {
+            return None;
+        };
+        if name == 0 {
+            return None;
+        }
+        if memory.text(name).as_deref() == Some(wanted) {
+            return Some(function);
+        }
+    }
+    None
+}
