@@ -18,10 +18,8 @@ enum task_python_address {
     TASK_PYTHON_CONTEXT_TYPE, /* PyContext_Type */
 };
 
-/* Of a context that nobody has entered: it is the thread's own, unless it was set as
- * another library may. Addresses have no such bit. */
-#define TASK_PYTHON_NOT_ENTERED (1ull << 62)
-
+/* 0 where there is none. One that nobody has entered is the thread's own: who uses that
+ * is not told from the thread, and how it came to be was not seen. */
 static __always_inline __u64 python_context(const struct task_rule *rule)
 {
     __u64 block, state, context, type;
@@ -35,7 +33,7 @@ static __always_inline __u64 python_context(const struct task_rule *rule)
         || type != rule->address[TASK_PYTHON_CONTEXT_TYPE]
         || bpf_probe_read_user(&entered, 4, (void *)(context + rule->offset[TASK_PYTHON_ENTERED])))
         return 0;
-    return entered ? context : context | TASK_PYTHON_NOT_ENTERED;
+    return entered ? context : 0;
 }
 
 static __always_inline void python_current(const struct task_rule *rule, struct task_ids *ids)

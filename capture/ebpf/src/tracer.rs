@@ -9,10 +9,10 @@ use rand::{RngExt, SeedableRng};
 use spanwise_model::{ModelError, Span, SpanBatch, SpanBatchBuilder, SpanId};
 
 use crate::connections::Connection;
-use crate::context::Context;
+use crate::context::{Context, Names};
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
-use crate::event::{Closed, Command, Data, Datagram, Event, Opened, Task};
+use crate::event::{Closed, Command, Data, Datagram, Event, Opened, Role, Task};
 use crate::plugins::{Plugin, PluginFacts, Plugins};
 use crate::process::{Process, ProcessDirectory};
 use crate::protocols::{Known, Topics, known};
@@ -71,6 +71,7 @@ pub struct Tracer {
     connections: AHashMap<u64, Connection>,
     datagrams: Datagrams,
     context: Context,
+    names: Names,
     topics: Topics,
     plugins: Plugins,
     counters: Counters,
@@ -101,6 +102,7 @@ impl Tracer {
             connections: AHashMap::new(),
             datagrams: Datagrams::default(),
             context: Context::new(random.random()),
+            names: Names::default(),
             topics: Topics::default(),
             plugins: Plugins::default(),
             counters: Counters::default(),
@@ -149,7 +151,10 @@ impl Tracer {
                 self.processes.describe(opened.process);
                 self.opened(opened);
             }
-            Event::Data(data) => self.data(data),
+            Event::Data(data) => {
+                let task = self.names.of(data.process, data.task);
+                self.data(&Data { task, ..*data });
+            }
             Event::Records(records) => {
                 self.with(records.connection, |connection, desk| connection.sent(records, desk));
             }
@@ -167,16 +172,18 @@ impl Tracer {
                     });
                 }
                 self.context.forget(process.process);
+                self.names.forget(process.process);
                 self.processes.forget(process.process);
             }
         }
     }
 
     /// The kernel side had no room for this many events, at this time or before.
-    pub const fn lost(&mut self, count: u64, now_monotonic_nano: u64) {
+    pub fn lost(&mut self, count: u64, now_monotonic_nano: u64) {
         if count > 0 {
             self.counters.events_lost_in_kernel += count;
             self.context.events_lost(now_monotonic_nano);
+            self.names.forget_all();
         }
     }
 
@@ -305,10 +312,14 @@ impl Tracer {
     fn opened(&mut self, opened: &Opened) {
         self.counters.connections_opened += 1;
         let connection = Connection::new(opened.connection, Some(*opened), opened.time_nano);
+        let accepted = opened.role == Role::Server;
         // Numbers are not used again; should one be, its former owner goes.
         self.with(opened.connection, |former, desk| former.evict(desk));
         self.remove(opened.connection);
         self.connections.insert(opened.connection, connection);
+        if accepted {
+            self.context.accepted(opened.connection, opened.time_nano);
+        }
         self.keep_bounds();
     }
 
@@ -345,14 +356,21 @@ impl Tracer {
     }
 
     fn remove(&mut self, id: u64) {
+        self.context.closed(id);
         if let Some(connection) = self.connections.remove(&id) {
             self.held_bytes -= connection.held_bytes();
         }
     }
 
     fn task(&mut self, task: &Task) {
-        match task.connection {
-            0 if task.new => self.context.task_made(task.process, task.task, task.parent_task),
+        let Task { process, connection, time_nano, .. } = *task;
+        if task.new {
+            let parent = self.names.of(process, task.parent_task);
+            let made = self.names.made(process, task.task);
+            self.context.task_made(process, made, parent, connection, time_nano);
+            return;
+        }
+        match connection {
             0 => self.context.task_known(task.process, task.task, task.parent_task),
             connection => self.with(connection, |connection, desk| connection.owned(task, desk)),
         }

@@ -12,6 +12,9 @@ use super::ENDED_NANO;
 const REMEMBERED: usize = 8192;
 /// How far back a task is followed.
 pub(super) const MAX_GENERATIONS: usize = 8;
+/// How far above the task that reads a connection's bytes those are that were made for
+/// it: asyncio accepts in one task, and adds the reader in a callback of its.
+const CLAIMED_GENERATIONS: usize = 2;
 
 /// The request of its parent as whose child a task was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub(super) enum Root {
     Unknown,
     /// Its parent served none.
     None,
+    /// One of so many.
+    Several(usize),
     /// This one, by the number of its exchange.
     Request(u64),
 }
@@ -28,34 +33,85 @@ pub(super) enum Root {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ended {
     pub(super) exchange: u64,
+    pub(super) connection: u64,
     pub(super) fragment: u64,
     pub(super) end_nano: u64,
+}
+
+impl Ended {
+    const fn is_recent(&self, now_nano: u64) -> bool {
+        now_nano.saturating_sub(self.end_nano) <= ENDED_NANO
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Born {
     parent: u64,
     root: Root,
+    /// When it was made, `CLOCK_MONOTONIC`; 0 where that was not seen.
+    nano: u64,
+}
+
+/// For which connections a task and those that come from it work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    Connection(u64),
+    Several,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Lineage {
     tasks: Recent<u64, Born>,
-    /// The last request of each task, where it serves none.
+    /// The last request of each task, where it serves none; that of each connection;
+    /// and all by their numbers.
     ended: Recent<u64, Ended>,
+    ended_on: Recent<u64, Ended>,
+    ended_exchanges: Recent<u64, Ended>,
+    claims: Recent<u64, Claim>,
 }
 
 impl Lineage {
     /// A task is made now.
-    pub(super) fn born(&mut self, task: u64, parent: u64, root: Root) {
-        self.ended.remove(&task);
-        self.tasks.insert(task, Born { parent, root });
+    pub(super) fn born(&mut self, task: u64, parent: u64, root: Root, nano: u64) {
+        self.tasks.insert(task, Born { parent, root, nano });
+    }
+
+    /// A task has read a request on a connection that was established at that time. What
+    /// has made the task since then was made for that connection, and so is all that
+    /// comes of it.
+    pub(super) fn read_by(&mut self, task: u64, connection: u64, established_nano: u64) {
+        let mut at = task;
+        for _ in 0..CLAIMED_GENERATIONS {
+            let Some(parent) = self.parent(at) else { return };
+            let after = |born: Born| born.nano > established_nano;
+            if !self.tasks.get(&parent).is_some_and(after) {
+                return;
+            }
+            let claim = match self.claims.get(&parent) {
+                None => Claim::Connection(connection),
+                Some(Claim::Connection(known)) if known == connection => {
+                    at = parent;
+                    continue;
+                }
+                Some(_) => Claim::Several,
+            };
+            self.claims.insert(parent, claim);
+            at = parent;
+        }
+    }
+
+    /// The connection for which alone a task was made.
+    pub(super) fn works_for(&mut self, task: u64) -> Option<u64> {
+        match self.claims.get(&task)? {
+            Claim::Connection(connection) => Some(connection),
+            Claim::Several => None,
+        }
     }
 
     /// It is heard now that a task has this parent (0: it is not).
     pub(super) fn note(&mut self, task: u64, parent: u64) {
         if parent != 0 && self.tasks.get(&task).is_none_or(|born| born.parent != parent) {
-            self.tasks.insert(task, Born { parent, root: Root::Unknown });
+            self.tasks.insert(task, Born { parent, root: Root::Unknown, nano: 0 });
         }
     }
 
@@ -81,21 +137,35 @@ impl Lineage {
         self.ended.remove(&task);
     }
 
-    pub(super) fn ended(&mut self, task: u64, ended: Ended) {
-        self.ended.insert(task, ended);
+    /// A request is over; `task` has read it, where one has.
+    pub(super) fn ended(&mut self, task: Option<u64>, ended: Ended) {
+        if let Some(task) = task {
+            self.ended.insert(task, ended);
+        }
+        self.ended_on.insert(ended.connection, ended);
+        self.ended_exchanges.insert(ended.exchange, ended);
+    }
+
+    /// A request by its number, if it is over for no longer than [`ENDED_NANO`].
+    pub(super) fn ended_exchange(&mut self, exchange: u64, now_nano: u64) -> Option<Ended> {
+        self.ended_exchanges.get(&exchange).filter(|ended| ended.is_recent(now_nano))
+    }
+
+    /// The last request of a connection, likewise.
+    pub(super) fn last_ended_on(&mut self, connection: u64, now_nano: u64) -> Option<Ended> {
+        self.ended_on.get(&connection).filter(|ended| ended.is_recent(now_nano))
     }
 
     /// The request that a task served last, if it is over for no longer than
     /// [`ENDED_NANO`] and the task has begun no other.
     pub(super) fn last_ended(&mut self, task: u64, now_nano: u64) -> Option<Ended> {
-        let recent = |ended: &Ended| now_nano.saturating_sub(ended.end_nano) <= ENDED_NANO;
-        self.ended.get(&task).filter(recent)
+        self.ended.get(&task).filter(|ended| ended.is_recent(now_nano))
     }
 }
 
 /// A table that forgets what was not asked for the longest, some thousands at once.
 #[derive(Debug)]
-struct Recent<K, V> {
+pub(super) struct Recent<K, V> {
     young: AHashMap<K, V>,
     old: AHashMap<K, V>,
 }
@@ -107,7 +177,7 @@ impl<K, V> Default for Recent<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Copy> Recent<K, V> {
-    fn get(&mut self, key: &K) -> Option<V> {
+    pub(super) fn get(&mut self, key: &K) -> Option<V> {
         if let Some(value) = self.young.get(key) {
             return Some(*value);
         }
@@ -116,7 +186,7 @@ impl<K: Copy + Eq + Hash, V: Copy> Recent<K, V> {
         Some(value)
     }
 
-    fn insert(&mut self, key: K, value: V) {
+    pub(super) fn insert(&mut self, key: K, value: V) {
         if self.young.len() >= REMEMBERED {
             self.old = std::mem::take(&mut self.young);
         }

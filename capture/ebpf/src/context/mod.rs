@@ -7,6 +7,7 @@
 //! worse than none.
 
 mod lineage;
+mod names;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use rand::{RngExt, SeedableRng};
 use spanwise_model::Evidence;
 
 use self::lineage::{Ended, Lineage, Root};
+pub(crate) use self::names::Names;
 use crate::process::Runtime;
 use crate::protocols::Mark;
 
@@ -85,8 +87,6 @@ impl Caller {
 enum Line {
     Thread(u32),
     Task(u64),
-    /// Nothing that could make a call.
-    None,
 }
 
 /// A server request that is being handled.
@@ -102,13 +102,17 @@ struct Open {
     weak: bool,
     /// Another request was open on the thread meanwhile.
     overlapped: bool,
+    /// When it was read, another one of its connection was open.
+    pipelined: bool,
 }
 
 #[derive(Debug, Default)]
 struct ProcessContext {
     by_line: AHashMap<Line, Vec<Open>>,
-    /// Requests that another line handles than has read them.
-    moved: AHashMap<u64, Line>,
+    /// On which line each open request is.
+    lines: AHashMap<u64, Line>,
+    /// The open requests of each connection, in the order in which they were read.
+    by_connection: AHashMap<u64, Vec<u64>>,
     open: usize,
     lineage: Lineage,
     /// A thread says nothing: by the runtime's nature, or as seen.
@@ -129,6 +133,8 @@ pub(crate) struct Handled {
 /// The open server requests of every process.
 pub(crate) struct Context {
     processes: AHashMap<u32, ProcessContext>,
+    /// When connections were established that were accepted since.
+    established: AHashMap<u64, u64>,
     random: SmallRng,
     /// When events were last found to be lost, `CLOCK_MONOTONIC`.
     lost_nano: u64,
@@ -140,7 +146,13 @@ impl Context {
     /// A context whose fragment ids come from this seed.
     pub(crate) fn new(seed: u64) -> Self {
         let random = SmallRng::seed_from_u64(seed);
-        Self { processes: AHashMap::new(), random, lost_nano: 0, demoted: 0 }
+        Self {
+            processes: AHashMap::new(),
+            established: AHashMap::new(),
+            random,
+            lost_nano: 0,
+            demoted: 0,
+        }
     }
 
     /// Whether the process was introduced and has not gone since.
@@ -160,6 +172,16 @@ impl Context {
     /// The process has ended or runs another program now.
     pub(crate) fn forget(&mut self, process: u32) {
         self.processes.remove(&process);
+    }
+
+    /// A connection was accepted that was established at this time.
+    pub(crate) fn accepted(&mut self, connection: u64, time_nano: u64) {
+        self.established.insert(connection, time_nano);
+    }
+
+    /// Nothing will be heard of a connection any more.
+    pub(crate) fn closed(&mut self, connection: u64) {
+        self.established.remove(&connection);
     }
 
     /// Events were lost, at this time or before. A request that was open then
@@ -183,20 +205,26 @@ impl Context {
         let line = reader.line();
         if let Line::Task(task) = line {
             context.lineage.serves(task);
+            if let Some(established_nano) = self.established.get(&connection) {
+                context.lineage.read_by(task, connection, *established_nano);
+            }
         }
         let open = context.by_line.entry(line).or_default();
         // A thread that reads the next request is done with one whose response
         // had begun, unless it is of the kind that violates anyway. With one that
         // was there when events were lost it may be done; what was proven of the
         // process is to be proven again.
-        let before = open.len();
         let lost_nano = self.lost_nano;
         let doubtful = |other: &Open| other.read_nano < lost_nano && other.connection != connection;
         if open.iter().any(|other| !other.weak && doubtful(other)) {
             context.disciplined = 0;
         }
-        open.retain(|other| !other.weak && !doubtful(other));
-        context.open -= before - open.len();
+        let over = |other: &&Open| other.weak || doubtful(other);
+        let gone: Vec<u64> = open.iter().filter(over).map(|other| other.exchange).collect();
+        for exchange in gone {
+            context.take_open(exchange);
+        }
+        let open = context.by_line.entry(line).or_default();
         let overlapped = !open.is_empty();
         let mut violated = false;
         for other in open.iter_mut() {
@@ -205,7 +233,12 @@ impl Context {
             violated |= other.connection != connection;
         }
         let read_nano = reader.time_nano;
-        open.push(Open { exchange, connection, fragment, read_nano, weak: false, overlapped });
+        let of_connection = context.by_connection.entry(connection).or_default();
+        let pipelined = !of_connection.is_empty();
+        of_connection.push(exchange);
+        let weak = false;
+        open.push(Open { exchange, connection, fragment, read_nano, weak, overlapped, pipelined });
+        context.lines.insert(exchange, line);
         context.open += 1;
         if violated && matches!(line, Line::Thread(_)) {
             self.demote(reader.process);
@@ -217,26 +250,25 @@ impl Context {
     pub(crate) fn request_handed(&mut self, reader: Caller, exchange: u64, task: u64) {
         let Some(context) = self.processes.get_mut(&reader.process) else { return };
         context.lineage.serves(task);
-        context.move_open(reader.line(), exchange, Line::Task(task));
+        context.move_open(exchange, Line::Task(task));
     }
 
-    /// A task was made. What another at its address did is not its.
-    pub(crate) fn task_made(&mut self, process: u32, task: u64, parent: u64) {
+    /// A task was made at this time. Where `connection` is not 0, it was made in a
+    /// callback for what has just been read of that.
+    pub(crate) fn task_made(
+        &mut self,
+        process: u32,
+        task: u64,
+        parent: u64,
+        connection: u64,
+        time_nano: u64,
+    ) {
         let Some(context) = self.processes.get_mut(&process) else { return };
-        let former: Vec<u64> = context
-            .by_line
-            .get(&Line::Task(task))
-            .map(|open| open.iter().map(|open| open.exchange).collect())
-            .unwrap_or_default();
-        for exchange in former {
-            context.move_open(Line::Task(task), exchange, Line::None);
-        }
-        let root = match context.by_line.get(&Line::Task(parent)).map(Vec::as_slice) {
-            Some([only]) => Root::Request(only.exchange),
-            Some([_, _, ..]) => Root::Unknown,
-            _ => Root::None,
+        let root = match connection {
+            0 => context.root_by(parent, time_nano),
+            connection => context.root_on(connection, time_nano),
         };
-        context.lineage.born(task, parent, root);
+        context.lineage.born(task, parent, root, time_nano);
     }
 
     /// A task that was made earlier has this parent.
@@ -249,10 +281,10 @@ impl Context {
     /// From here on the response's end can only be told from silence.
     pub(crate) fn weaken(&mut self, reader: Caller, exchange: u64) {
         let Some(context) = self.processes.get_mut(&reader.process) else { return };
-        let line = context.line_of(reader.line(), exchange);
+        let Some(line) = context.lines.get(&exchange) else { return };
         if let Some(open) = context
             .by_line
-            .get_mut(&line)
+            .get_mut(line)
             .and_then(|open| open.iter_mut().find(|open| open.exchange == exchange))
         {
             open.weak = true;
@@ -270,15 +302,11 @@ impl Context {
     ) {
         let Caller { process, thread, .. } = reader;
         let Some(context) = self.processes.get_mut(&process) else { return };
-        let line = context.line_of(reader.line(), exchange);
-        context.moved.remove(&exchange);
-        let Some(closed) = context.take_open(line, exchange) else { return };
-        context.open -= 1;
-        if let Line::Task(task) = line {
-            context.lineage.ended(task, Ended { exchange, fragment: closed.fragment, end_nano });
-            return;
-        }
-        if line == Line::None {
+        let Some((line, closed)) = context.take_open(exchange) else { return };
+        let Open { connection, fragment, .. } = closed;
+        let task = if let Line::Task(task) = line { Some(task) } else { None };
+        context.lineage.ended(task, Ended { exchange, connection, fragment, end_nano });
+        if task.is_some() {
             return;
         }
         // What was written may answer another request, which nobody saw.
@@ -318,7 +346,8 @@ impl Context {
         if !context.threads_shared && sender.task == 0 {
             match context.by_line.get(&Line::Thread(sender.thread)).map(Vec::as_slice) {
                 Some([only]) => {
-                    let proven = context.disciplined >= PROVEN_AFTER && only.read_nano >= lost_nano;
+                    let proven =
+                        context.disciplined >= PROVEN_AFTER && only.read_nano >= lost_nano;
                     return within(
                         only.fragment,
                         Evidence::Thread,
@@ -345,82 +374,191 @@ const fn within(fragment: u64, evidence: Evidence, confidence: f32) -> Fragment 
     Fragment::Within { fragment, evidence, confidence }
 }
 
-impl ProcessContext {
-    /// On which line a request is open that was read on this one.
-    fn line_of(&self, read_on: Line, exchange: u64) -> Line {
-        if self.moved.is_empty() {
-            return read_on;
+/// Which request a task serves by itself, or its connection has.
+enum Serves {
+    Nothing,
+    /// This one, which is open since then.
+    Open {
+        exchange: u64,
+        fragment: u64,
+        read_nano: u64,
+    },
+    Several(usize),
+    /// None, after this one.
+    Ended(Ended),
+}
+
+impl Serves {
+    fn one_of(open: &[&Open], ended: Option<Ended>) -> Self {
+        match open {
+            [] => ended.map_or(Self::Nothing, Self::Ended),
+            [only] => {
+                let Open { exchange, fragment, read_nano, .. } = **only;
+                Self::Open { exchange, fragment, read_nano }
+            }
+            several => Self::Several(several.len()),
         }
-        self.moved.get(&exchange).copied().unwrap_or(read_on)
     }
 
-    fn take_open(&mut self, line: Line, exchange: u64) -> Option<Open> {
+    const fn root(&self) -> Root {
+        match self {
+            Self::Nothing => Root::None,
+            Self::Open { exchange, .. } => Root::Request(*exchange),
+            Self::Several(candidates) => Root::Several(*candidates),
+            Self::Ended(ended) => Root::Request(ended.exchange),
+        }
+    }
+}
+
+impl ProcessContext {
+    fn take_open(&mut self, exchange: u64) -> Option<(Line, Open)> {
+        let line = self.lines.remove(&exchange)?;
         let open = self.by_line.get_mut(&line)?;
         let index = open.iter().position(|open| open.exchange == exchange)?;
         let taken = open.swap_remove(index);
         if open.is_empty() {
             self.by_line.remove(&line);
         }
-        Some(taken)
+        if let Some(of_connection) = self.by_connection.get_mut(&taken.connection) {
+            of_connection.retain(|other| *other != exchange);
+            if of_connection.is_empty() {
+                self.by_connection.remove(&taken.connection);
+            }
+        }
+        self.open -= 1;
+        Some((line, taken))
     }
 
-    fn move_open(&mut self, read_on: Line, exchange: u64, to: Line) {
-        let from = self.line_of(read_on, exchange);
-        if let Some(open) = self.take_open(from, exchange) {
-            self.moved.insert(exchange, to);
-            self.by_line.entry(to).or_default().push(open);
+    fn move_open(&mut self, exchange: u64, to: Line) {
+        let Some(from) = self.lines.insert(exchange, to) else {
+            self.lines.remove(&exchange);
+            return;
+        };
+        let Some(open) = self.by_line.get_mut(&from) else { return };
+        let Some(index) = open.iter().position(|open| open.exchange == exchange) else { return };
+        let moved = open.swap_remove(index);
+        if open.is_empty() {
+            self.by_line.remove(&from);
+        }
+        self.by_line.entry(to).or_default().push(moved);
+    }
+
+    fn open(&self, exchange: u64) -> Option<&Open> {
+        let open = self.by_line.get(self.lines.get(&exchange)?)?;
+        open.iter().find(|open| open.exchange == exchange)
+    }
+
+    fn on_connection(&mut self, connection: u64, now_nano: u64) -> Serves {
+        let ended = self.lineage.last_ended_on(connection, now_nano);
+        let exchanges = self.by_connection.get(&connection).map_or(&[][..], Vec::as_slice);
+        let open: Vec<&Open> = exchanges.iter().filter_map(|exchange| self.open(*exchange)).collect();
+        Serves::one_of(&open, ended)
+    }
+
+    /// What a task serves: what it has read itself, or what was read on the connection
+    /// for which it was made.
+    fn served_by(&mut self, task: u64, now_nano: u64) -> Serves {
+        let ended = self.lineage.last_ended(task, now_nano);
+        let open = self.by_line.get(&Line::Task(task)).map_or(&[][..], Vec::as_slice);
+        match Serves::one_of(&open.iter().collect::<Vec<_>>(), ended) {
+            Serves::Nothing => match self.lineage.works_for(task) {
+                Some(connection) => self.on_connection(connection, now_nano),
+                None => Serves::Nothing,
+            },
+            serves => serves,
+        }
+    }
+
+    /// As whose child a task is made now by this one.
+    fn root_by(&mut self, parent: u64, now_nano: u64) -> Root {
+        let root = self.served_by(parent, now_nano).root();
+        if root != Root::None {
+            return root;
+        }
+        // Who has just answered may begin with the next request, where that was read
+        // before: servers handle one after the other of those that were pipelined.
+        let Root::Request(exchange) = self.lineage.root(parent) else { return Root::None };
+        let Some(ended) = self.lineage.ended_exchange(exchange, now_nano) else {
+            return Root::None;
+        };
+        let next = self.by_connection.get(&ended.connection).map_or(&[][..], Vec::as_slice);
+        let pipelined = |next: &&u64| self.open(**next).is_some_and(|open| open.pipelined);
+        match next.iter().filter(pipelined).count() {
+            0 => Root::None,
+            others => Root::Several(others + 1),
+        }
+    }
+
+    /// As whose child a task is made in a callback for what has just been read.
+    fn root_on(&mut self, connection: u64, now_nano: u64) -> Root {
+        match self.on_connection(connection, now_nano) {
+            Serves::Ended(_) => Root::None,
+            serves => serves.root(),
         }
     }
 
     /// The request for which a task makes a call: its own, or that of the nearest task
     /// it comes from which has one. `None` where there is none.
     fn of_task(&mut self, sender: Caller, lost_nano: u64) -> Option<Fragment> {
-        let sure = |open: &Open| if open.read_nano >= lost_nano { 1.0 } else { LIKELY };
-        match self.by_line.get(&Line::Task(sender.task)).map(Vec::as_slice) {
-            Some([only]) => return Some(within(only.fragment, Evidence::Task, sure(only))),
-            Some(several @ [_, _, ..]) => {
-                return Some(Fragment::Ambiguous { candidates: several.len() });
+        let sure = |read_nano: u64| if read_nano >= lost_nano { 1.0 } else { LIKELY };
+        let now_nano = sender.time_nano;
+        match self.served_by(sender.task, now_nano) {
+            Serves::Open { fragment, read_nano, .. } => {
+                return Some(within(fragment, Evidence::Task, sure(read_nano)));
             }
-            _ => {}
-        }
-        // It does nothing after its request but what it has left to do for it.
-        if let Some(ended) = self.lineage.last_ended(sender.task, sender.time_nano) {
-            return Some(within(ended.fragment, Evidence::Task, 1.0));
+            Serves::Several(candidates) => return Some(Fragment::Ambiguous { candidates }),
+            // It does nothing after its request but what it has left to do for it.
+            Serves::Ended(ended) => return Some(within(ended.fragment, Evidence::Task, 1.0)),
+            Serves::Nothing => {}
         }
         self.lineage.note(sender.task, sender.parent_task);
         let mut child = sender.task;
         for _ in 0..lineage::MAX_GENERATIONS {
-            let parent = self.lineage.parent(child)?;
-            let root = self.lineage.root(child);
-            let open = self.by_line.get(&Line::Task(parent)).map_or(&[][..], Vec::as_slice);
-            let found = match (root, open) {
-                (Root::Request(exchange), open) => {
-                    open.iter().find(|open| open.exchange == exchange)
+            let parent = self.lineage.parent(child);
+            match self.lineage.root(child) {
+                Root::Request(exchange) => {
+                    if let Some(open) = self.open(exchange) {
+                        return Some(within(open.fragment, Evidence::Task, sure(open.read_nano)));
+                    }
+                    // What outlives its request may by now work for others, as who writes
+                    // to a connection that all share.
+                    let ended = self.lineage.ended_exchange(exchange, now_nano)?;
+                    return Some(within(ended.fragment, Evidence::Task, LIKELY));
                 }
-                (Root::Unknown, [only]) => Some(only),
-                (Root::Unknown, several @ [_, _, ..]) => {
-                    return Some(Fragment::Ambiguous { candidates: several.len() });
-                }
-                _ => None,
-            };
-            if let Some(open) = found {
-                let found = within(open.fragment, Evidence::Task, sure(open));
-                let exchange = open.exchange;
-                self.lineage.bind(child, exchange);
-                return Some(found);
+                Root::Several(candidates) => return Some(Fragment::Ambiguous { candidates }),
+                // It may come from what was made for a connection, as did who reads that.
+                Root::None => match self.family(parent?, now_nano) {
+                    Serves::Open { fragment, read_nano, .. } => {
+                        return Some(within(fragment, Evidence::Task, sure(read_nano)));
+                    }
+                    Serves::Several(candidates) => return Some(Fragment::Ambiguous { candidates }),
+                    Serves::Ended(ended) => {
+                        return Some(within(ended.fragment, Evidence::Task, LIKELY));
+                    }
+                    Serves::Nothing => {}
+                },
+                Root::Unknown => match self.served_by(parent?, now_nano) {
+                    Serves::Open { exchange, fragment, read_nano } => {
+                        self.lineage.bind(child, exchange);
+                        return Some(within(fragment, Evidence::Task, sure(read_nano)));
+                    }
+                    Serves::Several(candidates) => return Some(Fragment::Ambiguous { candidates }),
+                    Serves::Ended(ended) => {
+                        self.lineage.bind(child, ended.exchange);
+                        return Some(within(ended.fragment, Evidence::Task, LIKELY));
+                    }
+                    Serves::Nothing => {}
+                },
             }
-            // What outlives its request may by now work for others, as who writes to a
-            // connection that all share.
-            if open.is_empty()
-                && let Some(ended) = self.lineage.last_ended(parent, sender.time_nano)
-                && matches!(root, Root::Unknown | Root::Request(_))
-                && (root == Root::Unknown || root == Root::Request(ended.exchange))
-            {
-                self.lineage.bind(child, ended.exchange);
-                return Some(within(ended.fragment, Evidence::Task, LIKELY));
-            }
-            child = parent;
+            child = parent?;
         }
         None
+    }
+
+    fn family(&mut self, task: u64, now_nano: u64) -> Serves {
+        match self.lineage.works_for(task) {
+            Some(connection) => self.on_connection(connection, now_nano),
+            None => Serves::Nothing,
+        }
     }
 }

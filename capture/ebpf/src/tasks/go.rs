@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind, Register};
 
 use super::Tasks;
-use crate::golang::Program;
 use crate::kernel::{TaskKind, TaskRule};
+use crate::golang::Program;
 
 /// Programs remembered: most executables of a machine are of another language.
 const MAX_KNOWN: usize = 4096;
@@ -23,7 +23,8 @@ struct Layout {
 }
 
 /// Layouts by the minor version of Go 1. What is not listed has not been looked at.
-const LAYOUTS: &[(u32, Layout)] = &[(26, Layout { goid: 152, parent_goid: 280, m: 48, curg: 184 })];
+const LAYOUTS: &[(u32, Layout)] =
+    &[(26, Layout { goid: 152, parent_goid: 280, m: 48, curg: 184 })];
 
 /// What is known of programs.
 #[derive(Default)]

@@ -1,0 +1,215 @@
+//! Which request of a Python server a call was made for: real servers under load and a
+//! running agent. The truth stands in the paths: a call has the token of its request.
+//!
+//! These tests load BPF and so need the right to; without it they fail.
+
+mod support;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
+use spanwise_model::{AttributeValue, Capture, Evidence, Span, SpanBatch};
+use support::programs::{Running, free_port, wait_for};
+
+/// What the servers need, from PyPI.
+const PACKAGES: &[&str] = &[
+    "uvicorn==0.54.0",
+    "httptools==0.9.0",
+    "starlette==1.10.0",
+    "httpx==0.28.1",
+    "uvloop==0.23.0",
+    "aiohttp==3.14.5",
+    "gevent==26.9.0",
+];
+/// Calls for each request.
+const CALLS: usize = 6;
+
+/// Where the packages are, installed once.
+fn packages() -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-packages");
+    let done = directory.join(PACKAGES.join(","));
+    if done.exists() {
+        return directory;
+    }
+    let installed = Command::new("python3")
+        .args(["-m", "pip", "install", "-q", "--upgrade", "--target"])
+        .arg(&directory)
+        .args(PACKAGES)
+        .output()
+        .expect("python3 runs");
+    assert!(installed.status.success(), "{installed:?}");
+    std::fs::write(done, "").expect("a file");
+    directory
+}
+
+fn python(packages: &Path, script: &str, arguments: &[String]) -> Command {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python");
+    let mut command = Command::new("python3");
+    command.arg(scripts.join(script)).args(arguments).env("PYTHONPATH", packages);
+    command.stdout(Stdio::null());
+    command
+}
+
+/// A server under load.
+struct Load<'a> {
+    script: &'a str,
+    arguments: &'a [&'a str],
+    concurrency: usize,
+    requests: usize,
+    pooled: bool,
+}
+
+/// What became of the calls.
+#[derive(Debug, Default)]
+struct Found {
+    requests: usize,
+    calls: usize,
+    /// Certain links by the task, to the right request,
+    right: usize,
+    /// and to a wrong one.
+    wrong: usize,
+    others: HashMap<String, usize>,
+}
+
+impl Load<'_> {
+    fn run(&self) -> Found {
+        let packages = packages();
+        let (port, backend) = (free_port(), free_port());
+        let _backend = Running(
+            python(&packages, "backend.py", &[backend.to_string()]).spawn().expect("it runs"),
+        );
+        wait_for(backend);
+        let (send, batches) = channel();
+        let deliver = Box::new(move |batch| {
+            let _ = send.send(batch);
+        });
+        let agent = Agent::start(AgentConfig::default(), deliver).expect("BPF is allowed here");
+        let mut arguments = vec![port.to_string(), backend.to_string()];
+        arguments.extend(self.arguments.iter().map(ToString::to_string));
+        let server =
+            Running(python(&packages, self.script, &arguments).spawn().expect("it runs"));
+        wait_for(port);
+        wait_until_followed(&agent);
+        let load = [port.to_string(), self.concurrency.to_string(), self.requests.to_string()];
+        let load = [&load[..], &[if self.pooled { "pooled" } else { "fresh" }.to_owned()]].concat();
+        let asked = python(&packages, "load.py", &load).status().expect("it runs");
+        assert!(asked.success(), "{asked}");
+        std::thread::sleep(Duration::from_millis(300));
+        let counters = agent.facts().counters;
+        let process = server.0.id();
+        agent.stop();
+        let spans: Vec<Span> = batches
+            .try_iter()
+            .flat_map(|batch| {
+                let batch = SpanBatch::try_from(batch).expect("the span schema");
+                batch.spans().map(|span| span.expect("a span")).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(counters["kernel_events_lost_ring_full"], 0, "{counters:?}");
+        let found = found(&spans, port, backend, process);
+        eprintln!(
+            "{} {:?} {} pooled {}: {found:?}",
+            self.script, self.arguments, self.concurrency, self.pooled
+        );
+        assert_eq!(found.requests, self.concurrency * self.requests, "{found:?}");
+        assert_eq!(found.calls, found.requests * CALLS, "{found:?}");
+        found
+    }
+}
+
+/// Waits until the agent knows how to read the tasks of two servers.
+fn wait_until_followed(agent: &Agent) {
+    let end = Instant::now() + Duration::from_secs(20);
+    let name = "processes_with_python_contexts_followed";
+    while agent.facts().counters.get(name).is_none_or(|count| *count < 2) {
+        assert!(Instant::now() < end, "{:?}", agent.facts().counters);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn path(span: &Span) -> Option<&str> {
+    span.attributes.iter().find_map(|(key, value)| match value {
+        AttributeValue::String(path) if key == "url.path" => Some(path.as_str()),
+        _ => None,
+    })
+}
+
+fn found(spans: &[Span], port: u16, backend: u16, process: u32) -> Found {
+    let to = |port: u16, capture: Capture| {
+        spans
+            .iter()
+            .filter(move |span| span.flow.server_port == Some(port) && span.capture == capture)
+    };
+    let requests: HashMap<u64, &str> = to(port, Capture::ServerProcess)
+        .filter_map(|span| Some((span.fragment_id?, path(span)?.rsplit('/').next()?)))
+        .collect();
+    let mut found = Found { requests: requests.len(), ..Found::default() };
+    for call in to(backend, Capture::ClientProcess) {
+        if call.process_id != Some(process) {
+            continue;
+        }
+        let Some(token) = path(call).and_then(|path| path.split('/').nth(2)) else { continue };
+        found.calls += 1;
+        let request = call.fragment_id.and_then(|fragment| requests.get(&fragment));
+        let certain = call.confidence.is_some_and(|confidence| confidence >= 0.999);
+        match request {
+            Some(request) if certain && *request == token => found.right += 1,
+            Some(_) if certain => found.wrong += 1,
+            Some(request) => {
+                let right = if *request == token { "right" } else { "wrong" };
+                let which = format!("{:?} {:?} {right}", call.evidence, call.confidence);
+                *found.others.entry(which).or_default() += 1;
+            }
+            None => *found.others.entry(format!("{:?}", call.evidence)).or_default() += 1,
+        }
+    }
+    found
+}
+
+/// No certain link is wrong, and nearly every call has one.
+fn is_followed(load: &Load<'_>) {
+    let found = load.run();
+    assert_eq!(found.wrong, 0, "{found:?}");
+    assert!(found.right * 100 >= found.calls * 95, "{found:?}");
+}
+
+fn both_ways(script: &str, arguments: &[&str]) {
+    for pooled in [true, false] {
+        is_followed(&Load { script, arguments, concurrency: 32, requests: 20, pooled });
+    }
+}
+
+#[test]
+fn asyncio_streams() {
+    both_ways("streams_app.py", &[]);
+}
+
+#[test]
+fn asyncio_protocols() {
+    both_ways("protocol_app.py", &[]);
+}
+
+#[test]
+fn uvicorn_on_asyncio() {
+    both_ways("uvicorn_app.py", &["asyncio", "h11"]);
+    both_ways("uvicorn_app.py", &["asyncio", "httptools"]);
+}
+
+#[test]
+fn uvicorn_on_uvloop() {
+    both_ways("uvicorn_app.py", &["uvloop", "httptools"]);
+}
+
+#[test]
+fn aiohttp() {
+    both_ways("aiohttp_app.py", &[]);
+}
+
+#[test]
+fn gevent() {
+    both_ways("gevent_app.py", &[]);
+}
