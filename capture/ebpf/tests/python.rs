@@ -179,7 +179,7 @@ fn is_followed(load: &Load<'_>) {
 
 fn both_ways(script: &str, arguments: &[&str]) {
     for pooled in [true, false] {
-        is_followed(&Load { script, arguments, concurrency: 32, requests: 20, pooled });
+        is_followed(&Load { script, arguments, concurrency: 32, requests: 8, pooled });
     }
 }
 
