@@ -139,6 +139,7 @@ static __always_inline struct sock *socket_of(__u32 fd)
     return BPF_CORE_READ(socket, sk);
 }
 
+#include "task_go_clients.h"
 #include "tls.h"
 #include "tls_go.h"
 #include "datagram.h"
@@ -148,6 +149,8 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
                                      int new, const bool trusted)
 {
     __u64 now = bpf_ktime_get_ns();
+    if (new == TCP_CLOSE)
+        forget_owner(sk);
     if (new == TCP_SYN_SENT) {
         __u64 task = bpf_get_current_pid_tgid();
         state->role = SPANWISE_CLIENT;
@@ -313,7 +316,7 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
         transfer.time_nano = bpf_ktime_get_ns();
     }
     if (!tls_covers(state, &transfer, &call)) {
-        find_task(state, task, &transfer.ids);
+        find_task(state, task, sent ? (__u64)sk : 0, &transfer.ids);
         emit(state, &transfer, &call);
     }
     after_transfer(sk, state, true);
@@ -456,7 +459,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
     };
     if (tls_covers(state, &transfer, &exit->call))
         return 0;
-    find_task(state, task, &transfer.ids);
+    find_task(state, task, sent ? (__u64)sk : 0, &transfer.ids);
     if (exit->call.shape == BUFFER_MESSAGES)
         on_messages(state, &transfer, exit->call.array, end_seq, result);
     else

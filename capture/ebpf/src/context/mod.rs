@@ -29,6 +29,11 @@ const MAX_PROCESSES: usize = 65_536;
 /// How long a request that is over is remembered for those that it has made.
 const ENDED_NANO: u64 = 2_000_000_000;
 
+/// It is said no more often of a process that the origin of its tasks is not known.
+const SAY_ORPHANS_EVERY_NANO: u64 = 1_000_000_000;
+/// The task that the program began with, where tasks are numbered (Go's).
+const FIRST_TASK: u64 = 1;
+
 /// A span's place in its process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Fragment {
@@ -89,6 +94,15 @@ enum Line {
     None,
 }
 
+/// Where a call comes from, by its task.
+enum Origin {
+    Request(Fragment),
+    /// From no request, as far as its task tells.
+    Elsewhere,
+    /// It is not known by which task its task was made, or that one.
+    Unknown,
+}
+
 /// A server request that is being handled.
 #[derive(Debug)]
 struct Open {
@@ -111,6 +125,8 @@ struct ProcessContext {
     moved: AHashMap<u64, Line>,
     open: usize,
     lineage: Lineage,
+    /// When it was last said that a task's origin is not known.
+    orphan_nano: u64,
     /// A thread says nothing: by the runtime's nature, or as seen.
     threads_shared: bool,
     /// Requests handled each on one thread, alone.
@@ -134,13 +150,15 @@ pub(crate) struct Context {
     lost_nano: u64,
     /// Processes found to have no thread discipline since the last look.
     demoted: u64,
+    /// Processes with tasks whose origin is not known, since the last look.
+    orphans: Vec<u32>,
 }
 
 impl Context {
     /// A context whose fragment ids come from this seed.
     pub(crate) fn new(seed: u64) -> Self {
         let random = SmallRng::seed_from_u64(seed);
-        Self { processes: AHashMap::new(), random, lost_nano: 0, demoted: 0 }
+        Self { processes: AHashMap::new(), random, lost_nano: 0, demoted: 0, orphans: Vec::new() }
     }
 
     /// Whether the process was introduced and has not gone since.
@@ -304,16 +322,24 @@ impl Context {
         std::mem::take(&mut self.demoted)
     }
 
+    /// Processes that serve requests and make calls in tasks of which it is not known by
+    /// which they were made, since the last call.
+    pub(crate) fn take_orphans(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.orphans)
+    }
+
     /// A request is sent: for which server request?
     pub(crate) fn request_sent(&mut self, sender: Caller) -> Fragment {
         let lost_nano = self.lost_nano;
         let Some(context) = self.processes.get_mut(&sender.process) else {
             return Fragment::None;
         };
-        if sender.task != 0
-            && let Some(found) = context.of_task(sender, lost_nano)
-        {
-            return found;
+        match context.of_task(sender, lost_nano) {
+            Origin::Request(found) => return found,
+            Origin::Unknown if context.open > 0 && context.is_orphan_due(sender.time_nano) => {
+                self.orphans.push(sender.process);
+            }
+            Origin::Unknown | Origin::Elsewhere => {}
         }
         if !context.threads_shared && sender.task == 0 {
             match context.by_line.get(&Line::Thread(sender.thread)).map(Vec::as_slice) {
@@ -373,25 +399,40 @@ impl ProcessContext {
         }
     }
 
+    fn is_orphan_due(&mut self, now_nano: u64) -> bool {
+        let due = now_nano.saturating_sub(self.orphan_nano) >= SAY_ORPHANS_EVERY_NANO;
+        if due {
+            self.orphan_nano = now_nano;
+        }
+        due
+    }
+
     /// The request for which a task makes a call: its own, or that of the nearest task
-    /// it comes from which has one. `None` where there is none.
-    fn of_task(&mut self, sender: Caller, lost_nano: u64) -> Option<Fragment> {
+    /// it comes from which has one.
+    fn of_task(&mut self, sender: Caller, lost_nano: u64) -> Origin {
+        if sender.task == 0 {
+            return Origin::Elsewhere;
+        }
         let sure = |open: &Open| if open.read_nano >= lost_nano { 1.0 } else { LIKELY };
         match self.by_line.get(&Line::Task(sender.task)).map(Vec::as_slice) {
-            Some([only]) => return Some(within(only.fragment, Evidence::Task, sure(only))),
+            Some([only]) => {
+                return Origin::Request(within(only.fragment, Evidence::Task, sure(only)));
+            }
             Some(several @ [_, _, ..]) => {
-                return Some(Fragment::Ambiguous { candidates: several.len() });
+                return Origin::Request(Fragment::Ambiguous { candidates: several.len() });
             }
             _ => {}
         }
         // It does nothing after its request but what it has left to do for it.
         if let Some(ended) = self.lineage.last_ended(sender.task, sender.time_nano) {
-            return Some(within(ended.fragment, Evidence::Task, 1.0));
+            return Origin::Request(within(ended.fragment, Evidence::Task, 1.0));
         }
         self.lineage.note(sender.task, sender.parent_task);
         let mut child = sender.task;
         for _ in 0..lineage::MAX_GENERATIONS {
-            let parent = self.lineage.parent(child)?;
+            let Some(parent) = self.lineage.parent(child) else {
+                return if child == FIRST_TASK { Origin::Elsewhere } else { Origin::Unknown };
+            };
             let root = self.lineage.root(child);
             let open = self.by_line.get(&Line::Task(parent)).map_or(&[][..], Vec::as_slice);
             let found = match (root, open) {
@@ -400,7 +441,7 @@ impl ProcessContext {
                 }
                 (Root::Unknown, [only]) => Some(only),
                 (Root::Unknown, several @ [_, _, ..]) => {
-                    return Some(Fragment::Ambiguous { candidates: several.len() });
+                    return Origin::Request(Fragment::Ambiguous { candidates: several.len() });
                 }
                 _ => None,
             };
@@ -408,7 +449,7 @@ impl ProcessContext {
                 let found = within(open.fragment, Evidence::Task, sure(open));
                 let exchange = open.exchange;
                 self.lineage.bind(child, exchange);
-                return Some(found);
+                return Origin::Request(found);
             }
             // What outlives its request may by now work for others, as who writes to a
             // connection that all share.
@@ -418,10 +459,10 @@ impl ProcessContext {
                 && (root == Root::Unknown || root == Root::Request(ended.exchange))
             {
                 self.lineage.bind(child, ended.exchange);
-                return Some(within(ended.fragment, Evidence::Task, LIKELY));
+                return Origin::Request(within(ended.fragment, Evidence::Task, LIKELY));
             }
             child = parent;
         }
-        None
+        Origin::Elsewhere
     }
 }

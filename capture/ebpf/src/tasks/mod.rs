@@ -12,27 +12,43 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use crate::kernel::{Kernel, TaskKind, TaskRule};
+use crate::kernel::{Function, Kernel, TaskKind, TaskRule};
+use crate::probed::{FileId, ProbedFiles, Set};
 use crate::processes::environment_variable;
 
 /// A process is looked at when it is heard of, and again after each of these, for a
 /// runtime may be loaded late.
 const LOOK_AGAIN: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(3)];
+/// How often it is looked whether anybody still uses the files that have probes.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Most processes that wait to be looked at.
 const MAX_WAITING: usize = 16_384;
 
 /// A process that has this variable with the value `off` has no rule.
 const SWITCH: &str = "SPANWISE_TASKS";
 
+/// Functions of a file that are probed for a rule's sake.
+#[derive(Debug)]
+pub(crate) struct Probes {
+    pub(crate) file: FileId,
+    /// Held open, so that it can be reached when the process has ended.
+    pub(crate) handle: File,
+    /// Without these, there is no rule.
+    pub(crate) functions: Vec<Function>,
+    /// Where tasks are made: probed only where it turns out to matter, for it is done
+    /// often.
+    pub(crate) births: Vec<Function>,
+}
+
 /// What is known of the tasks of a process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Tasks {
     /// Its runtime has none, or none that is known of: threads are all there is.
     None,
     /// They cannot be read, for this reason.
-    Unknown(TaskKind, String),
+    Unknown(String),
     /// They can.
-    Known(TaskRule),
+    Known(TaskRule, Option<Probes>),
 }
 
 /// What is remembered from one process to the next.
@@ -47,8 +63,8 @@ impl Looker {
         let Ok(executable) = File::open(format!("/proc/{process}/exe")) else {
             return Tasks::None;
         };
-        let found = self.go.tasks(&executable);
-        if matches!(found, Tasks::Known(_))
+        let found = self.go.tasks(executable);
+        if matches!(found, Tasks::Known(..))
             && environment_variable(process, SWITCH).as_deref() == Some("off")
         {
             return Tasks::None;
@@ -70,11 +86,12 @@ fn look(asked: &Receiver<u32>, seen: &Sender<(u32, Tasks)>, done: &AtomicU64) {
 }
 
 /// What became of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Followed {
     Asked,
-    Known(TaskKind),
-    Unknown(TaskKind),
+    /// And where its executable makes tasks, while that has no probes.
+    Known(TaskRule, Vec<Function>),
+    Unknown,
 }
 
 /// Has the tasks of processes read.
@@ -86,6 +103,10 @@ pub(crate) struct TaskRules {
     seen: Receiver<(u32, Tasks)>,
     waiting: Vec<(Instant, u32)>,
     processes: HashMap<u32, Followed>,
+    /// Files with probes, and those with probes where tasks are made.
+    probed: ProbedFiles,
+    births: ProbedFiles,
+    swept: Instant,
     /// Processes that have ended since the last tick.
     gone: Vec<u32>,
     /// Reasons that were given already.
@@ -112,6 +133,9 @@ impl TaskRules {
             seen,
             waiting: Vec::new(),
             processes: HashMap::new(),
+            probed: ProbedFiles::start()?,
+            births: ProbedFiles::start()?,
+            swept: Instant::now(),
             gone: Vec::new(),
             said: HashSet::new(),
         };
@@ -180,28 +204,86 @@ impl TaskRules {
                 self.found(kernel, process, tasks);
             }
         }
+        if now - self.swept >= SWEEP_EVERY {
+            self.swept = now;
+            self.probed.sweep();
+            self.births.sweep();
+        }
     }
 
     fn found(&mut self, kernel: &Kernel, process: u32, tasks: Tasks) {
         let followed = match tasks {
             Tasks::None => return,
-            Tasks::Known(rule) => match kernel.set_task_rule(process, &rule) {
-                Ok(()) => Followed::Known(rule.kind),
-                Err(reason) => self.unknown(process, rule.kind, reason),
+            Tasks::Known(rule, probes) => match self.follow(kernel, process, &rule, &probes) {
+                Ok(true) => {
+                    Followed::Known(rule, probes.map(|probes| probes.births).unwrap_or_default())
+                }
+                Ok(false) => {
+                    self.waiting.push((Instant::now() + LOOK_AGAIN[0], process));
+                    return;
+                }
+                Err(reason) => self.unknown(process, reason),
             },
-            Tasks::Unknown(kind, reason) => self.unknown(process, kind, reason),
+            Tasks::Unknown(reason) => self.unknown(process, reason),
         };
         self.processes.insert(process, followed);
     }
 
-    fn unknown(&mut self, process: u32, kind: TaskKind, reason: String) -> Followed {
+    /// Sets the probes of a rule, then the rule; `false` where that has to wait.
+    fn follow(
+        &mut self,
+        kernel: &Kernel,
+        process: u32,
+        rule: &TaskRule,
+        probes: &Option<Probes>,
+    ) -> Result<bool, String> {
+        if let Some(Probes { file, handle, functions, .. }) = probes
+            && !functions.is_empty()
+        {
+            match self.probed.set(kernel, process, *file, handle, functions) {
+                Set::Now | Set::Before => {}
+                Set::Later => return Ok(false),
+                Set::Refused(reason) => return Err(reason),
+            }
+        }
+        kernel.set_task_rule(process, rule).map(|()| true)
+    }
+
+    /// A process has made calls in tasks of which it is not known by which they were
+    /// made: from now on, that is seen.
+    pub(crate) fn watch_births(&mut self, kernel: &Kernel, process: u32) {
+        let Some(Followed::Known(rule, births)) = self.processes.get_mut(&process) else {
+            return;
+        };
+        if births.is_empty() {
+            return;
+        }
+        let Ok(executable) = File::open(format!("/proc/{process}/exe")) else { return };
+        let Ok(file) = FileId::of(&executable) else { return };
+        match self.births.set(kernel, process, file, &executable, births) {
+            // What is asked for again is tried again.
+            Set::Later => return,
+            Set::Now | Set::Before => {
+                *rule = go::with_births(rule);
+                if let Err(reason) = kernel.set_task_rule(process, rule) {
+                    tracing::debug!("tasks of process {process} are followed less far: {reason}");
+                }
+            }
+            Set::Refused(reason) => {
+                tracing::debug!("tasks of process {process} are followed less far: {reason}");
+            }
+        }
+        births.clear();
+    }
+
+    fn unknown(&mut self, process: u32, reason: String) -> Followed {
         if self.said.len() < MAX_WAITING && !self.said.contains(&reason) {
             tracing::warn!(
                 "requests inside process {process} are linked where only one is open: {reason}"
             );
             self.said.insert(reason);
         }
-        Followed::Unknown(kind)
+        Followed::Unknown
     }
 
     /// How many processes have rules, and how many should have, by counters' names.
@@ -213,8 +295,8 @@ impl TaskRules {
         for followed in self.processes.values() {
             let name = match followed {
                 Followed::Asked => continue,
-                Followed::Known(kind) => kind.counter(),
-                Followed::Unknown(_) => "processes_with_tasks_unknown",
+                Followed::Known(rule, _) => rule.kind.counter(),
+                Followed::Unknown => "processes_with_tasks_unknown",
             };
             *counts.entry(name).or_default() += 1;
         }
