@@ -139,6 +139,7 @@ static __always_inline struct sock *socket_of(__u32 fd)
     return BPF_CORE_READ(socket, sk);
 }
 
+#include "task_go_clients.h"
 #include "tls.h"
 #include "tls_go.h"
 #include "task_made.h"
@@ -149,6 +150,8 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
                                      int new, const bool trusted)
 {
     __u64 now = bpf_ktime_get_ns();
+    if (new == TCP_CLOSE)
+        forget_owner(sk);
     if (new == TCP_SYN_SENT) {
         __u64 task = bpf_get_current_pid_tgid();
         state->role = SPANWISE_CLIENT;
@@ -314,7 +317,9 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
         transfer.time_nano = bpf_ktime_get_ns();
     }
     if (!tls_covers(state, &transfer, &call)) {
-        find_task(state, task, &transfer.ids);
+        find_task(state, task, sent ? (__u64)sk : 0, &transfer.ids);
+        if (!sent && transfer.ids.loop)
+            python_has_read(task, state->connection, REGS_SP(regs));
         emit(state, &transfer, &call);
     }
     after_transfer(sk, state, true);
@@ -457,7 +462,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
     };
     if (tls_covers(state, &transfer, &exit->call))
         return 0;
-    find_task(state, task, &transfer.ids);
+    find_task(state, task, sent ? (__u64)sk : 0, &transfer.ids);
     if (exit->call.shape == BUFFER_MESSAGES)
         on_messages(state, &transfer, exit->call.array, end_seq, result);
     else

@@ -30,6 +30,7 @@ struct task_rule {
 struct task_ids {
     __u64 task; /* 0: not known */
     __u64 parent; /* the task that made it; 0: not known */
+    __u64 loop; /* a loop of C makes the call, which calls tasks back: its rule says more */
 };
 
 struct {
@@ -48,6 +49,7 @@ __u64 task_rules_generation SEC(".data.tasks") = 0;
 struct task_lookup {
     __u32 process;
     __u32 has_rule; /* told back, */
+    __u64 written; /* address of the socket that is written; 0: none is */
     struct task_ids ids; /* as these */
 };
 
@@ -64,6 +66,7 @@ static __always_inline __u64 thread_pointer(void)
 
 #include "task_go.h"
 #include "task_python.h"
+#include "task_jvm.h"
 
 /* A function of its own to the verifier: it is followed once, not in every program. */
 __noinline int read_task(struct task_lookup *lookup)
@@ -76,17 +79,21 @@ __noinline int read_task(struct task_lookup *lookup)
         return 0;
     switch (rule->kind) {
     case TASK_GO:
-        go_current(rule, &lookup->ids);
+        go_current(rule, lookup);
         break;
     case TASK_PYTHON:
         python_current(rule, &lookup->ids);
+        break;
+    case TASK_JVM:
+        jvm_current(rule, &lookup->ids);
         break;
     }
     return 0;
 }
 
-/* The task that uses a socket now. Nothing is changed where it is not known. */
-static __always_inline void find_task(struct socket_state *state, __u64 thread,
+/* The task that uses a socket now; `written` is its address where it is written. Nothing
+ * is changed where it is not known. */
+static __always_inline void find_task(struct socket_state *state, __u64 thread, __u64 written,
                                       struct task_ids *ids)
 {
     __u32 generation = task_rules_generation;
@@ -94,7 +101,7 @@ static __always_inline void find_task(struct socket_state *state, __u64 thread,
     if (!generation
         || (state->taskless_generation == generation && state->taskless_process == process))
         return;
-    struct task_lookup lookup = { .process = process };
+    struct task_lookup lookup = { .process = process, .written = written };
     read_task(&lookup);
     if (lookup.has_rule) {
         *ids = lookup.ids;
@@ -105,13 +112,21 @@ static __always_inline void find_task(struct socket_state *state, __u64 thread,
 }
 
 /* The task that runs now, where no socket is at hand. */
-static __always_inline void find_task_here(__u64 thread, struct task_ids *ids)
+static __always_inline void find_task_here(__u64 thread, __u64 written, struct task_ids *ids)
 {
     if (!task_rules_generation)
         return;
-    struct task_lookup lookup = { .process = thread >> 32 };
+    struct task_lookup lookup = { .process = thread >> 32, .written = written };
     read_task(&lookup);
     *ids = lookup.ids;
+}
+
+/* A socket is closed: its address may be another one's soon. */
+static __always_inline void forget_owner(const struct sock *sk)
+{
+    __u64 address = (__u64)sk;
+    if (task_rules_generation)
+        bpf_map_delete_elem(&go_owners, &address);
 }
 
 #endif

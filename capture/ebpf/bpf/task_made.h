@@ -20,6 +20,8 @@ int python_context_made(struct pt_regs *context)
     fill(event, SPANWISE_TASK, 0, thread, bpf_ktime_get_ns());
     event->direction = 1;
     event->task = made;
+    if (rule->address[TASK_PYTHON_LOOP])
+        event->connection = python_reading(thread, PT_REGS_SP(context));
     event->parent_task = python_context(rule);
     bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
     return 0;

@@ -411,7 +411,7 @@ int tls_exit(struct pt_regs *context)
         session->record_seq = transfer.seq + length;
         session->begun = 0;
     }
-    find_task_here(task, &transfer.ids);
+    find_task_here(task, 0, &transfer.ids);
     tls_emit(session, &transfer, call.buffer);
     return 0;
 }

@@ -167,7 +167,6 @@ impl<'a> Program<'a> {
 
     /// The version of a module that is built in; `None` where it is not, or replaced by
     /// another.
-    #[expect(dead_code, reason = "asked by what follows gRPC")]
     pub(crate) fn module(&self, path: &str) -> Option<String> {
         let (_, modules) = self.build_texts()?;
         let modules = String::from_utf8_lossy(modules);

@@ -15,6 +15,7 @@ pub mod kernel;
 mod libraries;
 mod opaque;
 pub mod plugins;
+mod probed;
 pub mod process;
 pub mod processes;
 mod protocols;

@@ -247,6 +247,11 @@ impl Tracer {
         std::mem::take(&mut self.asked_for)
     }
 
+    /// Processes of which it should be seen when tasks are made, since the last time.
+    pub(crate) fn take_orphans(&mut self) -> Vec<u32> {
+        self.context.take_orphans()
+    }
+
     fn ask_for_more(&mut self, id: u64) {
         if let Some(connection) = self.connections.get_mut(&id)
             && !std::mem::replace(&mut connection.asked_for_more, true)

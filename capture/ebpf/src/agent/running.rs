@@ -271,8 +271,12 @@ pub(super) fn run(
             if let Some(libraries) = &mut state.libraries {
                 libraries.tick(kernel);
             }
+            let orphans = state.tracer.take_orphans();
             if let Some(tasks) = &mut state.tasks {
                 tasks.tick(kernel);
+                for process in orphans {
+                    tasks.watch_births(kernel, process);
+                }
             }
             course.keep_budget(ticked, kernel, &mut state);
         }

@@ -31,6 +31,11 @@ const MAX_PROCESSES: usize = 65_536;
 /// How long a request that is over is remembered for those that it has made.
 const ENDED_NANO: u64 = 2_000_000_000;
 
+/// It is said no more often of a process that the origin of its tasks is not known.
+const SAY_ORPHANS_EVERY_NANO: u64 = 1_000_000_000;
+/// The task that the program began with, where tasks are numbered (Go's).
+const FIRST_TASK: u64 = 1;
+
 /// A span's place in its process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Fragment {
@@ -89,6 +94,15 @@ enum Line {
     Task(u64),
 }
 
+/// Where a call comes from, by its task.
+enum Origin {
+    Request(Fragment),
+    /// From no request, as far as its task tells.
+    Elsewhere,
+    /// It is not known by which task its task was made, or that one.
+    Unknown,
+}
+
 /// A server request that is being handled.
 #[derive(Debug)]
 struct Open {
@@ -115,6 +129,8 @@ struct ProcessContext {
     by_connection: AHashMap<u64, Vec<u64>>,
     open: usize,
     lineage: Lineage,
+    /// When it was last said that a task's origin is not known.
+    orphan_nano: u64,
     /// A thread says nothing: by the runtime's nature, or as seen.
     threads_shared: bool,
     /// Requests handled each on one thread, alone.
@@ -140,6 +156,8 @@ pub(crate) struct Context {
     lost_nano: u64,
     /// Processes found to have no thread discipline since the last look.
     demoted: u64,
+    /// Processes with tasks whose origin is not known, since the last look.
+    orphans: Vec<u32>,
 }
 
 impl Context {
@@ -152,6 +170,7 @@ impl Context {
             random,
             lost_nano: 0,
             demoted: 0,
+            orphans: Vec::new(),
         }
     }
 
@@ -264,9 +283,10 @@ impl Context {
         time_nano: u64,
     ) {
         let Some(context) = self.processes.get_mut(&process) else { return };
+        let known = matches!(context.lineage.root(parent), Root::Request(_) | Root::Several(_));
         let root = match connection {
-            0 => context.root_by(parent, time_nano),
-            connection => context.root_on(connection, time_nano),
+            connection if connection != 0 && !known => context.root_on(connection, time_nano),
+            _ => context.root_by(parent, time_nano),
         };
         context.lineage.born(task, parent, root, time_nano);
     }
@@ -332,22 +352,29 @@ impl Context {
         std::mem::take(&mut self.demoted)
     }
 
+    /// Processes that serve requests and make calls in tasks of which it is not known by
+    /// which they were made, since the last call.
+    pub(crate) fn take_orphans(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.orphans)
+    }
+
     /// A request is sent: for which server request?
     pub(crate) fn request_sent(&mut self, sender: Caller) -> Fragment {
         let lost_nano = self.lost_nano;
         let Some(context) = self.processes.get_mut(&sender.process) else {
             return Fragment::None;
         };
-        if sender.task != 0
-            && let Some(found) = context.of_task(sender, lost_nano)
-        {
-            return found;
+        match context.of_task(sender, lost_nano) {
+            Origin::Request(found) => return found,
+            Origin::Unknown if context.open > 0 && context.is_orphan_due(sender.time_nano) => {
+                self.orphans.push(sender.process);
+            }
+            Origin::Unknown | Origin::Elsewhere => {}
         }
         if !context.threads_shared && sender.task == 0 {
             match context.by_line.get(&Line::Thread(sender.thread)).map(Vec::as_slice) {
                 Some([only]) => {
-                    let proven =
-                        context.disciplined >= PROVEN_AFTER && only.read_nano >= lost_nano;
+                    let proven = context.disciplined >= PROVEN_AFTER && only.read_nano >= lost_nano;
                     return within(
                         only.fragment,
                         Evidence::Thread,
@@ -451,7 +478,8 @@ impl ProcessContext {
     fn on_connection(&mut self, connection: u64, now_nano: u64) -> Serves {
         let ended = self.lineage.last_ended_on(connection, now_nano);
         let exchanges = self.by_connection.get(&connection).map_or(&[][..], Vec::as_slice);
-        let open: Vec<&Open> = exchanges.iter().filter_map(|exchange| self.open(*exchange)).collect();
+        let open: Vec<&Open> =
+            exchanges.iter().filter_map(|exchange| self.open(*exchange)).collect();
         Serves::one_of(&open, ended)
     }
 
@@ -497,62 +525,86 @@ impl ProcessContext {
         }
     }
 
+    fn is_orphan_due(&mut self, now_nano: u64) -> bool {
+        let due = now_nano.saturating_sub(self.orphan_nano) >= SAY_ORPHANS_EVERY_NANO;
+        if due {
+            self.orphan_nano = now_nano;
+        }
+        due
+    }
+
     /// The request for which a task makes a call: its own, or that of the nearest task
-    /// it comes from which has one. `None` where there is none.
-    fn of_task(&mut self, sender: Caller, lost_nano: u64) -> Option<Fragment> {
+    /// it comes from which has one.
+    fn of_task(&mut self, sender: Caller, lost_nano: u64) -> Origin {
+        if sender.task == 0 {
+            return Origin::Elsewhere;
+        }
         let sure = |read_nano: u64| if read_nano >= lost_nano { 1.0 } else { LIKELY };
         let now_nano = sender.time_nano;
         match self.served_by(sender.task, now_nano) {
             Serves::Open { fragment, read_nano, .. } => {
-                return Some(within(fragment, Evidence::Task, sure(read_nano)));
+                return Origin::Request(within(fragment, Evidence::Task, sure(read_nano)));
             }
-            Serves::Several(candidates) => return Some(Fragment::Ambiguous { candidates }),
+            Serves::Several(candidates) => {
+                return Origin::Request(Fragment::Ambiguous { candidates });
+            }
             // It does nothing after its request but what it has left to do for it.
-            Serves::Ended(ended) => return Some(within(ended.fragment, Evidence::Task, 1.0)),
+            Serves::Ended(ended) => {
+                return Origin::Request(within(ended.fragment, Evidence::Task, 1.0));
+            }
             Serves::Nothing => {}
         }
         self.lineage.note(sender.task, sender.parent_task);
         let mut child = sender.task;
         for _ in 0..lineage::MAX_GENERATIONS {
+            let root = self.lineage.root(child);
             let parent = self.lineage.parent(child);
-            match self.lineage.root(child) {
-                Root::Request(exchange) => {
+            let serves = match (root, parent) {
+                (Root::Request(exchange), _) => {
                     if let Some(open) = self.open(exchange) {
-                        return Some(within(open.fragment, Evidence::Task, sure(open.read_nano)));
+                        let sure = sure(open.read_nano);
+                        return Origin::Request(within(open.fragment, Evidence::Task, sure));
                     }
                     // What outlives its request may by now work for others, as who writes
                     // to a connection that all share.
-                    let ended = self.lineage.ended_exchange(exchange, now_nano)?;
-                    return Some(within(ended.fragment, Evidence::Task, LIKELY));
+                    return match self.lineage.ended_exchange(exchange, now_nano) {
+                        Some(ended) => {
+                            Origin::Request(within(ended.fragment, Evidence::Task, LIKELY))
+                        }
+                        None => Origin::Elsewhere,
+                    };
                 }
-                Root::Several(candidates) => return Some(Fragment::Ambiguous { candidates }),
+                (Root::Several(candidates), _) => {
+                    return Origin::Request(Fragment::Ambiguous { candidates });
+                }
+                (_, None) if child == FIRST_TASK => return Origin::Elsewhere,
+                (_, None) => return Origin::Unknown,
                 // It may come from what was made for a connection, as did who reads that.
-                Root::None => match self.family(parent?, now_nano) {
-                    Serves::Open { fragment, read_nano, .. } => {
-                        return Some(within(fragment, Evidence::Task, sure(read_nano)));
-                    }
-                    Serves::Several(candidates) => return Some(Fragment::Ambiguous { candidates }),
-                    Serves::Ended(ended) => {
-                        return Some(within(ended.fragment, Evidence::Task, LIKELY));
-                    }
-                    Serves::Nothing => {}
-                },
-                Root::Unknown => match self.served_by(parent?, now_nano) {
-                    Serves::Open { exchange, fragment, read_nano } => {
+                (Root::None, Some(parent)) => self.family(parent, now_nano),
+                (Root::Unknown, Some(parent)) => {
+                    let serves = self.served_by(parent, now_nano);
+                    if let Root::Request(exchange) = serves.root() {
                         self.lineage.bind(child, exchange);
-                        return Some(within(fragment, Evidence::Task, sure(read_nano)));
                     }
-                    Serves::Several(candidates) => return Some(Fragment::Ambiguous { candidates }),
-                    Serves::Ended(ended) => {
-                        self.lineage.bind(child, ended.exchange);
-                        return Some(within(ended.fragment, Evidence::Task, LIKELY));
-                    }
-                    Serves::Nothing => {}
-                },
+                    serves
+                }
+            };
+            match serves {
+                Serves::Open { fragment, read_nano, .. } => {
+                    return Origin::Request(within(fragment, Evidence::Task, sure(read_nano)));
+                }
+                Serves::Several(candidates) => {
+                    return Origin::Request(Fragment::Ambiguous { candidates });
+                }
+                Serves::Ended(ended) => {
+                    return Origin::Request(within(ended.fragment, Evidence::Task, LIKELY));
+                }
+                Serves::Nothing => {}
             }
-            child = parent?;
+            let Some(parent) = parent else { break };
+            child = parent;
         }
-        None
+        Origin::Elsewhere
     }
 
     fn family(&mut self, task: u64, now_nano: u64) -> Serves {

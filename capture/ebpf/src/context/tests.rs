@@ -264,25 +264,114 @@ fn several_requests_of_a_task_are_ambiguous_until_another_task_takes_one() {
     assert_eq!(context.request_sent(goroutine(62, 50, 5)), Fragment::None);
 }
 
+fn made(context: &mut Context, task: u64, parent: u64, time_nano: u64) {
+    context.task_made(PROCESS, task, parent, 0, time_nano);
+}
+
 #[test]
-fn a_new_task_inherits_nothing_from_the_one_at_its_address() {
+fn a_new_task_belongs_to_what_its_parent_serves_then() {
     let mut context = context(Runtime::Python);
-    let first = serve(&mut context, goroutine(0x50, 0, 1), 1, 1);
-    context.task_made(PROCESS, 0x60, 0x50);
-    assert_eq!(context.request_sent(goroutine(0x60, 0, 2)), certain(first));
+    let first = serve(&mut context, goroutine(50, 0, 1), 1, 1);
+    made(&mut context, 60, 50, 2);
+    assert_eq!(context.request_sent(goroutine(60, 0, 2)), certain(first));
     // Made while its parent serves nothing: what that serves later is not its.
-    context.task_made(PROCESS, 0x70, 0x80);
-    let second = serve(&mut context, goroutine(0x80, 0, 3), 2, 2);
-    assert_eq!(context.request_sent(goroutine(0x70, 0, 4)), Fragment::Ambiguous { candidates: 2 });
-    // The same address again.
-    context.task_made(PROCESS, 0x60, 0x80);
-    assert_eq!(context.request_sent(goroutine(0x60, 0, 5)), certain(second));
-    context.task_made(PROCESS, 0x50, 0x90);
-    let sole = Fragment::Ambiguous { candidates: 2 };
-    assert_eq!(context.request_sent(goroutine(0x50, 0, 6)), sole, "the first is not its");
-    context.request_over(goroutine(0x50, 0, 1), 1, 7, None);
-    context.request_over(goroutine(0x80, 0, 3), 2, 7, None);
-    assert_eq!(context.request_sent(goroutine(0x90, 0, 8)), Fragment::None);
+    made(&mut context, 70, 80, 2);
+    let second = serve(&mut context, goroutine(80, 0, 3), 2, 2);
+    assert_eq!(context.request_sent(goroutine(70, 0, 4)), Fragment::Ambiguous { candidates: 2 });
+    made(&mut context, 61, 80, 4);
+    assert_eq!(context.request_sent(goroutine(61, 0, 5)), certain(second));
+    // The next request of the first's reader is not its children's.
+    context.request_over(goroutine(50, 0, 1), 1, 7, None);
+    let third = serve(&mut context, goroutine(50, 0, 8), 1, 3);
+    assert_eq!(context.request_sent(goroutine(60, 0, 9)), within(first, Evidence::Task, LIKELY));
+    made(&mut context, 62, 50, 9);
+    made(&mut context, 63, 60, 9);
+    assert_eq!(context.request_sent(goroutine(62, 0, 10)), certain(third));
+    assert_eq!(context.request_sent(goroutine(63, 0, 10)), within(first, Evidence::Task, LIKELY));
+}
+
+/// As asyncio accepts: one task for the connection (10), in it a callback that adds the
+/// reader (11) and one that begins with the handler (12); then the reader's (13) and the
+/// handler's (14) own.
+fn accept(context: &mut Context, base: u64, connection: u64, time_nano: u64) {
+    context.accepted(connection, time_nano);
+    made(context, base, 1, time_nano + 1);
+    made(context, base + 1, base, time_nano + 2);
+    made(context, base + 2, base, time_nano + 2);
+    made(context, base + 3, base + 1, time_nano + 3);
+    made(context, base + 4, base + 2, time_nano + 3);
+}
+
+#[test]
+fn a_handler_that_was_made_beside_the_reader_of_its_connection_serves_its_requests() {
+    let mut context = context(Runtime::Python);
+    accept(&mut context, 10, 1, 1000);
+    accept(&mut context, 20, 2, 2000);
+    accept(&mut context, 30, 3, 3000);
+    let first = serve(&mut context, goroutine(13, 0, 4000), 1, 1);
+    let second = serve(&mut context, goroutine(23, 0, 4001), 2, 2);
+    assert_eq!(context.request_sent(goroutine(14, 0, 4002)), certain(first));
+    made(&mut context, 25, 24, 4003);
+    assert_eq!(context.request_sent(goroutine(25, 0, 4004)), certain(second));
+    // Nothing was read for the third, and none of that is the listener's.
+    let several = Fragment::Ambiguous { candidates: 2 };
+    assert_eq!(context.request_sent(goroutine(34, 0, 4005)), several);
+    assert_eq!(context.request_sent(goroutine(1, 0, 4006)), several);
+    // The next request on the connection; what was made for the one before is not its.
+    context.request_over(goroutine(23, 0, 0), 2, 4010, None);
+    assert_eq!(
+        context.request_sent(goroutine(24, 0, 4011)),
+        within(second, Evidence::Task, LIKELY)
+    );
+    let third = serve(&mut context, goroutine(23, 0, 4012), 2, 3);
+    assert_eq!(context.request_sent(goroutine(24, 0, 4013)), certain(third));
+    assert_eq!(
+        context.request_sent(goroutine(25, 0, 4014)),
+        within(second, Evidence::Task, LIKELY)
+    );
+}
+
+#[test]
+fn what_two_connections_come_from_is_neithers() {
+    let mut context = context(Runtime::Python);
+    // Both were established before the listener's own task was made.
+    context.accepted(1, 10);
+    context.accepted(2, 10);
+    made(&mut context, 50, 1, 20);
+    made(&mut context, 51, 50, 21);
+    made(&mut context, 52, 50, 21);
+    serve(&mut context, goroutine(51, 0, 30), 1, 1);
+    serve(&mut context, goroutine(52, 0, 31), 2, 2);
+    made(&mut context, 53, 50, 32);
+    let several = Fragment::Ambiguous { candidates: 2 };
+    assert_eq!(context.request_sent(goroutine(53, 0, 33)), several);
+}
+
+#[test]
+fn who_begins_with_a_pipelined_request_is_not_sure() {
+    let mut context = context(Runtime::Python);
+    let reader = goroutine(50, 0, 1);
+    serve(&mut context, reader, 1, 1);
+    made(&mut context, 60, 50, 2);
+    serve(&mut context, goroutine(50, 0, 3), 1, 2);
+    context.request_over(reader, 1, 4, None);
+    made(&mut context, 61, 60, 5);
+    assert_eq!(context.request_sent(goroutine(61, 0, 6)), Fragment::Ambiguous { candidates: 2 });
+}
+
+#[test]
+fn what_is_made_in_the_callback_of_a_read_is_that_connections() {
+    let mut context = context(Runtime::Python);
+    // The loop reads in no task at all.
+    let first = serve(&mut context, goroutine(0, 0, 1), 1, 1);
+    let second = serve(&mut context, goroutine(0, 0, 2), 2, 2);
+    context.task_made(PROCESS, 60, 50, 2, 3);
+    context.task_made(PROCESS, 61, 50, 1, 3);
+    assert_eq!(context.request_sent(goroutine(60, 0, 4)), certain(second));
+    assert_eq!(context.request_sent(goroutine(61, 0, 4)), certain(first));
+    // What belongs to a request already does not change it.
+    context.task_made(PROCESS, 62, 60, 1, 5);
+    assert_eq!(context.request_sent(goroutine(62, 0, 6)), certain(second));
 }
 
 #[test]

@@ -19,7 +19,6 @@ pub(crate) enum TaskKind {
     /// The current context of a Python thread.
     Python = 2,
     /// Virtual threads of a JVM.
-    #[expect(dead_code, reason = "the kernel side knows it")]
     Jvm = 3,
 }
 

@@ -1,7 +1,7 @@
 //! Where Go's `crypto/tls` stands in a program.
 
 use crate::golang::{Body, Program};
-use crate::kernel::{Function, TlsProbe};
+use crate::kernel::{Function, Does};
 
 const WRITE: &[u8] = b"crypto/tls.(*Conn).Write";
 const READ: &[u8] = b"crypto/tls.(*Conn).Read";
@@ -14,15 +14,15 @@ pub(super) fn find(program: &Program<'_>) -> Vec<Function> {
 
 fn functions(program: &Program<'_>) -> Option<Vec<Function>> {
     let mut found = Vec::new();
-    for (name, begins) in [(WRITE, TlsProbe::GoWrite), (READ, TlsProbe::GoRead)] {
+    for (name, begins) in [(WRITE, Does::GoWrite), (READ, Does::GoRead)] {
         let place = program.function(name)?;
         let Body { framed, returns } = program.body(place)?;
-        if begins == TlsProbe::GoRead {
+        if begins == Does::GoRead {
             for file_offset in returns {
-                found.push(Function { probe: TlsProbe::GoReadEnd, file_offset });
+                found.push(Function { does: Does::GoReadEnd, file_offset });
             }
         }
-        found.push(Function { probe: begins, file_offset: framed });
+        found.push(Function { does: begins, file_offset: framed });
     }
     Some(found)
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use object::Endianness;
-use object::elf::{FileHeader64, PT_LOAD, PT_TLS, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, Sym64};
+use object::elf::{FileHeader64, PT_LOAD, SHN_UNDEF, SHT_DYNSYM, Sym64};
 use object::pod::slice_from_all_bytes;
 use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
@@ -97,14 +97,10 @@ pub(super) fn inside(process: u32, path: &Path) -> PathBuf {
 /// A mapped program or library.
 pub(super) struct Image {
     pub(super) file: File,
-    /// As the process names it.
-    pub(super) path: PathBuf,
     /// What to add to addresses in the file for those in memory.
-    pub(super) bias: u64,
+    bias: u64,
     /// Of each loaded segment: its address, its place in the file, its length there.
     segments: Vec<(u64, u64, u64)>,
-    /// Bytes and alignment of its thread-local variables.
-    pub(super) tls: Option<(u64, u64)>,
     symbols: Vec<u8>,
     names: Vec<u8>,
 }
@@ -113,16 +109,6 @@ impl Image {
     /// The image that a process has mapped from this path; `None` where it is no such,
     /// or cannot be read.
     pub(super) fn open(process: u32, mappings: &[Mapping], path: &Path) -> Option<Self> {
-        Self::with_table(process, mappings, path, SHT_DYNSYM)
-    }
-
-    /// As [`Self::open`], with all symbols instead of those for others, where it was not
-    /// stripped of them.
-    pub(super) fn open_unstripped(process: u32, mappings: &[Mapping], path: &Path) -> Option<Self> {
-        Self::with_table(process, mappings, path, SHT_SYMTAB)
-    }
-
-    fn with_table(process: u32, mappings: &[Mapping], path: &Path, table: u32) -> Option<Self> {
         let file = File::open(inside(process, path)).ok()?;
         let headers = ReadCache::new(&file);
         let elf = FileHeader64::<Endianness>::parse(&headers).ok()?;
@@ -133,23 +119,20 @@ impl Image {
         }
         let sections = elf.sections(endian, &headers).ok()?;
         let mut segments = Vec::new();
-        let mut tls = None;
         for segment in elf.program_headers(endian, &headers).ok()? {
             let (offset, size) = segment.file_range(endian);
-            match segment.p_type(endian) {
-                PT_LOAD => segments.push((segment.p_vaddr(endian), offset, size)),
-                PT_TLS => tls = Some((segment.p_memsz(endian), segment.p_align(endian))),
-                _ => {}
+            if segment.p_type(endian) == PT_LOAD {
+                segments.push((segment.p_vaddr(endian), offset, size));
             }
         }
         let first = mappings.iter().find(|mapping| mapping.path == path && mapping.offset == 0)?;
         let (address, ..) = segments.iter().find(|(_, offset, _)| *offset == 0)?;
         let bias = first.start.checked_sub(*address)?;
-        let section = sections.iter().find(|section| section.sh_type(endian) == table)?;
+        let section = sections.iter().find(|section| section.sh_type(endian) == SHT_DYNSYM)?;
         let names = sections.section(section.link(endian)).ok()?;
         let symbols = bytes_of(&file, section.file_range(endian)?)?;
         let names = bytes_of(&file, names.file_range(endian)?)?;
-        Some(Self { path: path.to_owned(), bias, segments, tls, symbols, names, file })
+        Some(Self { bias, segments, symbols, names, file })
     }
 
     fn value(&self, wanted: &str) -> Option<u64> {
@@ -163,15 +146,9 @@ impl Image {
         Some(symbol.st_value(endian))
     }
 
-    /// Where a symbol stands in the process's memory; of a thread-local variable, where
-    /// in the image's part of these.
+    /// Where a symbol stands in the process's memory.
     pub(super) fn address(&self, symbol: &str) -> Option<u64> {
         self.value(symbol)?.checked_add(self.bias)
-    }
-
-    /// A thread-local variable's place in the image's part of these.
-    pub(super) fn tls_offset(&self, symbol: &str) -> Option<u64> {
-        self.value(symbol)
     }
 
     /// The place in the file of what stands at this address in memory.

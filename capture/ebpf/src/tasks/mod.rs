@@ -3,9 +3,10 @@
 //! is never guessed, and where it is not known there is no rule, which is counted. The
 //! looking is done on a thread of its own, for programs can be large.
 
+mod glibc;
 mod go;
+mod jvm;
 mod memory;
-mod probes;
 mod python;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,30 +16,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use crate::kernel::{Kernel, TaskKind, TaskRule};
+use crate::kernel::{Function, Kernel, TaskKind, TaskRule};
+use crate::probed::{FileId, ProbedFiles, Set};
 use crate::processes::environment_variable;
-use probes::{Probed, Probes};
 
 /// A process is looked at when it is heard of, and again after each of these, for a
 /// runtime may be loaded late.
-const LOOK_AGAIN: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(3)];
+const LOOK_AGAIN: [Duration; 3] =
+    [Duration::from_millis(500), Duration::from_secs(3), Duration::from_secs(15)];
+/// How often it is looked whether anybody still uses the files that have probes.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Most processes that wait to be looked at.
 const MAX_WAITING: usize = 16_384;
 
 /// A process that has this variable with the value `off` has no rule.
 const SWITCH: &str = "SPANWISE_TASKS";
 
+/// Functions of a file that are probed for a rule's sake.
+#[derive(Debug)]
+pub(crate) struct Probes {
+    pub(crate) file: FileId,
+    /// Held open, so that it can be reached when the process has ended.
+    pub(crate) handle: File,
+    /// Without these, there is no rule.
+    pub(crate) functions: Vec<Function>,
+    /// Where tasks are made: probed only where it turns out to matter, for it is done
+    /// often.
+    pub(crate) births: Vec<Function>,
+}
+
 /// What is known of the tasks of a process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Tasks {
     /// Its runtime has none, or none that is known of: threads are all there is.
     None,
     /// They cannot be read, for this reason.
-    Unknown(TaskKind, String),
+    Unknown(String),
     /// They can.
-    Known(TaskRule),
-    /// They can, and by which others they are made is heard of at these places.
-    Probed(TaskRule, Probes),
+    Known(TaskRule, Option<Probes>),
 }
 
 /// What is remembered from one process to the next.
@@ -53,11 +68,14 @@ impl Looker {
         let Ok(executable) = File::open(format!("/proc/{process}/exe")) else {
             return Tasks::None;
         };
-        let found = match self.go.tasks(&executable) {
-            Tasks::None => python::tasks(process),
+        let found = match self.go.tasks(executable) {
+            Tasks::None => match python::tasks(process) {
+                Tasks::None => jvm::tasks(process),
+                found => found,
+            },
             found => found,
         };
-        if matches!(found, Tasks::Known(_) | Tasks::Probed(..))
+        if matches!(found, Tasks::Known(..))
             && environment_variable(process, SWITCH).as_deref() == Some("off")
         {
             return Tasks::None;
@@ -79,11 +97,12 @@ fn look(asked: &Receiver<u32>, seen: &Sender<(u32, Tasks)>, done: &AtomicU64) {
 }
 
 /// What became of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Followed {
     Asked,
-    Known(TaskKind),
-    Unknown(TaskKind),
+    /// And where its executable makes tasks, while that has no probes.
+    Known(TaskRule, Vec<Function>),
+    Unknown,
 }
 
 /// Has the tasks of processes read.
@@ -95,7 +114,10 @@ pub(crate) struct TaskRules {
     seen: Receiver<(u32, Tasks)>,
     waiting: Vec<(Instant, u32)>,
     processes: HashMap<u32, Followed>,
-    probed: Probed,
+    /// Files with probes, and those with probes where tasks are made.
+    probed: ProbedFiles,
+    births: ProbedFiles,
+    swept: Instant,
     /// Processes that have ended since the last tick.
     gone: Vec<u32>,
     /// Reasons that were given already.
@@ -122,7 +144,9 @@ impl TaskRules {
             seen,
             waiting: Vec::new(),
             processes: HashMap::new(),
-            probed: Probed::start()?,
+            probed: ProbedFiles::start()?,
+            births: ProbedFiles::start()?,
+            swept: Instant::now(),
             gone: Vec::new(),
             said: HashSet::new(),
         };
@@ -166,7 +190,6 @@ impl TaskRules {
     /// A process has ended, or runs another program.
     pub(crate) fn ended(&mut self, process: u32) {
         if self.processes.remove(&process).is_some() {
-            self.probed.ended(process);
             self.gone.push(process);
         }
     }
@@ -176,53 +199,112 @@ impl TaskRules {
         for process in self.gone.drain(..) {
             kernel.remove_task_rule(process);
         }
-        self.probed.tick();
         let now = Instant::now();
         let (due, waiting) =
             std::mem::take(&mut self.waiting).into_iter().partition(|(at, _)| *at <= now);
         self.waiting = waiting;
         let due: Vec<(Instant, u32)> = due;
         for (_, process) in due {
-            if matches!(self.processes.get(&process), Some(Followed::Asked)) {
+            if self.may_change(process) {
                 self.ask(process);
             }
         }
         while let Ok((process, tasks)) = self.seen.try_recv() {
             // It may have ended meanwhile.
-            if matches!(self.processes.get(&process), Some(Followed::Asked)) {
+            if self.may_change(process) {
                 self.found(kernel, process, tasks);
             }
+        }
+        if now - self.swept >= SWEEP_EVERY {
+            self.swept = now;
+            self.probed.sweep();
+            self.births.sweep();
+        }
+    }
+
+    /// Whether more may be known of a process later: it has not been looked at, or may
+    /// load a library.
+    fn may_change(&self, process: u32) -> bool {
+        match self.processes.get(&process) {
+            Some(Followed::Asked) => true,
+            Some(Followed::Known(rule, _)) => rule.kind == TaskKind::Python,
+            Some(Followed::Unknown) | None => false,
         }
     }
 
     fn found(&mut self, kernel: &Kernel, process: u32, tasks: Tasks) {
         let followed = match tasks {
             Tasks::None => return,
-            Tasks::Known(rule) => self.set(kernel, process, &rule),
-            Tasks::Probed(rule, probes) => match self.probed.set(kernel, process, &probes) {
-                Ok(()) => self.set(kernel, process, &rule),
-                Err(reason) => self.unknown(process, rule.kind, reason),
+            Tasks::Known(rule, probes) => match self.follow(kernel, process, &rule, &probes) {
+                Ok(true) => {
+                    Followed::Known(rule, probes.map(|probes| probes.births).unwrap_or_default())
+                }
+                Ok(false) => {
+                    self.waiting.push((Instant::now() + LOOK_AGAIN[0], process));
+                    return;
+                }
+                Err(reason) => self.unknown(process, reason),
             },
-            Tasks::Unknown(kind, reason) => self.unknown(process, kind, reason),
+            Tasks::Unknown(reason) => self.unknown(process, reason),
         };
         self.processes.insert(process, followed);
     }
 
-    fn set(&mut self, kernel: &Kernel, process: u32, rule: &TaskRule) -> Followed {
-        match kernel.set_task_rule(process, rule) {
-            Ok(()) => Followed::Known(rule.kind),
-            Err(reason) => self.unknown(process, rule.kind, reason),
+    /// Sets the probes of a rule, then the rule; `false` where that has to wait.
+    fn follow(
+        &mut self,
+        kernel: &Kernel,
+        process: u32,
+        rule: &TaskRule,
+        probes: &Option<Probes>,
+    ) -> Result<bool, String> {
+        if let Some(Probes { file, handle, functions, .. }) = probes
+            && !functions.is_empty()
+        {
+            match self.probed.set(kernel, process, *file, handle, functions) {
+                Set::Now | Set::Before => {}
+                Set::Later => return Ok(false),
+                Set::Refused(reason) => return Err(reason),
+            }
         }
+        kernel.set_task_rule(process, rule).map(|()| true)
     }
 
-    fn unknown(&mut self, process: u32, kind: TaskKind, reason: String) -> Followed {
+    /// A process has made calls in tasks of which it is not known by which they were
+    /// made: from now on, that is seen.
+    pub(crate) fn watch_births(&mut self, kernel: &Kernel, process: u32) {
+        let Some(Followed::Known(rule, births)) = self.processes.get_mut(&process) else {
+            return;
+        };
+        if births.is_empty() {
+            return;
+        }
+        let Ok(executable) = File::open(format!("/proc/{process}/exe")) else { return };
+        let Ok(file) = FileId::of(&executable) else { return };
+        match self.births.set(kernel, process, file, &executable, births) {
+            // What is asked for again is tried again.
+            Set::Later => return,
+            Set::Now | Set::Before => {
+                *rule = go::with_births(rule);
+                if let Err(reason) = kernel.set_task_rule(process, rule) {
+                    tracing::debug!("tasks of process {process} are followed less far: {reason}");
+                }
+            }
+            Set::Refused(reason) => {
+                tracing::debug!("tasks of process {process} are followed less far: {reason}");
+            }
+        }
+        births.clear();
+    }
+
+    fn unknown(&mut self, process: u32, reason: String) -> Followed {
         if self.said.len() < MAX_WAITING && !self.said.contains(&reason) {
             tracing::warn!(
                 "requests inside process {process} are linked where only one is open: {reason}"
             );
             self.said.insert(reason);
         }
-        Followed::Unknown(kind)
+        Followed::Unknown
     }
 
     /// How many processes have rules, and how many should have, by counters' names.
@@ -234,8 +316,8 @@ impl TaskRules {
         for followed in self.processes.values() {
             let name = match followed {
                 Followed::Asked => continue,
-                Followed::Known(kind) => kind.counter(),
-                Followed::Unknown(_) => "processes_with_tasks_unknown",
+                Followed::Known(rule, _) => rule.kind.counter(),
+                Followed::Unknown => "processes_with_tasks_unknown",
             };
             *counts.entry(name).or_default() += 1;
         }

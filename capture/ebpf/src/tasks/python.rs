@@ -13,10 +13,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Tasks;
+use super::{Probes, Tasks};
+use super::glibc::{place_of_state, threads};
 use super::memory::{Image, Mapping, Memory, mappings};
-use super::probes::Probes;
-use crate::kernel::{TaskKind, TaskRule};
+use crate::kernel::{Does, Function, TaskKind, TaskRule};
+use crate::probed::FileId;
 
 /// Places, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,12 +67,6 @@ const METHOD_BYTES: u64 = 32;
 /// Thread states that are looked at, and interpreters.
 const MAX_STATES: usize = 64;
 const MAX_INTERPRETERS: usize = 16;
-/// Blocks of thread-specific data that a thread has, and keys in each (glibc).
-const BLOCKS: usize = 32;
-const KEYS: usize = 32;
-/// `pthread_key_data`: a number and the data.
-const KEY_BYTES: u64 = 16;
-
 /// Functions that make a context.
 const MAKERS: &[&str] = &["PyContext_CopyCurrent", "PyContext_Copy", "PyContext_New"];
 
@@ -84,9 +79,9 @@ pub(super) fn tasks(process: u32) -> Tasks {
     let mapped = mappings(process);
     let Some((path, minor)) = interpreter(&mapped) else { return Tasks::None };
     match rule(process, &mapped, &path, minor) {
-        Ok((rule, probes)) => Tasks::Probed(rule, probes),
+        Ok((rule, probes)) => Tasks::Known(rule, Some(probes)),
         Err(Refusal::Later) => Tasks::None,
-        Err(Refusal::Never(reason)) => Tasks::Unknown(TaskKind::Python, reason),
+        Err(Refusal::Never(reason)) => Tasks::Unknown(reason),
     }
 }
 
@@ -155,9 +150,21 @@ fn rule(
     let offsets = offsets.map(|offset| i32::try_from(offset).unwrap_or(i32::MAX));
     let [block, state, context, kind] = offsets;
     let mut rule = TaskRule::new(TaskKind::Python, &[block, state, context, kind, ENTERED]);
-    rule.addresses[0] = context_type;
-    let probes = probes(process, &memory, &image, context_type);
+    let (begin, end) = event_loop(mapped).unwrap_or_default();
+    rule.addresses[..3].copy_from_slice(&[context_type, begin, end]);
+    let probes = probes(&memory, image, context_type);
     Ok((rule, probes.ok_or_else(|| never("it cannot be probed".to_owned()))?))
+}
+
+/// The code of uvloop. It reads in no context, and calls protocols back in one that all
+/// connections share; what is made in such a callback is told from the stack.
+fn event_loop(mapped: &[Mapping]) -> Option<(u64, u64)> {
+    let is_loop = |mapping: &&Mapping| {
+        let name = mapping.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let of_uvloop = mapping.path.parent().is_some_and(|parent| parent.ends_with("uvloop"));
+        mapping.executable && of_uvloop && name.starts_with("loop.")
+    };
+    mapped.iter().find(is_loop).map(|mapping| (mapping.start, mapping.end))
 }
 
 /// The states of the process's threads, each with what the thread is called by its C
@@ -182,108 +189,22 @@ fn states(memory: &Memory, runtime: u64, layout: &Layout) -> Vec<(u64, u64)> {
     found
 }
 
-/// Where the C library keeps thread-specific data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct ThreadData {
-    /// Of the pointers to blocks, from the thread pointer.
-    blocks: u64,
-    /// Of the data, in what belongs to a key.
-    data: u64,
-}
-
-/// As glibc tells debuggers (`nptl_db`): in `libc.so.6`, before 2.34 in `libpthread`.
-fn threads(process: u32, mapped: &[Mapping]) -> Option<ThreadData> {
-    let is_library = |mapping: &&Mapping| {
-        let name = mapping.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        mapping.offset == 0 && (name.starts_with("libc.so") || name.starts_with("libpthread"))
-            || mapping.offset == 0 && name.starts_with("libc-2")
-    };
-    mapped.iter().filter(is_library).find_map(|mapping| {
-        let image = Image::open(process, mapped, &mapping.path)?;
-        // Of a field: all its bits, how many there are of it, its place in bytes.
-        let field = |name: &str| -> Option<[u32; 3]> {
-            let bytes = image.constant::<12>(name)?;
-            let mut words = bytes
-                .chunks_exact(4)
-                .map(|word| u32::from_ne_bytes(word.try_into().unwrap_or_default()));
-            Some([words.next()?, words.next()?, words.next()?])
-        };
-        let [blocks_bits, _, place] = field("_thread_db_pthread_specific")?;
-        let [data_bits, _, data] = field("_thread_db_pthread_key_data_data")?;
-        let size = image.constant("_thread_db_sizeof_pthread_key_data").map(u32::from_ne_bytes)?;
-        let usual =
-            blocks_bits as usize == BLOCKS * 64 && u64::from(size) == KEY_BYTES && data_bits == 64;
-        usual.then_some(ThreadData { blocks: place.into(), data: data.into() })
-    })
-}
-
-/// From the thread pointer, the place of the pointer to the block that holds the thread's
-/// state, and the place of that in the block. It is the same for all threads, and each
-/// finds its own.
-fn place_of_state(
-    memory: &Memory,
-    library: &ThreadData,
-    states: &[(u64, u64)],
-) -> Option<(u64, u64)> {
-    let mut place = None;
-    for (state, thread) in states {
-        let found = place_in_thread(memory, library, *state, *thread);
-        // A thread of several interpreters has the state of one.
-        let shared = states.iter().filter(|(_, other)| other == thread).count() > 1;
-        match (found, place) {
-            (None, _) if shared => {}
-            (Some(found), None) => place = Some(found),
-            (Some(found), Some(known)) if found == known => {}
-            // A thread may begin or end meanwhile; nothing but its own state may be there.
-            (None, Some((block, at))) => {
-                let block = memory.word(thread + block).unwrap_or(0);
-                if block != 0 && memory.word(block + at).is_some_and(|other| other != 0) {
-                    return None;
-                }
-            }
-            (None, None) => {}
-            (Some(_), Some(_)) => return None,
-        }
-    }
-    place
-}
-
-fn place_in_thread(
-    memory: &Memory,
-    library: &ThreadData,
-    state: u64,
-    thread: u64,
-) -> Option<(u64, u64)> {
-    let mut found = None;
-    for (index, block) in memory.words(thread + library.blocks, BLOCKS).into_iter().enumerate() {
-        if block == 0 {
-            continue;
-        }
-        for (key, data) in memory.words(block, KEYS * 2).chunks_exact(2).enumerate() {
-            if data[1] != state {
-                continue;
-            }
-            // Two of them would be one too many.
-            if found.is_some() {
-                return None;
-            }
-            let place = library.blocks + index as u64 * 8;
-            found = Some((place, key as u64 * KEY_BYTES + library.data));
-        }
-    }
-    found
-}
-
 /// Where contexts are made: functions for others, and what stands behind the method
 /// `Context.copy`.
-fn probes(process: u32, memory: &Memory, image: &Image, context_type: u64) -> Option<Probes> {
+fn probes(memory: &Memory, image: Image, context_type: u64) -> Option<Probes> {
     let copy = method(memory, context_type, "copy");
     let makers = MAKERS.iter().filter_map(|symbol| image.address(symbol));
-    let offsets = makers.chain(copy).filter_map(|address| image.file_offset(address));
-    let mut offsets: Vec<usize> = offsets.filter_map(|offset| offset.try_into().ok()).collect();
-    offsets.sort_unstable();
-    offsets.dedup();
-    Probes::new(process, image, offsets)
+    let mut places: Vec<u64> =
+        makers.chain(copy).filter_map(|address| image.file_offset(address)).collect();
+    places.sort_unstable();
+    places.dedup();
+    let function = |file_offset| Function { does: Does::PythonMakes, file_offset };
+    Some(Probes {
+        file: FileId::of(&image.file).ok()?,
+        handle: image.file,
+        functions: places.into_iter().map(function).collect(),
+        births: Vec::new(),
+    })
 }
 
 /// The function behind a method of a type of the interpreter's own.

@@ -1,5 +1,6 @@
-//! Which request of a Python server a call was made for: real servers under load and a
-//! running agent. The truth stands in the paths: a call has the token of its request.
+//! Which request of a server a call was made for, where one thread serves many: real servers
+//! of Python and Java under load and a running agent. The truth stands in the paths: a call
+//! has the token of its request.
 //!
 //! These tests load BPF and so need the right to; without it they fail.
 
@@ -12,7 +13,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
-use spanwise_model::{AttributeValue, Capture, Evidence, Span, SpanBatch};
+use spanwise_model::{AttributeValue, Capture, Span, SpanBatch};
 use support::programs::{Running, free_port, wait_for};
 
 /// What the servers need, from PyPI.
@@ -46,17 +47,21 @@ fn packages() -> PathBuf {
     directory
 }
 
+fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runtimes")
+}
+
 fn python(packages: &Path, script: &str, arguments: &[String]) -> Command {
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python");
     let mut command = Command::new("python3");
-    command.arg(scripts.join(script)).args(arguments).env("PYTHONPATH", packages);
+    command.arg(scripts().join(script)).args(arguments).env("PYTHONPATH", packages);
     command.stdout(Stdio::null());
     command
 }
 
 /// A server under load.
 struct Load<'a> {
-    script: &'a str,
+    /// A script, or the path of a `java` for the program in Java.
+    program: &'a str,
     arguments: &'a [&'a str],
     concurrency: usize,
     requests: usize,
@@ -76,6 +81,10 @@ struct Found {
 }
 
 impl Load<'_> {
+    fn is_java(&self) -> bool {
+        !self.program.ends_with(".py")
+    }
+
     fn run(&self) -> Found {
         let packages = packages();
         let (port, backend) = (free_port(), free_port());
@@ -90,10 +99,17 @@ impl Load<'_> {
         let agent = Agent::start(AgentConfig::default(), deliver).expect("BPF is allowed here");
         let mut arguments = vec![port.to_string(), backend.to_string()];
         arguments.extend(self.arguments.iter().map(ToString::to_string));
-        let server =
-            Running(python(&packages, self.script, &arguments).spawn().expect("it runs"));
+        let mut command = if self.is_java() {
+            let source = scripts().join("Server.java");
+            let mut command = Command::new(self.program);
+            command.arg(source).args(&arguments).stdout(Stdio::null());
+            command
+        } else {
+            python(&packages, self.program, &arguments)
+        };
+        let server = Running(command.spawn().expect("it runs"));
         wait_for(port);
-        wait_until_followed(&agent);
+        wait_until_followed(&agent, self.is_java());
         let load = [port.to_string(), self.concurrency.to_string(), self.requests.to_string()];
         let load = [&load[..], &[if self.pooled { "pooled" } else { "fresh" }.to_owned()]].concat();
         let asked = python(&packages, "load.py", &load).status().expect("it runs");
@@ -113,7 +129,7 @@ impl Load<'_> {
         let found = found(&spans, port, backend, process);
         eprintln!(
             "{} {:?} {} pooled {}: {found:?}",
-            self.script, self.arguments, self.concurrency, self.pooled
+            self.program, self.arguments, self.concurrency, self.pooled
         );
         assert_eq!(found.requests, self.concurrency * self.requests, "{found:?}");
         assert_eq!(found.calls, found.requests * CALLS, "{found:?}");
@@ -121,11 +137,14 @@ impl Load<'_> {
     }
 }
 
-/// Waits until the agent knows how to read the tasks of two servers.
-fn wait_until_followed(agent: &Agent) {
+/// Waits until the agent knows how to read the tasks of the servers.
+fn wait_until_followed(agent: &Agent, java: bool) {
     let end = Instant::now() + Duration::from_secs(20);
-    let name = "processes_with_python_contexts_followed";
-    while agent.facts().counters.get(name).is_none_or(|count| *count < 2) {
+    let (name, servers) = match java {
+        true => ("processes_with_virtual_threads_followed", 1),
+        false => ("processes_with_python_contexts_followed", 2),
+    };
+    while agent.facts().counters.get(name).is_none_or(|count| *count < servers) {
         assert!(Instant::now() < end, "{:?}", agent.facts().counters);
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -177,9 +196,9 @@ fn is_followed(load: &Load<'_>) {
     assert!(found.right * 100 >= found.calls * 95, "{found:?}");
 }
 
-fn both_ways(script: &str, arguments: &[&str]) {
+fn both_ways(program: &str, arguments: &[&str]) {
     for pooled in [true, false] {
-        is_followed(&Load { script, arguments, concurrency: 32, requests: 8, pooled });
+        is_followed(&Load { program, arguments, concurrency: 32, requests: 8, pooled });
     }
 }
 
@@ -209,7 +228,49 @@ fn aiohttp() {
     both_ways("aiohttp_app.py", &[]);
 }
 
+/// A JDK whose virtual threads are followed: 24 and newer.
+fn jdk() -> Option<String> {
+    let homes = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
+    let homes = homes.map(|home| home.path()).chain(std::env::var_os("JAVA_HOME").map(Into::into));
+    homes.map(|home| home.join("bin/java").to_string_lossy().into_owned()).find(|java| {
+        let Ok(told) = Command::new(java).arg("-version").output() else { return false };
+        let told = String::from_utf8_lossy(&told.stderr).into_owned();
+        let version = told.split('"').nth(1).and_then(|version| version.split('.').next());
+        version.and_then(|version| version.parse::<u32>().ok()).is_some_and(|major| major >= 24)
+    })
+}
+
 #[test]
-fn gevent() {
-    both_ways("gevent_app.py", &[]);
+fn virtual_threads() {
+    let Some(java) = jdk() else {
+        eprintln!("not tested: there is no JDK of version 24 or newer below /usr/lib/jvm");
+        return;
+    };
+    both_ways(&java, &["url"]);
+}
+
+/// The client of the JDK hands requests to threads of its own: no link is better than a
+/// wrong one.
+#[test]
+fn calls_that_other_threads_write_are_not_linked_to_a_wrong_request() {
+    let Some(java) = jdk() else {
+        eprintln!("not tested: there is no JDK of version 24 or newer below /usr/lib/jvm");
+        return;
+    };
+    let load =
+        Load { program: &java, arguments: &["client"], concurrency: 32, requests: 8, pooled: true };
+    assert_eq!(load.run().wrong, 0);
+}
+
+/// Greenlets have no context of their own: no link is better than a wrong one.
+#[test]
+fn greenlets_are_not_linked_to_a_wrong_request() {
+    let load = Load {
+        program: "gevent_app.py",
+        arguments: &[],
+        concurrency: 32,
+        requests: 8,
+        pooled: true,
+    };
+    assert_eq!(load.run().wrong, 0);
 }
