@@ -110,8 +110,9 @@ impl Load<'_> {
         let server = Running(command.spawn().expect("it runs"));
         wait_for(port);
         wait_until_followed(&agent, self.is_java());
+        let way = if self.pooled { "pooled" } else { "fresh" };
         let load = [port.to_string(), self.concurrency.to_string(), self.requests.to_string()];
-        let load = [&load[..], &[if self.pooled { "pooled" } else { "fresh" }.to_owned()]].concat();
+        let load = [&load[..], &[way.to_owned(), "in".to_owned()]].concat();
         let asked = python(&packages, "load.py", &load).status().expect("it runs");
         assert!(asked.success(), "{asked}");
         std::thread::sleep(Duration::from_millis(300));
@@ -273,4 +274,49 @@ fn greenlets_are_not_linked_to_a_wrong_request() {
         pooled: true,
     };
     assert_eq!(load.run().wrong, 0);
+}
+
+/// Processor time that a process has used, in microseconds.
+fn cpu_micros(process: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("it lives");
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    ticks * 10_000
+}
+
+/// What following contexts costs a server that does next to nothing.
+#[test]
+#[ignore = "a measurement: run it alone, with --release"]
+fn what_following_costs() {
+    const REQUESTS: u64 = 8 * 1500;
+    let packages = packages();
+    for (event_loop, parser) in
+        [("asyncio", "h11"), ("asyncio", "httptools"), ("uvloop", "httptools")]
+    {
+        let mut micros: HashMap<&str, Vec<u64>> = HashMap::new();
+        for way in ["unseen", "threads", "contexts"].repeat(3) {
+            let port = free_port();
+            let arguments = [&port.to_string(), "1", event_loop, parser].map(ToString::to_string);
+            let mut server = python(&packages, "uvicorn_app.py", &arguments);
+            server.env("SPANWISE_TASKS", if way == "contexts" { "on" } else { "off" });
+            let server = Running(server.spawn().expect("it runs"));
+            wait_for(port);
+            let agent = (way != "unseen").then(|| {
+                Agent::start(AgentConfig::default(), Box::new(|_| {})).expect("BPF is allowed here")
+            });
+            std::thread::sleep(Duration::from_millis(1500));
+            let before = cpu_micros(server.0.id());
+            let load = [&port.to_string(), "8", "1500", "pooled", "plain"].map(ToString::to_string);
+            let asked = python(&packages, "load.py", &load).status().expect("it runs");
+            assert!(asked.success(), "{asked}");
+            micros
+                .entry(way)
+                .or_default()
+                .push((cpu_micros(server.0.id()) - before) * 10 / REQUESTS);
+            drop(agent);
+        }
+        eprintln!(
+            "{event_loop} {parser}, tenths of a microsecond of the server a request: {micros:?}"
+        );
+    }
 }

@@ -1,6 +1,6 @@
 """Asks for paths that are told apart by random tokens, several at once, each on a
 connection that it keeps or on fresh ones. Arguments: port, how many at once, requests of
-each, `pooled` or `fresh`."""
+each, `pooled` or `fresh`, and what paths begin with."""
 
 import asyncio
 import secrets
@@ -8,6 +8,7 @@ import sys
 
 port, concurrency, requests = map(int, sys.argv[1:4])
 pooled = sys.argv[4] == "pooled"
+begin = sys.argv[5]
 
 
 async def ask():
@@ -15,7 +16,7 @@ async def ask():
     for _ in range(requests):
         if reader is None:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        path = f"/in/{secrets.token_hex(8)}"
+        path = f"/{begin}/{secrets.token_hex(8)}"
         writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         if b" 200 " not in head:

@@ -20,10 +20,9 @@ async def asked(request):
     return PlainTextResponse("ok")
 
 
-def asked_in_a_thread(request):
-    Calls(backend).one_by_thread(token(request.url.path), 0)
+async def plain(request):
     return PlainTextResponse("ok")
 
 
-app = Starlette(routes=[Route("/in/{token}", asked), Route("/thread/{token}", asked_in_a_thread)])
+app = Starlette(routes=[Route("/in/{token}", asked), Route("/plain/{token}", plain)])
 uvicorn.run(app, port=port, loop=loop, http=parser, log_level="warning", backlog=2048)
