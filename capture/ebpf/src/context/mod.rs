@@ -127,6 +127,8 @@ struct ProcessContext {
     lineage: Lineage,
     /// When it was last said that a task's origin is not known.
     orphan_nano: u64,
+    /// What one task reads of a connection with streams, others handle (Go).
+    hands_streams_over: bool,
     /// A thread says nothing: by the runtime's nature, or as seen.
     threads_shared: bool,
     /// Requests handled each on one thread, alone.
@@ -170,8 +172,10 @@ impl Context {
     pub(crate) fn introduce(&mut self, process: u32, runtime: &Runtime) {
         if self.processes.len() < MAX_PROCESSES {
             let threads_shared = matches!(runtime, Runtime::Go | Runtime::Node);
-            self.processes
-                .insert(process, ProcessContext { threads_shared, ..ProcessContext::default() });
+            let hands_streams_over = matches!(runtime, Runtime::Go);
+            let fresh =
+                ProcessContext { threads_shared, hands_streams_over, ..ProcessContext::default() };
+            self.processes.insert(process, fresh);
         }
     }
 
@@ -187,18 +191,27 @@ impl Context {
         self.lost_nano = now_nano;
     }
 
-    /// A request was read to its head's end.
+    /// A request was read to its head's end; on a `stream` of its connection, if that has
+    /// several.
     pub(crate) fn request_read(
         &mut self,
         reader: Caller,
         connection: u64,
+        stream: u64,
         exchange: u64,
     ) -> Fragment {
         let Some(context) = self.processes.get_mut(&reader.process) else {
             return Fragment::None;
         };
         let fragment = self.random.random::<u64>();
-        let line = reader.line();
+        let line = match reader.line() {
+            // Until it is handed over, nobody makes calls for it.
+            Line::Task(_) if stream != 0 && context.hands_streams_over => {
+                context.moved.insert(exchange, Line::None);
+                Line::None
+            }
+            line => line,
+        };
         if let Line::Task(task) = line {
             context.lineage.serves(task);
         }
@@ -206,14 +219,14 @@ impl Context {
         // A thread that reads the next request is done with one whose response
         // had begun, unless it is of the kind that violates anyway. With one that
         // was there when events were lost it may be done; what was proven of the
-        // process is to be proven again.
+        // process is to be proven again. On no line, each is by itself.
         let before = open.len();
         let lost_nano = self.lost_nano;
         let doubtful = |other: &Open| other.read_nano < lost_nano && other.connection != connection;
         if open.iter().any(|other| !other.weak && doubtful(other)) {
             context.disciplined = 0;
         }
-        open.retain(|other| !other.weak && !doubtful(other));
+        open.retain(|other| line == Line::None || (!other.weak && !doubtful(other)));
         context.open -= before - open.len();
         let overlapped = !open.is_empty();
         let mut violated = false;
@@ -229,6 +242,13 @@ impl Context {
             self.demote(reader.process);
         }
         Fragment::Own(fragment)
+    }
+
+    /// A task begins to handle a request that was not seen.
+    pub(crate) fn unseen_handed(&mut self, process: u32, task: u64) {
+        if let Some(context) = self.processes.get_mut(&process) {
+            context.lineage.serves(task);
+        }
     }
 
     /// The request that `reader` has read is handled by another task.
@@ -425,7 +445,8 @@ impl ProcessContext {
         }
         // It does nothing after its request but what it has left to do for it.
         if let Some(ended) = self.lineage.last_ended(sender.task, sender.time_nano) {
-            return Origin::Request(within(ended.fragment, Evidence::Task, 1.0));
+            let confidence = if ended.end_nano >= lost_nano { 1.0 } else { LIKELY };
+            return Origin::Request(within(ended.fragment, Evidence::Task, confidence));
         }
         self.lineage.note(sender.task, sender.parent_task);
         let mut child = sender.task;
