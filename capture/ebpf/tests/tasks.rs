@@ -77,7 +77,8 @@ struct Links {
 fn token(span: &Span) -> Option<&str> {
     let path = span.attribute("url.path").and_then(|value| value.as_str());
     let path = path.unwrap_or(&span.operation);
-    path.split(['/', ' ']).find(|part| part.len() > 9 && part.starts_with('t') && part.contains('w'))
+    path.split(['/', ' '])
+        .find(|part| part.len() > 9 && part.starts_with('t') && part.contains('w'))
 }
 
 fn links(traced: &Traced, front: u16, backend: u16) -> Links {
@@ -248,6 +249,17 @@ fn programs_without_symbols_are_followed() {
     check(Hook::SockLength, Kinds { program, ..plain() }, "parallel");
     let program: &'static Path = Box::leak(built("go", &["-buildmode=pie"]).into_boxed_path());
     check(Hook::SockLength, Kinds { program, ..plain() }, "sequential");
+}
+
+/// For checking the tables of layouts: programs of other versions, built by hand.
+#[test]
+#[ignore = "needs SPANWISE_TASKS_PROGRAM, a build of tests/tasks/go or tests/tasks/grpc"]
+fn a_program_of_another_version_is_followed() {
+    let program = std::env::var("SPANWISE_TASKS_PROGRAM").expect("SPANWISE_TASKS_PROGRAM");
+    let program: &'static Path = Path::new(Box::leak(program.into_boxed_str()));
+    check(Hook::SockLength, Kinds { program, ..plain() }, "parallel");
+    let tls = Kinds { front: ["tls", "pooled"], backend: ["tls", "pooled"], program };
+    check(Hook::SockLength, tls, "deep");
 }
 
 #[test]

@@ -364,8 +364,7 @@ impl Context {
         if !context.threads_shared && sender.task == 0 {
             match context.by_line.get(&Line::Thread(sender.thread)).map(Vec::as_slice) {
                 Some([only]) => {
-                    let proven =
-                        context.disciplined >= PROVEN_AFTER && only.read_nano >= lost_nano;
+                    let proven = context.disciplined >= PROVEN_AFTER && only.read_nano >= lost_nano;
                     return within(
                         only.fragment,
                         Evidence::Thread,

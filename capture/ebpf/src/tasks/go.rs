@@ -20,10 +20,8 @@ const MAX_KNOWN: usize = 4096;
 const NEWPROC: &str = "runtime.newproc1";
 const ROUND_TRIP: &str = "net/http.(*persistConn).roundTrip";
 /// The handlers of HTTP/2: net/http's own, and that of golang.org/x/net.
-const RUN_HANDLERS: [&str; 2] = [
-    "net/http.(*http2serverConn).runHandler",
-    "golang.org/x/net/http2.(*serverConn).runHandler",
-];
+const RUN_HANDLERS: [&str; 2] =
+    ["net/http.(*http2serverConn).runHandler", "golang.org/x/net/http2.(*serverConn).runHandler"];
 const GRPC: &str = "google.golang.org/grpc";
 const NEW_STREAM: &str = "google.golang.org/grpc/internal/transport.(*http2Client).NewStream";
 const HANDLE_STREAM: &str = "google.golang.org/grpc.(*Server).handleStream";
@@ -37,7 +35,11 @@ enum Known {
     /// It is none of Go.
     Other,
     Refused(String),
-    Rule { rule: TaskRule, functions: Vec<Function>, births: Vec<Function> },
+    Rule {
+        rule: TaskRule,
+        functions: Vec<Function>,
+        births: Vec<Function>,
+    },
 }
 
 /// What is known of programs.

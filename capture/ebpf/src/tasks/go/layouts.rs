@@ -87,7 +87,9 @@ mod tests {
         for version in ["go1.26", "go1.26.8", "go1.26rc1", "go1.26.1 X:nodwarf5", "go1.21"] {
             assert!(runtime(version).is_some(), "{version}");
         }
-        for version in ["go1.2", "go1.20.14", "go1.27rc1", "go1.260", "go1", "devel go1.26-abc", "", "go2.26"] {
+        for version in
+            ["go1.2", "go1.20.14", "go1.27rc1", "go1.260", "go1", "devel go1.26-abc", "", "go2.26"]
+        {
             assert_eq!(runtime(version), None, "{version}");
         }
         assert_eq!(grpc("v1.57.2").map(|grpc| grpc.client_conn), Some(136));
