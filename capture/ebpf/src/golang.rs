@@ -68,9 +68,8 @@ impl<'a> Program<'a> {
         }
         let sections = elf.sections(endian, &headers).ok()?;
         let named = |name: &[u8]| sections.section_by_name(endian, name).map(|(_, found)| found);
-        let content = |section: &SectionHeader64<Endianness>| {
-            bytes_of(file, section.file_range(endian)?)
-        };
+        let content =
+            |section: &SectionHeader64<Endianness>| bytes_of(file, section.file_range(endian)?);
         let section = named(b".gopclntab")?;
         let headers = elf.program_headers(endian, &headers).ok()?;
         let segments = headers.iter().filter(|segment| segment.p_type(endian) == PT_LOAD);
@@ -90,9 +89,9 @@ impl<'a> Program<'a> {
         program.text = match Table::read(&program.table)?.text_start {
             0 => {
                 let mut left = MAX_TABLE_BYTES;
-                let writable = sections.iter().filter(|section| {
-                    section.sh_flags(endian) & u64::from(SHF_WRITE) != 0
-                });
+                let writable = sections
+                    .iter()
+                    .filter(|section| section.sh_flags(endian) & u64::from(SHF_WRITE) != 0);
                 let data = writable.filter_map(|section| {
                     let range = section.file_range(endian)?;
                     left = left.checked_sub(range.1)?;

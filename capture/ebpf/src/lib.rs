@@ -30,3 +30,4 @@ pub mod tracer;
 mod unsent;
 
 pub use libraries::tls_functions;
+pub use tasks::Survey;

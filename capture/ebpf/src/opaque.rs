@@ -105,9 +105,7 @@ impl Opaque {
         desk: &mut Desk<'_>,
     ) -> Self {
         let fragment = match opened {
-            Some(opened) if opened.role == Role::Client => {
-                desk.context.request_sent(mark.into())
-            }
+            Some(opened) if opened.role == Role::Client => desk.context.request_sent(mark.into()),
             _ => Fragment::None,
         };
         Self {

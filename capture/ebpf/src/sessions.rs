@@ -341,7 +341,8 @@ impl Exchanges {
         let serving = self.serving != (request.manner == Manner::Deliver);
         let owner = self.take_owner(request.stream);
         let fragment = if serving {
-            let fragment = desk.context.request_read(head_end.into(), self.connection, id);
+            let (reader, stream) = (head_end.into(), request.stream);
+            let fragment = desk.context.request_read(reader, self.connection, stream, id);
             if let Some(owner) = owner {
                 desk.context.request_handed(head_end.into(), id, owner.task);
             }
@@ -388,6 +389,9 @@ impl Exchanges {
         let open = self.open.iter_mut().rev();
         let mut open = open.filter(|exchange| !exchange.spent);
         let Some(exchange) = open.find(|exchange| exchange.request.stream == task.stream) else {
+            if self.serving {
+                desk.context.unseen_handed(task.process, task.task);
+            }
             if self.owners.len() >= MAX_OWNERS {
                 self.owners.pop_front();
             }

@@ -92,6 +92,8 @@ impl Caller {
 enum Line {
     Thread(u32),
     Task(u64),
+    /// Nothing that could make a call.
+    None,
 }
 
 /// Where a call comes from, by its task.
@@ -131,6 +133,8 @@ struct ProcessContext {
     lineage: Lineage,
     /// When it was last said that a task's origin is not known.
     orphan_nano: u64,
+    /// What one task reads of a connection with streams, others handle (Go).
+    hands_streams_over: bool,
     /// A thread says nothing: by the runtime's nature, or as seen.
     threads_shared: bool,
     /// Requests handled each on one thread, alone.
@@ -183,8 +187,10 @@ impl Context {
     pub(crate) fn introduce(&mut self, process: u32, runtime: &Runtime) {
         if self.processes.len() < MAX_PROCESSES {
             let threads_shared = matches!(runtime, Runtime::Go | Runtime::Node);
-            self.processes
-                .insert(process, ProcessContext { threads_shared, ..ProcessContext::default() });
+            let hands_streams_over = matches!(runtime, Runtime::Go);
+            let fresh =
+                ProcessContext { threads_shared, hands_streams_over, ..ProcessContext::default() };
+            self.processes.insert(process, fresh);
         }
     }
 
@@ -210,18 +216,26 @@ impl Context {
         self.lost_nano = now_nano;
     }
 
-    /// A request was read to its head's end.
+    /// A request was read to its head's end; on a `stream` of its connection, if that has
+    /// several.
     pub(crate) fn request_read(
         &mut self,
         reader: Caller,
         connection: u64,
+        stream: u64,
         exchange: u64,
     ) -> Fragment {
         let Some(context) = self.processes.get_mut(&reader.process) else {
             return Fragment::None;
         };
         let fragment = self.random.random::<u64>();
-        let line = reader.line();
+        let line = match reader.line() {
+            // Until it is handed over, nobody makes calls for it.
+            Line::Task(_) if stream != 0 && context.hands_streams_over => {
+                Line::None
+            }
+            line => line,
+        };
         if let Line::Task(task) = line {
             context.lineage.serves(task);
             if let Some(established_nano) = self.established.get(&connection) {
@@ -232,13 +246,13 @@ impl Context {
         // A thread that reads the next request is done with one whose response
         // had begun, unless it is of the kind that violates anyway. With one that
         // was there when events were lost it may be done; what was proven of the
-        // process is to be proven again.
+        // process is to be proven again. On no line, each is by itself.
         let lost_nano = self.lost_nano;
         let doubtful = |other: &Open| other.read_nano < lost_nano && other.connection != connection;
         if open.iter().any(|other| !other.weak && doubtful(other)) {
             context.disciplined = 0;
         }
-        let over = |other: &&Open| other.weak || doubtful(other);
+        let over = |other: &&Open| line != Line::None && (other.weak || doubtful(other));
         let gone: Vec<u64> = open.iter().filter(over).map(|other| other.exchange).collect();
         for exchange in gone {
             context.take_open(exchange);
@@ -263,6 +277,13 @@ impl Context {
             self.demote(reader.process);
         }
         Fragment::Own(fragment)
+    }
+
+    /// A task begins to handle a request that was not seen.
+    pub(crate) fn unseen_handed(&mut self, process: u32, task: u64) {
+        if let Some(context) = self.processes.get_mut(&process) {
+            context.lineage.serves(task);
+        }
     }
 
     /// The request that `reader` has read is handled by another task.
@@ -326,7 +347,7 @@ impl Context {
         let Open { connection, fragment, .. } = closed;
         let task = if let Line::Task(task) = line { Some(task) } else { None };
         context.lineage.ended(task, Ended { exchange, connection, fragment, end_nano });
-        if task.is_some() {
+        if !matches!(line, Line::Thread(_)) {
             return;
         }
         // What was written may answer another request, which nobody saw.
@@ -550,7 +571,8 @@ impl ProcessContext {
             }
             // It does nothing after its request but what it has left to do for it.
             Serves::Ended(ended) => {
-                return Origin::Request(within(ended.fragment, Evidence::Task, 1.0));
+                let sure = sure(ended.end_nano);
+                return Origin::Request(within(ended.fragment, Evidence::Task, sure));
             }
             Serves::Nothing => {}
         }

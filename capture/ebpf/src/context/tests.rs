@@ -29,7 +29,7 @@ fn read_at(
     read_nano: u64,
 ) -> u64 {
     let reader = Caller { time_nano: read_nano, ..caller(thread) };
-    match context.request_read(reader, connection, exchange) {
+    match context.request_read(reader, connection, 0, exchange) {
         Fragment::Own(fragment) => fragment,
         found => panic!("a server request has its own fragment, not {found:?}"),
     }
@@ -200,7 +200,7 @@ fn goroutine(task: u64, parent_task: u64, time_nano: u64) -> Caller {
 }
 
 fn serve(context: &mut Context, reader: Caller, connection: u64, exchange: u64) -> u64 {
-    match context.request_read(reader, connection, exchange) {
+    match context.request_read(reader, connection, 0, exchange) {
         Fragment::Own(fragment) => fragment,
         found => panic!("a server request has its own fragment, not {found:?}"),
     }
@@ -380,4 +380,23 @@ fn lineage_without_end_is_followed_only_so_far() {
     context.task_known(PROCESS, 60, 61);
     context.task_known(PROCESS, 61, 60);
     assert_eq!(context.request_sent(goroutine(60, 61, 1)), Fragment::None);
+}
+
+#[test]
+fn a_stream_belongs_to_nobody_until_it_is_handed_over() {
+    let mut context = context(Runtime::Go);
+    let reader = goroutine(50, 1, 1);
+    let Fragment::Own(first) = context.request_read(reader, 1, 3, 1) else {
+        panic!("a server request has its own fragment");
+    };
+    // Its parent reads for all; what this one handles was not seen.
+    context.unseen_handed(PROCESS, 60);
+    let guess = within(first, Evidence::SoleRequest, LIKELY);
+    assert_eq!(context.request_sent(goroutine(60, 50, 2)), guess);
+    context.request_handed(reader, 1, 61);
+    assert_eq!(context.request_sent(goroutine(61, 50, 3)), certain(first));
+    context.request_over(reader, 1, 4, None);
+    assert_eq!(context.request_sent(goroutine(61, 50, 5)), certain(first));
+    context.unseen_handed(PROCESS, 61);
+    assert_eq!(context.request_sent(goroutine(61, 50, 6)), Fragment::None);
 }

@@ -128,7 +128,11 @@ impl Kernel {
             .or_else(|reason| Self::attach_programs(hook, config, Uprobes::Refused(reason)))
     }
 
-    fn attach_programs(hook: Hook, config: &KernelConfig, uprobes: Uprobes) -> Result<Self, String> {
+    fn attach_programs(
+        hook: Hook,
+        config: &KernelConfig,
+        uprobes: Uprobes,
+    ) -> Result<Self, String> {
         let ring_bytes = config.ring_bytes.clamp(1 << 16, 1 << 30).next_power_of_two();
         let (further, many) = uprobes.programs(config.tls);
         let wanted = [hook.programs(), &further].concat();

@@ -4,16 +4,14 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use object::Endianness;
-use object::elf::{
-    FileHeader64, PT_LOAD, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, Sym64,
-};
+use object::elf::{FileHeader64, PT_LOAD, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, Sym64};
 use object::pod::slice_from_all_bytes;
 use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
 use super::go;
 use crate::golang::Program;
-use crate::kernel::{Function, Does};
+use crate::kernel::{Does, Function};
 
 /// Functions that are looked for. GnuTLS's and others' that take the same
 /// arguments in the same places are handled as OpenSSL's.

@@ -1,7 +1,7 @@
 //! Where Go's `crypto/tls` stands in a program.
 
 use crate::golang::{Body, Program};
-use crate::kernel::{Function, Does};
+use crate::kernel::{Does, Function};
 
 const WRITE: &[u8] = b"crypto/tls.(*Conn).Write";
 const READ: &[u8] = b"crypto/tls.(*Conn).Read";

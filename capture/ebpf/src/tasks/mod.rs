@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 use crate::kernel::{Function, Kernel, TaskKind, TaskRule};
 use crate::probed::{FileId, ProbedFiles, Set};
 use crate::processes::environment_variable;
@@ -84,6 +86,34 @@ impl Looker {
     }
 }
 
+/// What is known now of the tasks of all processes.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Survey {
+    /// How many processes are followed, by what is followed in them.
+    pub followed: BTreeMap<&'static str, usize>,
+    /// How many should be and are not, by reason.
+    pub unknown: BTreeMap<String, usize>,
+}
+
+/// Looks at all processes that run.
+pub(crate) fn survey() -> Survey {
+    let mut survey = Survey::default();
+    let mut looker = Looker::default();
+    for process in running() {
+        match looker.tasks(process) {
+            Tasks::None => {}
+            Tasks::Known(rule, _) => *survey.followed.entry(rule.kind.name()).or_default() += 1,
+            Tasks::Unknown(reason) => *survey.unknown.entry(reason).or_default() += 1,
+        }
+    }
+    survey
+}
+
+fn running() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 /// Looks at processes until nobody asks any more.
 fn look(asked: &Receiver<u32>, seen: &Sender<(u32, Tasks)>, done: &AtomicU64) {
     let mut looker = Looker::default();
@@ -150,11 +180,7 @@ impl TaskRules {
             gone: Vec::new(),
             said: HashSet::new(),
         };
-        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            if let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
-                rules.ask(process);
-            }
-        }
+        running().for_each(|process| rules.ask(process));
         Ok(rules)
     }
 
@@ -326,6 +352,15 @@ impl TaskRules {
 }
 
 impl TaskKind {
+    /// What is followed, for people.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Go => "goroutines",
+            Self::Python => "Python contexts",
+            Self::Jvm => "virtual threads",
+        }
+    }
+
     /// Counts processes whose tasks are read.
     const fn counter(self) -> &'static str {
         match self {

@@ -94,7 +94,7 @@ func front(port, kind, url, clientKind string) {
 	})
 }
 
-func load(url, kind, way string, concurrency, requests int) {
+func load(url, kind, way, letter string, concurrency, requests int) {
 	client := client(kind, concurrency)
 	var group sync.WaitGroup
 	for worker := 0; worker < concurrency; worker++ {
@@ -102,7 +102,7 @@ func load(url, kind, way string, concurrency, requests int) {
 		go func(worker int) {
 			defer group.Done()
 			for i := 0; i < requests/concurrency; i++ {
-				token := fmt.Sprintf("t%08xw%di%d", rand.Uint32(), worker, i)
+				token := fmt.Sprintf("%s%08xw%di%d", letter, rand.Uint32(), worker, i)
 				get(client, fmt.Sprintf("%s/%s/%s", url, way, token))
 			}
 		}(worker)
@@ -125,6 +125,7 @@ func main() {
 	case "front":
 		front(arguments[0], arguments[1], arguments[2], arguments[3])
 	case "load":
-		load(arguments[0], arguments[1], arguments[2], number(arguments[3]), number(arguments[4]))
+		load(arguments[0], arguments[1], arguments[2], arguments[3], number(arguments[4]),
+			number(arguments[5]))
 	}
 }

@@ -135,7 +135,7 @@ func front(port, kind, url, clientKind string) {
 	})
 }
 
-func load(url, way string, concurrency, requests int) {
+func load(url, way, letter string, concurrency, requests int) {
 	connection := connect(url)
 	var group sync.WaitGroup
 	for worker := 0; worker < concurrency; worker++ {
@@ -143,7 +143,7 @@ func load(url, way string, concurrency, requests int) {
 		go func(worker int) {
 			defer group.Done()
 			for i := 0; i < requests/concurrency; i++ {
-				unary(connection, fmt.Sprintf("/%s/t%08xw%di%d", way, rand.Uint32(), worker, i))
+				unary(connection, fmt.Sprintf("/%s/%s%08xw%di%d", way, letter, rand.Uint32(), worker, i))
 			}
 		}(worker)
 	}
@@ -163,6 +163,6 @@ func main() {
 	case "front":
 		front(arguments[0], arguments[1], arguments[2], arguments[3])
 	case "load":
-		load(arguments[0], arguments[2], number(arguments[3]), number(arguments[4]))
+		load(arguments[0], arguments[2], arguments[3], number(arguments[4]), number(arguments[5]))
 	}
 }
