@@ -231,9 +231,7 @@ impl Context {
         let fragment = self.random.random::<u64>();
         let line = match reader.line() {
             // Until it is handed over, nobody makes calls for it.
-            Line::Task(_) if stream != 0 && context.hands_streams_over => {
-                Line::None
-            }
+            Line::Task(_) if stream != 0 && context.hands_streams_over => Line::None,
             line => line,
         };
         if let Line::Task(task) = line {

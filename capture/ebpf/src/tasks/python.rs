@@ -10,12 +10,16 @@
 //! each of its thread states must be found in the data of the thread that it names, and
 //! what is taken for a context must be an object of that type. Builds without the lock
 //! and debug builds have other places, and so no rule.
+//!
+//! Bytes are read in the context of a connection's reader, and requests are handled in
+//! others: how one leads to the other is `context/lineage.rs`'s. What goes out late, when a
+//! socket takes no more, goes out in a callback that comes of the task that wrote first.
 
 use std::path::{Path, PathBuf};
 
-use super::{Probes, Tasks};
 use super::glibc::{place_of_state, threads};
 use super::memory::{Image, Mapping, Memory, mappings};
+use super::{Probes, Tasks};
 use crate::kernel::{Does, Function, TaskKind, TaskRule};
 use crate::probed::FileId;
 
