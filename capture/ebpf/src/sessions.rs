@@ -741,6 +741,9 @@ fn leave_context(exchange: &Exchange, complete: bool, desk: &mut Desk<'_>) {
         }
         _ => None,
     };
+    if let Some(task) = exchange.response_start.map(|mark| mark.task).filter(|task| *task != 0) {
+        desk.context.answered_by(exchange.head_end.process, exchange.id, task);
+    }
     let end_nano = exchange.response_end.unwrap_or(exchange.request_end).time_nano;
     desk.context.request_over(exchange.head_end.into(), exchange.id, end_nano, handled);
 }

@@ -87,17 +87,27 @@ impl Lineage {
             if !self.tasks.get(&parent).is_some_and(after) {
                 return;
             }
-            let claim = match self.claims.get(&parent) {
-                None => Claim::Connection(connection),
-                Some(Claim::Connection(known)) if known == connection => {
-                    at = parent;
-                    continue;
-                }
-                Some(_) => Claim::Several,
-            };
-            self.claims.insert(parent, claim);
+            self.claim(parent, connection);
             at = parent;
         }
+    }
+
+    /// A task has answered a request of a connection that was established at that time,
+    /// and comes of no request. Where it was made since, it was made for the connection.
+    pub(super) fn answered_by(&mut self, task: u64, connection: u64, established_nano: u64) {
+        let made_since = |born: Born| born.nano > established_nano && born.root == Root::None;
+        if self.tasks.get(&task).is_some_and(made_since) {
+            self.claim(task, connection);
+        }
+    }
+
+    fn claim(&mut self, task: u64, connection: u64) {
+        let claim = match self.claims.get(&task) {
+            None => Claim::Connection(connection),
+            Some(Claim::Connection(known)) if known == connection => return,
+            Some(_) => Claim::Several,
+        };
+        self.claims.insert(task, claim);
     }
 
     /// The connection for which alone a task was made.

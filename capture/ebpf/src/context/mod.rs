@@ -330,6 +330,19 @@ impl Context {
         }
     }
 
+    /// The answer to a request has begun, written by this task. Where no task has read the
+    /// request, that tells whose connection it is.
+    pub(crate) fn answered_by(&mut self, process: u32, exchange: u64, task: u64) {
+        let Some(context) = self.processes.get_mut(&process) else { return };
+        if !matches!(context.lines.get(&exchange), Some(Line::Thread(_))) {
+            return;
+        }
+        let Some(connection) = context.open(exchange).map(|open| open.connection) else { return };
+        if let Some(established_nano) = self.established.get(&connection) {
+            context.lineage.answered_by(task, connection, *established_nano);
+        }
+    }
+
     /// The request that `reader` has read is over, at this time; `handled` where its
     /// response was written to the end.
     pub(crate) fn request_over(

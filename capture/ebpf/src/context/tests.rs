@@ -375,6 +375,37 @@ fn what_is_made_in_the_callback_of_a_read_is_that_connections() {
 }
 
 #[test]
+fn who_answers_a_connection_serves_it_from_then_on() {
+    let mut context = context(Runtime::Python);
+    let reader = goroutine(0, 0, 20);
+    let serve_on = |context: &mut Context, connection: u64, exchange: u64| {
+        serve(context, reader, connection, exchange)
+    };
+    context.accepted(1, 10);
+    context.accepted(2, 10);
+    made(&mut context, 60, 50, 11);
+    made(&mut context, 61, 50, 11);
+    made(&mut context, 5, 1, 9);
+    serve_on(&mut context, 1, 1);
+    serve_on(&mut context, 2, 2);
+    let several = Fragment::Ambiguous { candidates: 2 };
+    assert_eq!(context.request_sent(goroutine(60, 0, 21)), several, "nobody knows yet");
+    context.answered_by(PROCESS, 1, 60);
+    context.answered_by(PROCESS, 2, 61);
+    context.request_over(reader, 1, 22, None);
+    context.request_over(reader, 2, 22, None);
+    let third = serve_on(&mut context, 1, 3);
+    let fourth = serve_on(&mut context, 2, 4);
+    assert_eq!(context.request_sent(goroutine(60, 0, 23)), certain(third));
+    assert_eq!(context.request_sent(goroutine(61, 0, 23)), certain(fourth));
+    // One that answers for both, and one that is older than the connection.
+    context.answered_by(PROCESS, 4, 60);
+    assert_eq!(context.request_sent(goroutine(60, 0, 24)), several);
+    context.answered_by(PROCESS, 3, 5);
+    assert_eq!(context.request_sent(goroutine(5, 0, 25)), several);
+}
+
+#[test]
 fn lineage_without_end_is_followed_only_so_far() {
     let mut context = context(Runtime::Go);
     context.task_known(PROCESS, 60, 61);

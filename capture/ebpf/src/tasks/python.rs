@@ -227,3 +227,60 @@ fn method(memory: &Memory, type_address: u64, wanted: &str) -> Option<u64> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn names_of_files_say_versions() {
+        assert_eq!(minor_version("3.11.so.1.0"), Some(11));
+        assert_eq!(minor_version("3.8"), Some(8));
+        assert_eq!(minor_version("2.7.so"), None);
+        assert_eq!(minor_version("3"), None);
+        assert_eq!(minor_version("3.so"), None);
+    }
+
+    /// Whatever version `python3` is here: the places hold, or it is said why not.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_running_interpreter_is_read_or_refused_with_a_reason() {
+        let program = "import asyncio, threading, time
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+asyncio.run(asyncio.sleep(60))";
+        let mut python = Command::new("python3")
+            .args(["-c", program])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("python3 runs");
+        let end = Instant::now() + Duration::from_secs(20);
+        let found = loop {
+            match tasks(python.id()) {
+                // It begins, or a wrapper runs first.
+                Tasks::None if Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                found => break found,
+            }
+        };
+        let _ = python.kill();
+        let _ = python.wait();
+        match found {
+            Tasks::Known(rule, Some(probes)) => {
+                assert_eq!(rule.kind, TaskKind::Python);
+                assert_ne!(rule.addresses[0], 0);
+                assert_eq!(probes.functions.len(), 4, "three functions and a method");
+            }
+            Tasks::Unknown(reason) => assert!(reason.contains("not known"), "{reason}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_no_python_has_no_contexts() {
+        assert!(matches!(tasks(std::process::id()), Tasks::None));
+    }
+}
