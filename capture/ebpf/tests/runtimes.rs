@@ -276,6 +276,20 @@ fn greenlets_are_not_linked_to_a_wrong_request() {
     assert_eq!(load.run().wrong, 0);
 }
 
+/// From one request at a time to more than there are buffers for.
+#[test]
+#[ignore = "takes minutes"]
+fn any_number_at_once() {
+    for (concurrency, requests) in [(1, 40), (8, 10), (64, 5), (256, 3)] {
+        for arguments in [&["asyncio", "h11"], &["uvloop", "httptools"]] {
+            for pooled in [true, false] {
+                let program = "uvicorn_app.py";
+                is_followed(&Load { program, arguments, concurrency, requests, pooled });
+            }
+        }
+    }
+}
+
 /// Processor time that a process has used, in microseconds.
 fn cpu_micros(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("it lives");
