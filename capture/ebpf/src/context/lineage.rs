@@ -129,6 +129,11 @@ impl Lineage {
         self.tasks.get(&task).map(|born| born.parent).filter(|parent| *parent != 0)
     }
 
+    /// Whether it is known what its parent served when it was made.
+    pub(super) fn was_seen_made(&mut self, task: u64) -> bool {
+        self.tasks.get(&task).is_some_and(|born| born.nano != 0)
+    }
+
     pub(super) fn root(&mut self, task: u64) -> Root {
         self.tasks.get(&task).map_or(Root::Unknown, |born| born.root)
     }

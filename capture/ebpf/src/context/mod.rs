@@ -535,9 +535,11 @@ impl ProcessContext {
         if root != Root::None {
             return root;
         }
+        let Root::Request(exchange) = self.lineage.root(parent) else {
+            return self.root_of_family(parent, now_nano);
+        };
         // Who has just answered may begin with the next request, where that was read
         // before: servers handle one after the other of those that were pipelined.
-        let Root::Request(exchange) = self.lineage.root(parent) else { return Root::None };
         let Some(ended) = self.lineage.ended_exchange(exchange, now_nano) else {
             return Root::None;
         };
@@ -547,6 +549,24 @@ impl ProcessContext {
             0 => Root::None,
             others => Root::Several(others + 1),
         }
+    }
+
+    /// As whose child a task is made by one that comes of no request: that of the
+    /// connection for which those before it were made.
+    fn root_of_family(&mut self, task: u64, now_nano: u64) -> Root {
+        let mut child = task;
+        for _ in 0..lineage::MAX_GENERATIONS {
+            let (Root::None, Some(parent)) = (self.lineage.root(child), self.lineage.parent(child))
+            else {
+                return Root::None;
+            };
+            let root = self.family(parent, now_nano).root();
+            if root != Root::None {
+                return root;
+            }
+            child = parent;
+        }
+        Root::None
     }
 
     /// As whose child a task is made in a callback for what has just been read.
@@ -600,6 +620,13 @@ impl ProcessContext {
                     }
                     // What outlives its request may by now work for others, as who writes
                     // to a connection that all share.
+                    let busy = parent.is_some_and(|parent| {
+                        !self.lineage.was_seen_made(child)
+                            && self.by_line.contains_key(&Line::Task(parent))
+                    });
+                    if busy {
+                        return Origin::Elsewhere;
+                    }
                     return match self.lineage.ended_exchange(exchange, now_nano) {
                         Some(ended) => {
                             Origin::Request(within(ended.fragment, Evidence::Task, LIKELY))

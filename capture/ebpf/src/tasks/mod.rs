@@ -254,7 +254,9 @@ impl TaskRules {
         match self.processes.get(&process) {
             Some(Followed::Asked) => true,
             Some(Followed::Known(rule, _)) => rule.kind == TaskKind::Python,
-            Some(Followed::Unknown) | None => false,
+            // It may have been about to begin.
+            Some(Followed::Unknown) => true,
+            None => false,
         }
     }
 

@@ -127,10 +127,16 @@ fn rule(
     let layout =
         layout.ok_or_else(|| never(format!("the places of Python 3.{minor} are not known")))?;
     let image = Image::open(process, mapped, path).ok_or(Refusal::Later)?;
-    let address = |symbol: &str| {
-        image.address(symbol).ok_or_else(|| never(format!("it does not export {symbol}")))
+    let Some((runtime, context_type)) =
+        image.address("_PyRuntime").zip(image.address("PyContext_Type"))
+    else {
+        // A program has them of its library, which it loads first of all.
+        let is_library = path
+            .file_name()
+            .is_some_and(|name| name.to_str().is_some_and(|name| name.starts_with(LIBRARY)));
+        let reason = "it does not export _PyRuntime and PyContext_Type".to_owned();
+        return Err(if is_library { never(reason) } else { Refusal::Later });
     };
-    let (runtime, context_type) = (address("_PyRuntime")?, address("PyContext_Type")?);
     let memory = Memory::open(process)
         .map_err(|error| never(format!("its memory cannot be read: {error}")))?;
     let states = states(&memory, runtime, layout);
