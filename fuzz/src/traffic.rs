@@ -173,6 +173,8 @@ impl Play {
                 placed: direction == Direction::Received,
             }),
             unread: (step.kind() == UNREAD).then_some(Unread::File),
+            task: 0,
+            parent_task: 0,
             bytes: if step.kind() == UNREAD { Vec::new() } else { step.captured.to_vec() },
         });
         self.tracer.event(&event.event());
@@ -380,7 +382,8 @@ fn seed(events: &[RecordedEvent], only: Option<u64>, goal: Goal) -> Vec<u8> {
             RecordedEvent::Records(_)
             | RecordedEvent::Exec(_)
             | RecordedEvent::Exit(_)
-            | RecordedEvent::LeftOut(_) => {}
+            | RecordedEvent::LeftOut(_)
+            | RecordedEvent::Task(_) => {}
         }
         if input.len() > MOST_INPUT_BYTES - 2 * CAPTURED {
             break;

@@ -101,6 +101,9 @@ vocabulary!(
     /// The thread had exactly one open request, in a process whose threads
     /// each serve one request at a time.
     Thread = "thread",
+    /// The logical task (a goroutine, an asyncio task, a virtual thread) that made it
+    /// serves that request, or was made while serving it.
+    Task = "task",
     /// The whole process had exactly one open request.
     SoleRequest = "sole_request",
     /// Both carry the same X-Request-ID.

@@ -66,6 +66,8 @@ static __always_inline void fill(struct spanwise_event *event, __u8 kind,
     event->srtt_eighth_micros = 0;
     event->retransmits = 0;
     event->extra = 0;
+    event->task = 0;
+    event->parent_task = 0;
 }
 
 static __always_inline void map_ipv4(__u8 *address, __be32 ipv4)
@@ -89,6 +91,7 @@ static __always_inline bool announce(const struct sock *sk, struct socket_state 
         return false; /* tried again with the next bytes */
     }
     state->connection = __sync_fetch_and_add(&last_connection, 1) + 1;
+    state->begun = 0;
     __u64 address = (__u64)sk;
     bpf_map_update_elem(&connections_by_socket, &address, &state->connection, BPF_ANY);
     __u64 now = bpf_ktime_get_ns();
@@ -119,6 +122,7 @@ static __always_inline bool announce(const struct sock *sk, struct socket_state 
     return true;
 }
 
+#include "task.h"
 #include "emit.h"
 
 static __always_inline struct sock *socket_of(__u32 fd)
@@ -136,8 +140,10 @@ static __always_inline struct sock *socket_of(__u32 fd)
     return BPF_CORE_READ(socket, sk);
 }
 
+#include "task_go_clients.h"
 #include "tls.h"
 #include "tls_go.h"
+#include "task_made.h"
 #include "datagram.h"
 #include "unix.h"
 
@@ -145,6 +151,8 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
                                      int new, const bool trusted)
 {
     __u64 now = bpf_ktime_get_ns();
+    if (new == TCP_CLOSE)
+        forget_owner(sk);
     if (new == TCP_SYN_SENT) {
         __u64 task = bpf_get_current_pid_tgid();
         state->role = SPANWISE_CLIENT;
@@ -309,8 +317,12 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
                        took_fin(sk->__sk_common.skc_state, tcp->copied_seq, tcp->rcv_nxt);
         transfer.time_nano = bpf_ktime_get_ns();
     }
-    if (!tls_covers(state, &transfer, &call))
+    if (!tls_covers(state, &transfer, &call)) {
+        find_task(state, task, sent ? (__u64)sk : 0, &transfer.ids);
+        if (!sent && transfer.ids.loop)
+            python_has_read(task, state->connection, REGS_SP(regs));
         emit(state, &transfer, &call);
+    }
     after_transfer(sk, state, true);
     return 0;
 }
@@ -451,6 +463,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
     };
     if (tls_covers(state, &transfer, &exit->call))
         return 0;
+    find_task(state, task, sent ? (__u64)sk : 0, &transfer.ids);
     if (exit->call.shape == BUFFER_MESSAGES)
         on_messages(state, &transfer, exit->call.array, end_seq, result);
     else

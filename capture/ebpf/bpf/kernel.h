@@ -155,8 +155,21 @@ struct signal_struct {
 struct thread_info {
     u32 status; /* x86 */
 };
+#if defined(__TARGET_ARCH_x86)
+struct thread_struct {
+    unsigned long fsbase;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct user_thread_words {
+    unsigned long tp_value;
+};
+struct thread_struct {
+    struct user_thread_words uw;
+};
+#endif
 struct task_struct {
     struct thread_info thread_info;
+    struct thread_struct thread;
     int pid;
     int tgid;
     struct signal_struct *signal;

@@ -34,6 +34,9 @@ struct socket_state {
     __u32 filter_generation;
     __u8 ended; /* user space knows, or was told that nobody reads it */
     __u8 closed_unseen; /* counted as such; what it received may still be read */
+    __u8 begun; /* bytes were received: 1, sent: 2, both: 3 */
+    __u32 taskless_process; /* the last process that used it and has no rule in task.h, */
+    __u32 taskless_generation; /* as of then */
 };
 
 /* What is known of TLS on a socket; asked only while any library has probes. */

@@ -17,6 +17,8 @@ enum spanwise_kind {
     SPANWISE_DATAGRAM = 9,
     SPANWISE_OPENED_UNIX = 10,
     SPANWISE_LEFT_OUT = 11, /* a connection goes on, and is not reported any more */
+    SPANWISE_TASK = 12, /* of a logical task: its parent, and by direction 1 that it is made
+                         * now; or what it works on: a stream (in length) of a connection */
 };
 
 enum spanwise_role {
@@ -33,7 +35,7 @@ enum spanwise_direction {
 /* Every event begins with this. */
 struct spanwise_event {
     unsigned char kind;
-    unsigned char direction; /* of what has payload */
+    unsigned char direction; /* of what has payload; of TASK see there */
     unsigned short captured; /* bytes of payload that follow */
     unsigned int process;
     unsigned int thread;
@@ -48,6 +50,8 @@ struct spanwise_event {
     unsigned int retransmits;
     unsigned int extra; /* of DATA: enum spanwise_unread; of CLOSED: whether it was reset;
                          * of PLAINTEXT: how much plaintext went before in this direction */
+    unsigned long long task; /* what the process's runtime considers current: task.h; */
+    unsigned long long parent_task; /* by which that was made. 0: not known */
 };
 
 /* Why the bytes of DATA were only counted. */

@@ -22,6 +22,7 @@
 #define NR_IO_URING_ENTER 426
 #define REGS_NR(regs) ((regs)->orig_ax)
 #define REGS_ARG1(regs) ((regs)->di)
+#define REGS_SP(regs) ((regs)->sp)
 #define REGS_ARG2(regs) ((regs)->si)
 #define REGS_ARG3(regs) ((regs)->dx)
 #define REGS_ARG4(regs) ((regs)->r10)
@@ -44,6 +45,7 @@
 #define NR_IO_URING_ENTER 426
 #define REGS_NR(regs) ((regs)->syscallno)
 #define REGS_ARG1(regs) ((regs)->orig_x0)
+#define REGS_SP(regs) ((regs)->user_regs.sp)
 #define REGS_ARG2(regs) ((regs)->user_regs.regs[1])
 #define REGS_ARG3(regs) ((regs)->user_regs.regs[2])
 #define REGS_ARG4(regs) ((regs)->user_regs.regs[3])

@@ -96,26 +96,6 @@ static __always_inline struct tls_thread *tls_thread_of(__u64 task, bool create)
     return bpf_map_lookup_elem(&tls_threads, &task);
 }
 
-/* Where a received transfer's bytes stand in user memory; 0 where not in one
- * piece. */
-static __always_inline __u64 one_buffer(const struct call *call, __u64 length)
-{
-    struct iovec first;
-    __u64 vectors = call->array;
-    if (call->shape == BUFFER_PLAIN)
-        return call->array;
-    if (call->shape == BUFFER_MESSAGE
-        && bpf_probe_read_user(&vectors, sizeof vectors,
-                               (void *)(call->array
-                                        + __builtin_offsetof(struct message_header, vectors))))
-        return 0;
-    if (call->shape != BUFFER_MESSAGE && call->shape != BUFFER_VECTOR)
-        return 0;
-    if (bpf_probe_read_user(&first, sizeof first, (void *)vectors) || first.iov_len < length)
-        return 0;
-    return (__u64)first.iov_base;
-}
-
 /* Tells of the records that a transfer sent. */
 static __always_inline void tls_tell_records(const struct tls_stream *stream, __u32 first,
                                              const struct transfer *transfer)
@@ -342,6 +322,8 @@ static __always_inline void tls_emit(struct tls_session *session, struct transfe
         transfer->extra = session->received;
         session->received += length;
     }
+    if (!transfer->extra)
+        expect_batches(transfer, buffer);
     if (session->direction != sent) {
         session->direction = sent;
         session->turn_bytes = 0;
@@ -411,6 +393,7 @@ int tls_exit(struct pt_regs *context)
         session->record_seq = transfer.seq + length;
         session->begun = 0;
     }
+    find_task_here(task, 0, &transfer.ids);
     tls_emit(session, &transfer, call.buffer);
     return 0;
 }

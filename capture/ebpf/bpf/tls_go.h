@@ -3,30 +3,9 @@
  * goroutine; stacks move, so returns are met at the instructions that return, not
  * by changing the return address. The connection is found through the structures
  * that lead from the tls.Conn to its file descriptor, which have been the same
- * since Go 1.17. */
+ * since Go 1.17 (task_go_clients.h). */
 #ifndef SPANWISE_TLS_GO_H
 #define SPANWISE_TLS_GO_H
-
-#if defined(__TARGET_ARCH_x86)
-/* The register ABI (go.dev/s/regabi). */
-#define GO_ARG1(context) ((context)->ax)
-#define GO_ARG2(context) ((context)->bx)
-#define GO_ARG3(context) ((context)->cx)
-#define GO_RESULT1(context) ((context)->ax)
-#define GO_GOROUTINE(context) ((context)->r14)
-#else
-#define GO_ARG1(context) ((context)->user_regs.regs[0])
-#define GO_ARG2(context) ((context)->user_regs.regs[1])
-#define GO_ARG3(context) ((context)->user_regs.regs[2])
-#define GO_RESULT1(context) ((context)->user_regs.regs[0])
-#define GO_GOROUTINE(context) ((context)->user_regs.regs[28])
-#endif
-
-/* tls.Conn begins with a net.Conn, an interface: type, then value. */
-#define GO_INTERFACE_VALUE 8
-/* poll.FD, with which net.netFD begins: a mutex of two words, then the number. */
-#define GO_POLL_FD_NUMBER 16
-#define GO_MOST_DESCRIPTORS (1 << 20)
 
 struct go_call_key {
     __u64 goroutine;
@@ -43,29 +22,20 @@ struct {
     __type(value, struct go_call);
 } go_reads SEC(".maps");
 
-/* The connection under a tls.Conn; 0 where it is over no TCP socket of its own. */
-static __always_inline __u64 go_connection(__u64 session)
-{
-    __u64 connection, descriptor, number;
-    if (bpf_probe_read_user(&connection, 8, (void *)(session + GO_INTERFACE_VALUE))
-        || bpf_probe_read_user(&descriptor, 8, (void *)connection)
-        || bpf_probe_read_user(&number, 8, (void *)(descriptor + GO_POLL_FD_NUMBER))
-        || number >= GO_MOST_DESCRIPTORS)
-        return 0;
-    __u64 socket = (__u64)socket_of(number);
-    __u64 *known = socket ? bpf_map_lookup_elem(&connections_by_socket, &socket) : 0;
-    return known ? *known : 0;
-}
-
 static __always_inline int go_moved(__u64 task, __u64 session_address, __u64 buffer, __u64 length,
                                     const bool sent)
 {
     struct tls_session_key key = { .session = session_address, .process = task >> 32 };
-    __u64 connection = go_connection(session_address);
-    if (!connection) {
+    /* A tls.Conn begins with the connection under it. */
+    __u64 value, socket = 0;
+    if (!bpf_probe_read_user(&value, 8, (void *)(session_address + GO_INTERFACE_VALUE)))
+        socket = go_socket(value);
+    __u64 *known = socket ? bpf_map_lookup_elem(&connections_by_socket, &socket) : 0;
+    if (!known) {
         __sync_fetch_and_add(&tls_unbound, 1);
         return 0;
     }
+    __u64 connection = *known;
     struct tls_session *session = bpf_map_lookup_elem(&tls_sessions, &key);
     if (!session || session->connection != connection) {
         /* Memory of a tls.Conn that is gone may be another one's by now. */
@@ -84,6 +54,7 @@ static __always_inline int go_moved(__u64 task, __u64 session_address, __u64 buf
         .time_nano = bpf_ktime_get_ns(),
     };
     tls_place_loose(session, &transfer);
+    find_task_here(task, sent ? socket : 0, &transfer.ids);
     tls_emit(session, &transfer, buffer);
     return 0;
 }

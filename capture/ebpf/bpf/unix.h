@@ -190,6 +190,7 @@ static __always_inline int on_unix(struct sock *sk, int result, int flags, const
         .kind = SPANWISE_DATA,
         .sent = sent,
     };
+    find_task(&state->socket, task, sent ? (__u64)sk : 0, &transfer.ids);
     emit(&state->socket, &transfer, &call);
     return 0;
 }

@@ -3,7 +3,7 @@
 
 use spanwise_model::protocol;
 
-use crate::event::{Closed, Data, Direction, Opened, Records, Role, Unread};
+use crate::event::{Closed, Data, Direction, Opened, Records, Role, Task, Unread};
 use crate::opaque::{Before, End, Opaque};
 use crate::protocols::tls::{self, TlsFacts};
 use crate::protocols::{Input, Mark, Outcome, Protocol, Side, Speaker, infer};
@@ -177,6 +177,8 @@ impl Connection {
             time_nano: data.time_nano,
             process: data.process,
             thread: data.thread,
+            task: data.task,
+            parent_task: data.parent_task,
             retransmits: data.retransmits,
             srtt_micros: data.srtt_micros,
             missed: false,
@@ -227,6 +229,11 @@ impl Connection {
                 self.take(Direction::Sent, sent.input(), desk);
             }
         }
+    }
+
+    /// A task works on one of its streams.
+    pub(crate) fn owned(&mut self, task: &Task, desk: &mut Desk<'_>) {
+        self.exchanges.owned(task, desk);
     }
 
     fn send_all(&mut self, desk: &mut Desk<'_>) {

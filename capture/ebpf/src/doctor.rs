@@ -7,6 +7,7 @@ use std::fs;
 use serde::Serialize;
 
 use crate::kernel::{Hook, HookChoice, Kernel, KernelConfig, Probe, ProbeOutcome, probe_all};
+use crate::tasks::{self, Survey};
 
 /// The findings.
 #[derive(Debug, Clone, Serialize)]
@@ -23,6 +24,8 @@ pub struct Report {
     pub hooks: Vec<HookTrial>,
     /// The hooks that will be used; none means that the agent cannot run.
     pub chosen: Option<Hook>,
+    /// Inside which processes calls can be told apart.
+    pub tasks: Survey,
 }
 
 /// A right or a setting.
@@ -68,6 +71,7 @@ pub fn examine() -> Report {
         probes: probe_all(),
         chosen: hooks.iter().find(|trial| trial.refusal.is_none()).map(|trial| trial.hook),
         hooks,
+        tasks: tasks::survey(),
     }
 }
 
@@ -173,6 +177,16 @@ impl fmt::Display for Report {
                 Some(reason) => writeln!(f, "  --  {:<14} {reason}", trial.hook.name())?,
             }
             writeln!(f, "      {}", trial.hook.consequence())?;
+        }
+        writeln!(f, "\nProcesses that run now, and handle many requests at once")?;
+        for (what, count) in &self.tasks.followed {
+            writeln!(f, "  ok  {count} whose {what} are followed")?;
+        }
+        for (reason, count) in &self.tasks.unknown {
+            writeln!(f, "  --  {count} followed only while one request is open: {reason}")?;
+        }
+        if self.tasks.followed.is_empty() && self.tasks.unknown.is_empty() {
+            writeln!(f, "  none is known to")?;
         }
         writeln!(f)?;
         match self.chosen {

@@ -18,6 +18,8 @@ pub enum Event<'a> {
     Closed(Closed),
     /// A connection goes on, and is not reported any more: the filter changed.
     LeftOut(LeftOut),
+    /// Something about a logical task that no transfer tells.
+    Task(Task),
     /// A process replaced its program (or was seen for the first time).
     Exec(ProcessEvent),
     /// A process ended (its last thread did).
@@ -174,6 +176,11 @@ pub struct Data<'a> {
     pub plaintext: Option<Plaintext>,
     /// Why no byte was captured, where that is not for lack of bytes.
     pub unread: Option<Unread>,
+    /// What the process's runtime considered current (a goroutine, an asyncio task, a
+    /// virtual thread); 0 where that is not known.
+    pub task: u64,
+    /// The task that made that one; 0 where it is not known.
+    pub parent_task: u64,
 }
 
 /// Why the bytes of a transfer were counted and not read.
@@ -278,6 +285,36 @@ pub struct LeftOut {
     /// See [`Opened::connection`]; should it be reported again, it has another
     /// number.
     pub connection: u64,
+}
+
+/// What is known of a logical task (see [`Data::task`]): by which other one it was made,
+/// or what it works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Task {
+    /// When.
+    pub time_nano: u64,
+    /// Its process.
+    pub process: u32,
+    /// The task.
+    pub task: u64,
+    /// The task that made it; 0 where it is not known.
+    pub parent_task: u64,
+    /// Where it works on a stream of a connection: that connection
+    /// ([`Opened::connection`]), else 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub connection: u64,
+    /// The stream's number.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stream: u64,
+    /// It is made now: what another at its address did is not its.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub new: bool,
+}
+
+/// Whether a number says nothing, and is left out of recordings.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+pub(crate) const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A process's beginning or end.

@@ -105,9 +105,7 @@ impl Opaque {
         desk: &mut Desk<'_>,
     ) -> Self {
         let fragment = match opened {
-            Some(opened) if opened.role == Role::Client => {
-                desk.context.request_sent(mark.process, mark.thread)
-            }
+            Some(opened) if opened.role == Role::Client => desk.context.request_sent(mark.into()),
             _ => Fragment::None,
         };
         Self {
@@ -337,9 +335,9 @@ impl Opaque {
 
     /// A connection belongs to a request if it did not outlive it: others may
     /// have used it as well.
-    fn fragment(&self, desk: &Desk<'_>) -> Fragment {
+    fn fragment(&self, desk: &mut Desk<'_>) -> Fragment {
         let Fragment::Within { fragment: then, .. } = self.fragment else { return Fragment::None };
-        match desk.context.request_sent(self.last.process, self.last.thread) {
+        match desk.context.request_sent(self.last.into()) {
             Fragment::Within { fragment, evidence, confidence }
                 if fragment == then && self.part == 0 =>
             {

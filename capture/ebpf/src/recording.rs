@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{
     Closed, Command, Data, Datagram, Direction, Endpoint, Event, LeftOut, Opened, Plaintext,
-    ProcessEvent, Records, Unread,
+    ProcessEvent, Records, Task, Unread, is_zero,
 };
 
 /// A recording that could not be read or written.
@@ -46,6 +46,8 @@ pub enum RecordedEvent {
     Closed(Closed),
     /// See [`Event::LeftOut`].
     LeftOut(LeftOut),
+    /// See [`Event::Task`].
+    Task(Task),
     /// See [`Event::Exec`].
     Exec(ProcessEvent),
     /// See [`Event::Exit`].
@@ -71,6 +73,10 @@ pub struct RecordedData {
     pub plaintext: Option<Plaintext>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<Unread>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub task: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub parent_task: u64,
     #[serde(with = "latin1")]
     pub bytes: Vec<u8>,
 }
@@ -130,6 +136,8 @@ impl RecordedEvent {
                 retransmits: data.retransmits,
                 plaintext: data.plaintext,
                 unread: data.unread,
+                task: data.task,
+                parent_task: data.parent_task,
             }),
             Self::Records(records) => Event::Records(*records),
             Self::Datagram(datagram) => Event::Datagram(Datagram {
@@ -146,6 +154,7 @@ impl RecordedEvent {
             }),
             Self::Closed(closed) => Event::Closed(*closed),
             Self::LeftOut(left_out) => Event::LeftOut(*left_out),
+            Self::Task(task) => Event::Task(*task),
             Self::Exec(process) => Event::Exec(*process),
             Self::Exit(process) => Event::Exit(*process),
         }
@@ -168,6 +177,8 @@ impl From<&Event<'_>> for RecordedEvent {
                 retransmits: data.retransmits,
                 plaintext: data.plaintext,
                 unread: data.unread,
+                task: data.task,
+                parent_task: data.parent_task,
                 bytes: data.bytes.to_vec(),
             }),
             Event::Records(records) => Self::Records(*records),
@@ -185,6 +196,7 @@ impl From<&Event<'_>> for RecordedEvent {
             }),
             Event::Closed(closed) => Self::Closed(*closed),
             Event::LeftOut(left_out) => Self::LeftOut(*left_out),
+            Event::Task(task) => Self::Task(*task),
             Event::Exec(process) => Self::Exec(*process),
             Event::Exit(process) => Self::Exit(*process),
         }
@@ -242,6 +254,8 @@ mod tests {
             retransmits: 6,
             plaintext: Some(Plaintext { offset: 7, placed: true }),
             unread: Some(Unread::IoUring),
+            task: u64::MAX,
+            parent_task: 8,
         });
         let mut text = Vec::new();
         write(&mut text, &event).unwrap();

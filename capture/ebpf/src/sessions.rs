@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use spanwise_model::{AttributeValue, Kind};
 
-use crate::context::{Context, Fragment, Handled};
+use crate::context::{Caller, Context, Fragment, Handled};
 use crate::counters::Counters;
-use crate::event::Endpoint;
+use crate::event::{Endpoint, Task};
 use crate::plugins::Plugins;
 use crate::process::{Process, ProcessDirectory};
 use crate::protocols::tls::Encryption;
@@ -17,6 +17,9 @@ use crate::protocols::{Known, Mark, Topics};
 
 /// Open requests per connection; requests beyond make no spans.
 const MAX_OPEN: usize = 4096;
+
+/// Streams per connection whose tasks are known before the streams are.
+const MAX_OWNERS: usize = 256;
 
 /// Bytes that the open requests of a connection may hold.
 const MAX_HELD_BYTES: usize = 1 << 20;
@@ -218,6 +221,8 @@ pub(crate) struct Exchanges {
     /// No request but those of the connection's opening has been seen.
     fresh: bool,
     held_bytes: usize,
+    /// Tasks of streams that were not seen yet.
+    owners: VecDeque<Task>,
 }
 
 fn attributes_bytes(attributes: &Attributes) -> usize {
@@ -251,6 +256,7 @@ impl Exchanges {
             unsure: false,
             fresh: true,
             held_bytes: 0,
+            owners: VecDeque::new(),
         }
     }
 
@@ -333,11 +339,16 @@ impl Exchanges {
         *desk.exchanges += 1;
         let id = *desk.exchanges;
         let serving = self.serving != (request.manner == Manner::Deliver);
+        let owner = self.take_owner(request.stream);
         let fragment = if serving {
-            let (at, connection) = (head_end, self.connection);
-            desk.context.request_read(at.process, at.thread, connection, id, at.time_nano)
+            let (reader, stream) = (head_end.into(), request.stream);
+            let fragment = desk.context.request_read(reader, self.connection, stream, id);
+            if let Some(owner) = owner {
+                desk.context.request_handed(head_end.into(), id, owner.task);
+            }
+            fragment
         } else {
-            desk.context.request_sent(request_start.process, request_start.thread)
+            desk.context.request_sent(sender(request_start, owner.as_ref()))
         };
         if matches!(fragment, Fragment::Ambiguous { .. }) && !request.silent {
             desk.counters.fragments_ambiguous += 1;
@@ -370,6 +381,38 @@ impl Exchanges {
         self.held_bytes += exchange.weight;
         self.uploading = Some(id);
         self.open.push_back(exchange);
+    }
+
+    /// A task works on one of the streams: it has sent the request, or handles it. Whose
+    /// request is not seen yet is kept for it.
+    pub(crate) fn owned(&mut self, task: &Task, desk: &mut Desk<'_>) {
+        let open = self.open.iter_mut().rev();
+        let mut open = open.filter(|exchange| !exchange.spent);
+        let Some(exchange) = open.find(|exchange| exchange.request.stream == task.stream) else {
+            if self.serving {
+                desk.context.unseen_handed(task.process, task.task);
+            }
+            if self.owners.len() >= MAX_OWNERS {
+                self.owners.pop_front();
+            }
+            self.owners.push_back(*task);
+            return;
+        };
+        if exchange.serving {
+            desk.context.request_handed(exchange.head_end.into(), exchange.id, task.task);
+            return;
+        }
+        let was_ambiguous = matches!(exchange.fragment, Fragment::Ambiguous { .. });
+        exchange.fragment = desk.context.request_sent(sender(exchange.request_start, Some(task)));
+        let is_ambiguous = matches!(exchange.fragment, Fragment::Ambiguous { .. });
+        if was_ambiguous && !is_ambiguous && !exchange.request.silent {
+            desk.counters.fragments_ambiguous -= 1;
+        }
+    }
+
+    fn take_owner(&mut self, stream: u64) -> Option<Task> {
+        let at = self.owners.iter().position(|owner| owner.stream == stream)?;
+        self.owners.remove(at)
     }
 
     /// A message that nobody answers, all of it: it makes a span by itself.
@@ -524,8 +567,7 @@ impl Exchanges {
         if let Some(exchange) = self.open.front()
             && exchange.serving
         {
-            let at = exchange.head_end;
-            desk.context.weaken(at.process, at.thread, exchange.id);
+            desk.context.weaken(exchange.head_end.into(), exchange.id);
         }
     }
 
@@ -679,6 +721,16 @@ impl Exchanges {
     }
 }
 
+/// Who sends a request: the task to which its stream belongs, else who wrote it.
+fn sender(start: Mark, owner: Option<&Task>) -> Caller {
+    let caller = Caller::from(start);
+    owner.map_or(caller, |owner| Caller {
+        task: owner.task,
+        parent_task: owner.parent_task,
+        ..caller
+    })
+}
+
 fn leave_context(exchange: &Exchange, complete: bool, desk: &mut Desk<'_>) {
     if !exchange.serving {
         return;
@@ -689,8 +741,11 @@ fn leave_context(exchange: &Exchange, complete: bool, desk: &mut Desk<'_>) {
         }
         _ => None,
     };
-    let at = exchange.head_end;
-    desk.context.request_over(at.process, at.thread, exchange.id, handled);
+    if let Some(task) = exchange.response_start.map(|mark| mark.task).filter(|task| *task != 0) {
+        desk.context.answered_by(exchange.head_end.process, exchange.id, task);
+    }
+    let end_nano = exchange.response_end.unwrap_or(exchange.request_end).time_nano;
+    desk.context.request_over(exchange.head_end.into(), exchange.id, end_nano, handled);
 }
 
 impl Exchange {

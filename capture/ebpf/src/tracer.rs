@@ -9,10 +9,10 @@ use rand::{RngExt, SeedableRng};
 use spanwise_model::{ModelError, Span, SpanBatch, SpanBatchBuilder, SpanId};
 
 use crate::connections::Connection;
-use crate::context::Context;
+use crate::context::{Context, Names};
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
-use crate::event::{Closed, Command, Data, Datagram, Event, Opened};
+use crate::event::{Closed, Command, Data, Datagram, Event, Opened, Role, Task};
 use crate::plugins::{Plugin, PluginFacts, Plugins};
 use crate::process::{Process, ProcessDirectory};
 use crate::processes::LabelRule;
@@ -72,6 +72,7 @@ pub struct Tracer {
     connections: AHashMap<u64, Connection>,
     datagrams: Datagrams,
     context: Context,
+    names: Names,
     topics: Topics,
     plugins: Plugins,
     counters: Counters,
@@ -102,6 +103,7 @@ impl Tracer {
             connections: AHashMap::new(),
             datagrams: Datagrams::default(),
             context: Context::new(random.random()),
+            names: Names::default(),
             topics: Topics::default(),
             plugins: Plugins::default(),
             counters: Counters::default(),
@@ -155,7 +157,10 @@ impl Tracer {
                 self.processes.describe(opened.process);
                 self.opened(opened);
             }
-            Event::Data(data) => self.data(data),
+            Event::Data(data) => {
+                let task = self.names.of(data.process, data.task);
+                self.data(&Data { task, ..*data });
+            }
             Event::Records(records) => {
                 self.with(records.connection, |connection, desk| connection.sent(records, desk));
             }
@@ -165,6 +170,7 @@ impl Tracer {
                 self.with(left_out.connection, Connection::evict);
                 self.remove(left_out.connection);
             }
+            Event::Task(task) => self.task(task),
             Event::Exec(process) | Event::Exit(process) => {
                 for key in self.datagrams.of_process(process.process) {
                     self.with_datagrams(|datagrams, desk| {
@@ -172,16 +178,18 @@ impl Tracer {
                     });
                 }
                 self.context.forget(process.process);
+                self.names.forget(process.process);
                 self.processes.forget(process.process);
             }
         }
     }
 
     /// The kernel side had no room for this many events, at this time or before.
-    pub const fn lost(&mut self, count: u64, now_monotonic_nano: u64) {
+    pub fn lost(&mut self, count: u64, now_monotonic_nano: u64) {
         if count > 0 {
             self.counters.events_lost_in_kernel += count;
             self.context.events_lost(now_monotonic_nano);
+            self.names.forget_all();
         }
     }
 
@@ -243,6 +251,11 @@ impl Tracer {
     /// time.
     pub(crate) fn take_asked_for(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.asked_for)
+    }
+
+    /// Processes of which it should be seen when tasks are made, since the last time.
+    pub(crate) fn take_orphans(&mut self) -> Vec<u32> {
+        self.context.take_orphans()
     }
 
     fn ask_for_more(&mut self, id: u64) {
@@ -310,10 +323,14 @@ impl Tracer {
     fn opened(&mut self, opened: &Opened) {
         self.counters.connections_opened += 1;
         let connection = Connection::new(opened.connection, Some(*opened), opened.time_nano);
+        let accepted = opened.role == Role::Server;
         // Numbers are not used again; should one be, its former owner goes.
         self.with(opened.connection, |former, desk| former.evict(desk));
         self.remove(opened.connection);
         self.connections.insert(opened.connection, connection);
+        if accepted {
+            self.context.accepted(opened.connection, opened.time_nano);
+        }
         self.keep_bounds();
     }
 
@@ -350,8 +367,28 @@ impl Tracer {
     }
 
     fn remove(&mut self, id: u64) {
+        self.context.closed(id);
         if let Some(connection) = self.connections.remove(&id) {
             self.held_bytes -= connection.held_bytes();
+        }
+    }
+
+    fn task(&mut self, task: &Task) {
+        let Task { process, connection, time_nano, .. } = *task;
+        if task.new {
+            // Much of what serves a connection is made before its first request.
+            if !self.context.knows(process) {
+                let described = self.processes.describe(process);
+                self.context.introduce(process, &described.runtime);
+            }
+            let parent = self.names.of(process, task.parent_task);
+            let made = self.names.made(process, task.task);
+            self.context.task_made(process, made, parent, connection, time_nano);
+            return;
+        }
+        match connection {
+            0 => self.context.task_known(task.process, task.task, task.parent_task),
+            connection => self.with(connection, |connection, desk| connection.owned(task, desk)),
         }
     }
 

@@ -129,6 +129,7 @@ mod tests {
             retransmits: 0,
             srtt_micros: 0,
             missed: false,
+            ..Mark::NOWHERE
         };
         Input { bytes, unseen, missed: false, mark }
     }

@@ -46,6 +46,11 @@ function because(span: Span, parent: Span): Piece[] {
         plain("because the thread that made it had exactly one open request"),
         ...fragment(span),
       ];
+    case "task":
+      return [
+        plain("because the task that made it was serving it, or was started from it"),
+        ...fragment(span),
+      ];
     case "sole_request":
       return [plain("because the whole process had exactly one open request"), ...fragment(span)];
     case "request_id":

@@ -19,6 +19,7 @@ use crate::libraries::Libraries;
 use crate::processes::Processes;
 use crate::recording;
 use crate::sampling::Sampling;
+use crate::tasks::TaskRules;
 use crate::tracer::{Tracer, TracerConfig};
 
 /// Spans go out this often, or as soon as there are [`BATCH_SPANS`].
@@ -35,6 +36,7 @@ struct Pipeline {
     tracer: Tracer,
     filter: Applied,
     libraries: Option<Libraries>,
+    tasks: Option<TaskRules>,
     recorder: Option<BufWriter<File>>,
     undecodable: u64,
     unrecorded: u64,
@@ -47,6 +49,9 @@ impl Pipeline {
             Ok(event) => {
                 if let Some(libraries) = &mut self.libraries {
                     watch(libraries, &event);
+                }
+                if let Some(tasks) = &mut self.tasks {
+                    watch_tasks(tasks, &event);
                 }
                 self.record(&event);
                 self.tracer.event(&event);
@@ -92,6 +97,16 @@ fn watch(libraries: &mut Libraries, event: &Event<'_>) {
         Event::Data(data) if data.plaintext.is_none() && data.bytes.starts_with(&HANDSHAKE) => {
             libraries.speaks_tls(data.process);
         }
+        _ => {}
+    }
+}
+
+/// Takes note of processes whose tasks are to be read.
+fn watch_tasks(tasks: &mut TaskRules, event: &Event<'_>) {
+    match event {
+        Event::Exec(process) => tasks.started(process.process),
+        Event::Exit(process) => tasks.ended(process.process),
+        Event::Opened(opened) => tasks.met(opened.process),
         _ => {}
     }
 }
@@ -202,6 +217,9 @@ pub(super) fn run(
         tracer,
         filter: Applied::new(config.live.filter, config.ignored_endpoints),
         libraries: libraries(kernel),
+        tasks: TaskRules::start()
+            .inspect_err(|error| tracing::warn!("logical tasks are not followed: {error}"))
+            .ok(),
         recorder,
         undecodable: 0,
         unrecorded: 0,
@@ -255,6 +273,13 @@ pub(super) fn run(
             if let Some(libraries) = &mut state.libraries {
                 libraries.tick(kernel);
             }
+            let orphans = state.tracer.take_orphans();
+            if let Some(tasks) = &mut state.tasks {
+                tasks.tick(kernel);
+                for process in orphans {
+                    tasks.watch_births(kernel, process);
+                }
+            }
             course.keep_budget(ticked, kernel, &mut state);
         }
         if last {
@@ -303,6 +328,8 @@ fn counters(kernel: &Kernel, state: &Pipeline, batches: &Batches) -> BTreeMap<St
         ]
         .map(|(name, count)| (name.to_owned(), count)),
     );
+    let followed = state.tasks.iter().flat_map(TaskRules::counts);
+    counters.extend(followed.map(|(name, count)| (name.to_owned(), count)));
     counters
 }
 

@@ -75,6 +75,9 @@ impl Applied {
             Event::Data(data) => {
                 !self.connections.is_empty() && self.connections.contains_key(&data.connection)
             }
+            Event::Task(task) => {
+                task.connection != 0 && self.connections.contains_key(&task.connection)
+            }
             Event::Records(records) => self.connections.contains_key(&records.connection),
             Event::Datagram(datagram) => self.leaves_out_datagram(datagram, describe),
             Event::Closed(closed) => self.connections.remove(&closed.connection).is_some(),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::event::{
     Closed, Command, Data, Datagram, Direction, Endpoint, Event, LeftOut, Opened, Plaintext,
-    ProcessEvent, Record, Records, Role, UNIX_PATH_BYTES, UnixPath, Unread,
+    ProcessEvent, Record, Records, Role, Task, UNIX_PATH_BYTES, UnixPath, Unread,
 };
 
 /// A record that is not of the form that `bpf/spanwise.h` gives.
@@ -24,7 +24,7 @@ pub enum DecodeError {
     },
 }
 
-const EVENT_BYTES: usize = 48;
+const EVENT_BYTES: usize = 64;
 const OPENED_BYTES: usize = EVENT_BYTES + 72;
 const OPENED_UNIX_BYTES: usize = OPENED_BYTES + UNIX_PATH_BYTES + 4;
 const RECORDS_BYTES: usize = EVENT_BYTES + 64;
@@ -78,29 +78,29 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
             if record.len() < needed {
                 return Err(DecodeError::Short { length: record.len() });
             }
-            let connect_nano = fields.u64(88);
+            let connect_nano = fields.u64(104);
             Ok(Event::Opened(Opened {
                 time_nano,
                 connection,
                 process,
                 thread,
-                role: match fields.u32(96) {
+                role: match fields.u32(112) {
                     1 => Role::Client,
                     2 => Role::Server,
                     _ => Role::Unknown,
                 },
-                local: Endpoint { address: fields.address(48), port: fields.u16(80) },
-                remote: Endpoint { address: fields.address(64), port: fields.u16(82) },
-                network_namespace: fields.u32(84),
+                local: Endpoint { address: fields.address(64), port: fields.u16(96) },
+                remote: Endpoint { address: fields.address(80), port: fields.u16(98) },
+                network_namespace: fields.u32(100),
                 connect_nano: (connect_nano > 0).then_some(connect_nano),
-                command: Command(fields.array(104)),
+                command: Command(fields.array(120)),
                 unix: (kind == 10).then(|| {
                     let mut path = fields.array(OPENED_BYTES);
                     let length = usize::from(fields.u16(2)).min(UNIX_PATH_BYTES);
                     path[length..].fill(0);
                     UnixPath(path)
                 }),
-                first_seqs: (fields.u32(100) != 0).then(|| [fields.u32(12), fields.u32(44)]),
+                first_seqs: (fields.u32(116) != 0).then(|| [fields.u32(12), fields.u32(44)]),
             }))
         }
         2 | 6 | 7 => {
@@ -127,6 +127,8 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                     (2, 3..) => Some(Unread::Other),
                     _ => None,
                 },
+                task: fields.u64(48),
+                parent_task: fields.u64(56),
             }))
         }
         8 => {
@@ -156,21 +158,30 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
             let Some(bytes) = record.get(DATAGRAM_BYTES..DATAGRAM_BYTES + captured) else {
                 return Err(DecodeError::Short { length: record.len() });
             };
-            let remote = Endpoint { address: fields.address(64), port: fields.u16(82) };
+            let remote = Endpoint { address: fields.address(80), port: fields.u16(98) };
             Ok(Event::Datagram(Datagram {
                 time_nano,
                 process,
                 thread,
                 direction: if record[1] == 1 { Direction::Sent } else { Direction::Received },
-                local: Endpoint { address: fields.address(48), port: fields.u16(80) },
+                local: Endpoint { address: fields.address(64), port: fields.u16(96) },
                 remote: (remote.port > 0).then_some(remote),
-                network_namespace: fields.u32(84),
-                command: Command(fields.array(88)),
+                network_namespace: fields.u32(100),
+                command: Command(fields.array(104)),
                 length: fields.u32(32),
                 bytes,
             }))
         }
         11 => Ok(Event::LeftOut(LeftOut { time_nano, connection })),
+        12 => Ok(Event::Task(Task {
+            time_nano,
+            process,
+            task: fields.u64(48),
+            parent_task: fields.u64(56),
+            connection,
+            stream: u64::from(fields.u32(32)),
+            new: record[1] == 1,
+        })),
         _ => Err(DecodeError::Kind { kind }),
     }
 }
@@ -200,8 +211,8 @@ mod tests {
     fn addresses_of_both_families_are_read() {
         let mut record = vec![0u8; OPENED_BYTES];
         record[0] = 1;
-        record[48 + 10..48 + 16].copy_from_slice(&[0xff, 0xff, 10, 0, 0, 1]);
-        record[64 + 15] = 1;
+        record[EVENT_BYTES + 10..EVENT_BYTES + 16].copy_from_slice(&[0xff, 0xff, 10, 0, 0, 1]);
+        record[EVENT_BYTES + 16 + 15] = 1;
         let Ok(Event::Opened(opened)) = decode(&record) else { panic!("an opening") };
         assert_eq!(opened.local.address.to_string(), "10.0.0.1");
         assert_eq!(opened.remote.address.to_string(), "::1");

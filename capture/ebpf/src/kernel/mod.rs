@@ -6,7 +6,8 @@ mod filter;
 mod hook;
 mod objects;
 mod probe;
-mod tls;
+mod tasks;
+mod uprobes;
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -18,8 +19,9 @@ pub use filter::FilterError;
 pub use hook::{Hook, HookChoice};
 pub use objects::LoadError;
 pub use probe::{Probe, ProbeOutcome, probe_all};
-use tls::Tls;
-pub(crate) use tls::{Function, TlsProbe};
+pub(crate) use tasks::{TaskKind, TaskRule};
+use uprobes::Uprobes;
+pub(crate) use uprobes::{Does, Function};
 
 /// Bounds and choices for the kernel side.
 #[derive(Debug, Clone)]
@@ -54,7 +56,8 @@ pub struct Kernel {
     // Links go before the object that holds their programs.
     links: Vec<Link>,
     object: Object,
-    tls: Tls,
+    uprobes: Uprobes,
+    tls: bool,
     /// Of 2^32: how many of the connections that the filter wants are looked at.
     connection_share: AtomicU32,
 }
@@ -120,19 +123,20 @@ impl Kernel {
     }
 
     fn attach_hook(hook: Hook, config: &KernelConfig) -> Result<Self, String> {
-        if !config.tls {
-            return Self::attach_programs(hook, config, Tls::Refused("switched off".to_owned()));
-        }
-        Self::attach_programs(hook, config, Tls::Many)
-            .or_else(|_| Self::attach_programs(hook, config, Tls::Single))
-            .or_else(|reason| Self::attach_programs(hook, config, Tls::Refused(reason)))
+        Self::attach_programs(hook, config, Uprobes::Many)
+            .or_else(|_| Self::attach_programs(hook, config, Uprobes::Single))
+            .or_else(|reason| Self::attach_programs(hook, config, Uprobes::Refused(reason)))
     }
 
-    fn attach_programs(hook: Hook, config: &KernelConfig, tls: Tls) -> Result<Self, String> {
+    fn attach_programs(
+        hook: Hook,
+        config: &KernelConfig,
+        uprobes: Uprobes,
+    ) -> Result<Self, String> {
         let ring_bytes = config.ring_bytes.clamp(1 << 16, 1 << 30).next_power_of_two();
-        let (further, many) = tls.programs();
-        let wanted = [hook.programs(), further].concat();
-        let object = objects::load(objects::CAPTURE, &wanted, many, |name, map| {
+        let (further, many) = uprobes.programs(config.tls);
+        let wanted = [hook.programs(), &further].concat();
+        let object = objects::load(objects::CAPTURE, &wanted, &many, |name, map| {
             if name == "events" {
                 map.set_max_entries(ring_bytes)?;
             } else if name.ends_with(".rodata")
@@ -151,7 +155,8 @@ impl Kernel {
             }
         }
         let links = objects::attach(&object, hook.programs())?;
-        Ok(Self { hook, links, object, tls, connection_share: AtomicU32::new(u32::MAX) })
+        let connection_share = AtomicU32::new(u32::MAX);
+        Ok(Self { hook, links, object, uprobes, tls: config.tls, connection_share })
     }
 
     /// The hooks in use.

@@ -4,30 +4,28 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use object::Endianness;
-use object::elf::{
-    FileHeader64, PT_LOAD, SHF_WRITE, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, SectionHeader64,
-    Sym64,
-};
+use object::elf::{FileHeader64, PT_LOAD, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, Sym64};
 use object::pod::slice_from_all_bytes;
 use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
 use super::go;
-use crate::kernel::{Function, TlsProbe};
+use crate::golang::Program;
+use crate::kernel::{Does, Function};
 
 /// Functions that are looked for. GnuTLS's and others' that take the same
 /// arguments in the same places are handled as OpenSSL's.
-const FUNCTIONS: &[(&str, TlsProbe)] = &[
-    ("SSL_write", TlsProbe::Write),
-    ("SSL_read", TlsProbe::Read),
-    ("SSL_write_ex", TlsProbe::WriteEx),
-    ("SSL_read_ex", TlsProbe::ReadEx),
-    ("SSL_do_handshake", TlsProbe::Handshake),
-    ("SSL_free", TlsProbe::Free),
-    ("gnutls_record_send", TlsProbe::Write),
-    ("gnutls_record_recv", TlsProbe::Read),
-    ("gnutls_handshake", TlsProbe::Handshake),
-    ("gnutls_deinit", TlsProbe::Free),
+const FUNCTIONS: &[(&str, Does)] = &[
+    ("SSL_write", Does::Write),
+    ("SSL_read", Does::Read),
+    ("SSL_write_ex", Does::WriteEx),
+    ("SSL_read_ex", Does::ReadEx),
+    ("SSL_do_handshake", Does::Handshake),
+    ("SSL_free", Does::Free),
+    ("gnutls_record_send", Does::Write),
+    ("gnutls_record_recv", Does::Read),
+    ("gnutls_handshake", Does::Handshake),
+    ("gnutls_deinit", Does::Free),
 ];
 
 /// Most bytes of symbols, of their names, and of writable sections together, that
@@ -80,7 +78,7 @@ fn find_in(file: &File) -> Option<Vec<Function>> {
             let name = names.get(symbol.st_name(endian) as usize..).unwrap_or_default();
             let Some(probe) = probe(name) else { continue };
             let Some(file_offset) = file_offset(symbol.st_value(endian)) else { continue };
-            let function = Function { probe, file_offset };
+            let function = Function { does: probe, file_offset };
             if !found.contains(&function) {
                 found.push(function);
             }
@@ -91,33 +89,16 @@ fn find_in(file: &File) -> Option<Vec<Function>> {
         (!found.is_empty()).then_some(found)
     };
     let mut found = table(SHT_DYNSYM).or_else(|| table(SHT_SYMTAB)).unwrap_or_default();
-    if let Some((_, table)) = sections.section_by_name(endian, b".gopclntab") {
-        let writable = |section: &&SectionHeader64<Endianness>| {
-            section.sh_flags(endian) & u64::from(SHF_WRITE) != 0
-        };
-        let mut left = MAX_TABLE_BYTES;
-        let data: Vec<Vec<u8>> = sections
-            .iter()
-            .filter(writable)
-            .filter_map(|section| {
-                let range = section.file_range(endian)?;
-                left = left.checked_sub(range.1)?;
-                bytes_of(file, range)
-            })
-            .collect();
-        found.extend(go::find(&go::Program {
-            file,
-            table: &bytes_of(file, table.file_range(endian)?)?,
-            table_address: table.sh_addr(endian),
-            data: &data,
-            file_offset: &file_offset,
-        }));
+    if sections.section_by_name(endian, b".gopclntab").is_some()
+        && let Some(program) = Program::open(file)
+    {
+        found.extend(go::find(&program));
     }
     Some(found)
 }
 
 /// What to set at the function whose name these bytes begin with.
-fn probe(name: &[u8]) -> Option<TlsProbe> {
+fn probe(name: &[u8]) -> Option<Does> {
     let known = FUNCTIONS.iter().find(|(known, _)| {
         name.strip_prefix(known.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
     });
@@ -139,8 +120,8 @@ mod tests {
 
     #[test]
     fn names_are_compared_whole() {
-        assert_eq!(probe(b"SSL_read\0"), Some(TlsProbe::Read));
-        assert_eq!(probe(b"SSL_read_ex\0SSL"), Some(TlsProbe::ReadEx));
+        assert_eq!(probe(b"SSL_read\0"), Some(Does::Read));
+        assert_eq!(probe(b"SSL_read_ex\0SSL"), Some(Does::ReadEx));
         for other in [&b"SSL_readable\0"[..], b"SSL_rea\0", b"SSL_read", b""] {
             assert_eq!(probe(other), None);
         }

@@ -2,13 +2,7 @@
 
 use std::path::PathBuf;
 
-/// A file, wherever it is mounted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct FileId {
-    /// Major and minor number of its device.
-    device: (u32, u32),
-    inode: u64,
-}
+use crate::probed::FileId;
 
 /// A mapped file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,17 +8,15 @@ mod maps;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use libbpf_rs::Link;
-
-use self::maps::{FileId, Mapped};
+use self::maps::Mapped;
 use crate::kernel::{Function, Kernel};
+use crate::probed::{FileId, ProbedFiles, Set};
 use crate::processes::environment_variable;
 
 /// A program is looked at when its start is heard of, for it may end soon, and
@@ -135,26 +133,6 @@ fn look_at(
     seen
 }
 
-/// Takes probes away until nobody asks any more: the kernel makes whoever does it
-/// wait until no processor is in one of them, some tens of milliseconds each.
-fn take_away(unused: &Receiver<(FileId, Vec<Link>)>, gone: &Sender<FileId>) {
-    while let Ok((file, links)) = unused.recv() {
-        drop(links);
-        if gone.send(file).is_err() {
-            return;
-        }
-    }
-}
-
-/// A file that has probes.
-struct Probed {
-    links: Vec<Link>,
-    /// Processes known to use it; some may have ended since.
-    processes: HashSet<u32>,
-    /// None of them lived at the last sweep.
-    doubted: bool,
-}
-
 /// Sets probes in the TLS libraries of processes, and takes them away.
 pub(crate) struct Libraries {
     ask: Sender<Asked>,
@@ -166,17 +144,12 @@ pub(crate) struct Libraries {
     /// Processes that were looked at for speaking TLS: when, and how long not to
     /// look again.
     looked: HashMap<u32, (Instant, Duration)>,
-    probed: HashMap<FileId, Probed>,
-    /// Files whose probes are being taken away: with new ones beside them, every
-    /// call would be reported twice.
-    leaving: HashSet<FileId>,
-    take_away: Sender<(FileId, Vec<Link>)>,
-    taken_away: Receiver<FileId>,
+    probed: ProbedFiles,
     swept: Instant,
     /// Processes that are left alone, and those of them that have ended since.
     opted_out: HashSet<u32>,
     gone: Vec<u32>,
-    /// Files that the kernel refused, so that they are not tried again.
+    /// Files that the kernel refused, which is said once.
     refused: HashSet<FileId>,
 }
 
@@ -193,22 +166,14 @@ impl Libraries {
             let done = Arc::clone(&done);
             move || look(&asked, &tell, &done)
         })?;
-        let (take_away, unused) = channel();
-        let (tell_gone, taken_away) = channel();
-        std::thread::Builder::new()
-            .name("probes".to_owned())
-            .spawn(move || self::take_away(&unused, &tell_gone))?;
         let mut libraries = Self {
-            leaving: HashSet::new(),
-            take_away,
-            taken_away,
             ask,
             asked: 0,
             done,
             seen,
             waiting: Vec::new(),
             looked: HashMap::new(),
-            probed: HashMap::new(),
+            probed: ProbedFiles::start()?,
             swept: Instant::now(),
             opted_out: HashSet::new(),
             gone: Vec::new(),
@@ -289,10 +254,7 @@ impl Libraries {
         for process in self.gone.drain(..) {
             kernel.ignore_tls(process, false);
         }
-        while let Ok(file) = self.taken_away.try_recv() {
-            self.leaving.remove(&file);
-        }
-        if now - self.swept >= SWEEP_EVERY && !self.probed.is_empty() {
+        if now - self.swept >= SWEEP_EVERY && self.probed.count() > 0 {
             self.swept = now;
             self.sweep(kernel);
         }
@@ -302,24 +264,10 @@ impl Libraries {
     /// children that were forked and never heard of: before a file goes, all
     /// processes are looked at once more.
     fn sweep(&mut self, kernel: &Kernel) {
-        let mut doubts = false;
-        let unused = self.probed.extract_if(|_, probed| {
-            probed.processes.retain(|process| is_alive(*process));
-            let unused = probed.processes.is_empty();
-            let gone = unused && probed.doubted;
-            probed.doubted = unused;
-            doubts |= unused && !gone;
-            gone
-        });
-        for (file, probed) in unused {
-            if self.take_away.send((file, probed.links)).is_ok() {
-                self.leaving.insert(file);
-            }
-        }
-        if doubts {
+        if self.probed.sweep() {
             self.look_at_all();
         }
-        if self.probed.is_empty() {
+        if self.probed.count() == 0 {
             kernel.use_tls(false);
         }
     }
@@ -336,41 +284,26 @@ impl Libraries {
 
     /// Files that have probes now.
     pub(crate) fn count(&self) -> usize {
-        self.probed.len()
+        self.probed.count()
     }
 
     fn probe(&mut self, kernel: &Kernel, found: Found) {
-        if self.refused.contains(&found.file) {
-            return;
-        }
-        if let Some(probed) = self.probed.get_mut(&found.file) {
-            probed.processes.insert(found.process);
-            probed.doubted = false;
-            return;
-        }
-        if self.leaving.contains(&found.file) {
-            if self.waiting.len() < MAX_WAITING {
-                self.waiting.push((Instant::now() + LOOK_AGAIN, found.process));
+        let Found { process, file, handle, path, functions } = found;
+        match self.probed.set(kernel, process, file, &handle, &functions) {
+            Set::Now => {
+                tracing::info!("reading what {} encrypts", path.display());
+                kernel.use_tls(true);
             }
-            return;
-        }
-        let path = PathBuf::from(format!("/proc/self/fd/{}", found.handle.as_raw_fd()));
-        let links = match kernel.probe_tls(&found.functions, &path) {
-            Ok(links) => links,
-            Err(reason) => {
-                tracing::warn!("what {} encrypts stays unseen: {reason}", found.path.display());
-                self.refused.insert(found.file);
-                return;
+            Set::Before => {}
+            Set::Later if self.waiting.len() < MAX_WAITING => {
+                self.waiting.push((Instant::now() + LOOK_AGAIN, process));
             }
-        };
-        tracing::info!("reading what {} encrypts", found.path.display());
-        kernel.use_tls(true);
-        let processes = HashSet::from([found.process]);
-        let probed = Probed { links, processes, doubted: false };
-        self.probed.insert(found.file, probed);
+            Set::Later => {}
+            Set::Refused(reason) => {
+                if self.refused.insert(file) {
+                    tracing::warn!("what {} encrypts stays unseen: {reason}", path.display());
+                }
+            }
+        }
     }
-}
-
-fn is_alive(process: u32) -> bool {
-    std::path::Path::new(&format!("/proc/{process}")).exists()
 }

@@ -287,6 +287,7 @@ mod tests {
             retransmits: 0,
             srtt_micros: 0,
             missed: false,
+            ..Mark::NOWHERE
         }
     }
 

@@ -57,6 +57,10 @@ pub(crate) struct Mark {
     pub(crate) process: u32,
     /// Its thread.
     pub(crate) thread: u32,
+    /// See [`crate::event::Data::task`].
+    pub(crate) task: u64,
+    /// The task by which that was made.
+    pub(crate) parent_task: u64,
     /// Segments that the socket had sent again by then.
     pub(crate) retransmits: u32,
     /// Smoothed round-trip time; 0 where there is none yet.
@@ -73,6 +77,8 @@ impl Mark {
         time_nano: 0,
         process: 0,
         thread: 0,
+        task: 0,
+        parent_task: 0,
         retransmits: 0,
         srtt_micros: 0,
         missed: false,

@@ -196,6 +196,8 @@ pub(crate) fn data(connection: u64, direction: Direction, seq: u32, bytes: &[u8]
         retransmits: 0,
         plaintext: None,
         unread: None,
+        task: 0,
+        parent_task: 0,
         bytes: bytes.to_vec(),
     })
 }

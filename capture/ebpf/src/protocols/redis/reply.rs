@@ -204,6 +204,7 @@ mod tests {
         retransmits: 0,
         srtt_micros: 0,
         missed: false,
+        ..Mark::NOWHERE
     };
 
     /// The lengths of the replies in a stream, errors and pushes marked, read

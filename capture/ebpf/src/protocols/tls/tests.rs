@@ -12,6 +12,7 @@ fn mark(offset: u64, time_nano: u64) -> Mark {
         retransmits: 0,
         srtt_micros: 0,
         missed: false,
+        ..Mark::NOWHERE
     }
 }
 

@@ -1,4 +1,5 @@
-//! Probes at functions of TLS libraries.
+//! Probes at functions of programs and libraries: of those that encrypt, and of those that
+//! tell for which task something is done.
 
 use std::path::Path;
 
@@ -7,8 +8,8 @@ use libbpf_rs::{Link, MapCore, MapFlags, UprobeMultiOpts, UprobeOpts};
 use super::Kernel;
 
 /// What a function does, and so which programs go where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TlsProbe {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Does {
     /// `(session, buffer, count)`, returns how many bytes were written.
     Write,
     /// `(session, buffer, count)`, returns how many bytes were read.
@@ -27,19 +28,42 @@ pub(crate) enum TlsProbe {
     GoRead,
     /// An instruction that returns from it.
     GoReadEnd,
+    /// Go's `(*http.persistConn).roundTrip`: another goroutine writes the request.
+    GoRoundTrip,
+    /// Where gRPC's `(*http2Client).NewStream` returns.
+    GoNewStreamEnd,
+    /// gRPC's `(*Server).handleStream`.
+    GoHandleStream,
+    /// `(*serverConn).runHandler` of HTTP/2.
+    GoRunHandler,
+    /// Where `runtime.newproc1` returns a goroutine.
+    GoMadeEnd,
+    /// Returns a new context of Python.
+    PythonMakes,
 }
 
 /// A function of a file, or a place in it, to probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Function {
     /// What it does.
-    pub(crate) probe: TlsProbe,
+    pub(crate) does: Does,
     /// Its first byte's place in the file.
     pub(crate) file_offset: u64,
 }
 
-/// Names of the programs in the BPF object.
-const PROGRAMS: &[&str] = &[
+/// Meets a function at its end.
+const PYTHON_MADE: &str = "python_context_made";
+/// Names of the programs in the BPF object: for tasks,
+const TASK_PROGRAMS: &[&str] = &[
+    "go_http_round_trip",
+    "go_grpc_new_stream_end",
+    "go_grpc_handle_stream",
+    "go_http2_run_handler",
+    "go_made_end",
+    PYTHON_MADE,
+];
+/// and for TLS.
+const TLS_PROGRAMS: &[&str] = &[
     "tls_write",
     "tls_read",
     "tls_write_ex",
@@ -54,7 +78,7 @@ const PROGRAMS: &[&str] = &[
 
 /// How probes are set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Tls {
+pub(super) enum Uprobes {
     /// All of a program and file at once (Linux 6.6): to set and to take away
     /// each by itself takes as long as all together.
     Many,
@@ -64,18 +88,22 @@ pub(super) enum Tls {
     Refused(String),
 }
 
-impl Tls {
+impl Uprobes {
     /// The programs that are loaded, and those of them for many probes.
-    pub(super) const fn programs(&self) -> (&'static [&'static str], &'static [&'static str]) {
+    pub(super) fn programs(&self, tls: bool) -> (Vec<&'static str>, Vec<&'static str>) {
+        let mut programs = TASK_PROGRAMS.to_vec();
+        if tls {
+            programs.extend(TLS_PROGRAMS);
+        }
         match self {
-            Self::Many => (PROGRAMS, PROGRAMS),
-            Self::Single => (PROGRAMS, &[]),
-            Self::Refused(_) => (&[], &[]),
+            Self::Many => (programs.clone(), programs),
+            Self::Single => (programs, Vec::new()),
+            Self::Refused(_) => (Vec::new(), Vec::new()),
         }
     }
 }
 
-impl TlsProbe {
+impl Does {
     /// Whether its end is of interest, and can be met by changing the return
     /// address.
     const fn returns(self) -> bool {
@@ -93,6 +121,12 @@ impl TlsProbe {
             Self::GoWrite => "go_tls_write",
             Self::GoRead => "go_tls_read",
             Self::GoReadEnd => "go_tls_read_end",
+            Self::GoRoundTrip => "go_http_round_trip",
+            Self::GoNewStreamEnd => "go_grpc_new_stream_end",
+            Self::GoHandleStream => "go_grpc_handle_stream",
+            Self::GoRunHandler => "go_http2_run_handler",
+            Self::GoMadeEnd => "go_made_end",
+            Self::PythonMakes => PYTHON_MADE,
         }
     }
 }
@@ -100,9 +134,14 @@ impl TlsProbe {
 impl Kernel {
     /// Why plaintext of TLS libraries cannot be read; `None` where it can.
     pub fn tls_refusal(&self) -> Option<&str> {
-        match &self.tls {
-            Tls::Refused(reason) => Some(reason),
-            Tls::Many | Tls::Single => None,
+        if self.tls { self.uprobe_refusal() } else { Some("switched off") }
+    }
+
+    /// Why functions of programs cannot be probed; `None` where they can.
+    pub(crate) fn uprobe_refusal(&self) -> Option<&str> {
+        match &self.uprobes {
+            Uprobes::Refused(reason) => Some(reason),
+            Uprobes::Many | Uprobes::Single => None,
         }
     }
 
@@ -110,24 +149,24 @@ impl Kernel {
     ///
     /// # Errors
     /// The kernel's reason.
-    pub(crate) fn probe_tls(
+    pub(crate) fn probe_functions(
         &self,
         functions: &[Function],
         path: &Path,
     ) -> Result<Vec<Link>, String> {
-        if let Some(reason) = self.tls_refusal() {
+        if let Some(reason) = self.uprobe_refusal() {
             return Err(reason.to_owned());
         }
-        let offsets_of = |wanted: &dyn Fn(TlsProbe) -> bool| -> Vec<usize> {
-            let wanted = functions.iter().filter(|function| wanted(function.probe));
+        let offsets_of = |wanted: &dyn Fn(Does) -> bool| -> Vec<usize> {
+            let wanted = functions.iter().filter(|function| wanted(function.does));
             wanted.filter_map(|function| usize::try_from(function.file_offset).ok()).collect()
         };
         let mut links = Vec::new();
         // The ends first: a beginning without one would leave calls open.
-        links.extend(self.set("tls_exit", true, path, &offsets_of(&TlsProbe::returns))?);
-        for program in PROGRAMS {
-            let offsets = offsets_of(&|probe| probe.entry() == *program);
-            links.extend(self.set(program, false, path, &offsets)?);
+        links.extend(self.set("tls_exit", true, path, &offsets_of(&Does::returns))?);
+        for program in TASK_PROGRAMS.iter().chain(TLS_PROGRAMS) {
+            let offsets = offsets_of(&|does| does.entry() == *program);
+            links.extend(self.set(program, *program == PYTHON_MADE, path, &offsets)?);
         }
         Ok(links)
     }
@@ -146,7 +185,7 @@ impl Kernel {
         let program = self.object.progs_mut().find(|program| program.name() == name);
         let Some(program) = program else { return Err(format!("there is no program {name}")) };
         // Process -1: all.
-        let set = if self.tls == Tls::Many {
+        let set = if self.uprobes == Uprobes::Many {
             let opts =
                 UprobeMultiOpts { offsets: offsets.to_vec(), retprobe, ..Default::default() };
             program.attach_uprobe_multi_with_opts(-1, path, "", opts).map(|link| vec![link])

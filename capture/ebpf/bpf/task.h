@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Logical tasks: what a language's runtime itself considers current when a thread of it
+ * makes a system call (a goroutine, an asyncio task, a virtual thread). It is read out of
+ * the process's memory, beginning at the thread pointer, by a rule that user space has made
+ * for that process. One file a runtime.
+ *
+ * Most processes have no rule. A socket remembers that of its process, so that they pay two
+ * comparisons. */
+#ifndef SPANWISE_TASK_H
+#define SPANWISE_TASK_H
+
+/* The layout is known to src/kernel/tasks.rs. */
+enum task_kind {
+    TASK_NONE,
+    TASK_GO,
+    TASK_PYTHON,
+    TASK_JVM,
+};
+
+#define TASK_OFFSETS 12
+#define TASK_ADDRESSES 4
+
+struct task_rule {
+    __u32 kind;
+    __s32 offset[TASK_OFFSETS]; /* of fields; what each is, the runtime's file says */
+    __u32 pad;
+    __u64 address[TASK_ADDRESSES]; /* in the process's memory, likewise */
+};
+
+struct task_ids {
+    __u64 task; /* 0: not known */
+    __u64 parent; /* the task that made it; 0: not known */
+    __u64 loop; /* a loop of C makes the call, which calls tasks back: its rule says more */
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 16384);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, __u32);
+    __type(value, struct task_rule);
+} task_rules SEC(".maps");
+
+/* Another one whenever a process has got a rule; 0 while none has. In a map of its own,
+ * for user space can write it only as a whole. */
+__u64 task_rules_generation SEC(".data.tasks") = 0;
+
+/* What one read of a task passes to the reader of its runtime. */
+struct task_lookup {
+    __u32 process;
+    __u32 has_rule; /* told back, */
+    __u64 written; /* address of the socket that is written; 0: none is */
+    struct task_ids ids; /* as these */
+};
+
+/* The thread pointer of the thread that runs. */
+static __always_inline __u64 thread_pointer(void)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+#if defined(__TARGET_ARCH_x86)
+    return BPF_CORE_READ(task, thread.fsbase);
+#else
+    return BPF_CORE_READ(task, thread.uw.tp_value);
+#endif
+}
+
+#include "task_go.h"
+#include "task_python.h"
+#include "task_jvm.h"
+
+/* A function of its own to the verifier: it is followed once, not in every program. */
+__noinline int read_task(struct task_lookup *lookup)
+{
+    if (!lookup)
+        return 0;
+    struct task_rule *rule = bpf_map_lookup_elem(&task_rules, &lookup->process);
+    lookup->has_rule = rule != 0;
+    if (!rule)
+        return 0;
+    switch (rule->kind) {
+    case TASK_GO:
+        go_current(rule, lookup);
+        break;
+    case TASK_PYTHON:
+        python_current(rule, &lookup->ids);
+        break;
+    case TASK_JVM:
+        jvm_current(rule, &lookup->ids);
+        break;
+    }
+    return 0;
+}
+
+/* The task that uses a socket now; `written` is its address where it is written. Nothing
+ * is changed where it is not known. */
+static __always_inline void find_task(struct socket_state *state, __u64 thread, __u64 written,
+                                      struct task_ids *ids)
+{
+    __u32 generation = task_rules_generation;
+    __u32 process = thread >> 32;
+    if (!generation
+        || (state->taskless_generation == generation && state->taskless_process == process))
+        return;
+    struct task_lookup lookup = { .process = process, .written = written };
+    read_task(&lookup);
+    if (lookup.has_rule) {
+        *ids = lookup.ids;
+    } else {
+        state->taskless_process = process;
+        state->taskless_generation = generation;
+    }
+}
+
+/* The task that runs now, where no socket is at hand. */
+static __always_inline void find_task_here(__u64 thread, __u64 written, struct task_ids *ids)
+{
+    if (!task_rules_generation)
+        return;
+    struct task_lookup lookup = { .process = thread >> 32, .written = written };
+    read_task(&lookup);
+    *ids = lookup.ids;
+}
+
+/* A socket is closed: its address may be another one's soon. */
+static __always_inline void forget_owner(const struct sock *sk)
+{
+    __u64 address = (__u64)sk;
+    if (task_rules_generation)
+        bpf_map_delete_elem(&go_owners, &address);
+}
+
+#endif

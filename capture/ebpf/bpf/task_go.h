@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Goroutines. The thread-local variable of Go's runtime points at the runtime.g of what
+ * runs; its number and that of the goroutine that made it are fields of that. Numbers are
+ * never used again.
+ *
+ * Some connections are written by goroutines of their own, for whoever asks. Who that is,
+ * functions of net/http and gRPC tell: task_go_clients.h. */
+#ifndef SPANWISE_TASK_GO_H
+#define SPANWISE_TASK_GO_H
+
+/* Places in task_rule.offset. */
+enum task_go {
+    TASK_GO_G, /* of the variable, from the thread pointer */
+    TASK_GO_NUMBER, /* of runtime.g: goid, */
+    TASK_GO_PARENT, /* parentGoid, */
+    TASK_GO_M, /* m, */
+    TASK_GO_CURRENT, /* and of runtime.m: curg */
+    TASK_GO_HTTP_CONN, /* of net/http.persistConn: conn */
+    TASK_GO_STREAM_NUMBER, /* of gRPC's streams: id, */
+    TASK_GO_STREAM_INDIRECT, /* 1 where their first field points at what has that, */
+    TASK_GO_STREAM_CLIENT, /* and of those of clients: ct */
+    TASK_GO_CLIENT_CONN, /* of gRPC's http2Client: conn */
+    TASK_GO_SERVER_CONN, /* of gRPC's http2Server: conn */
+    TASK_GO_BIRTHS, /* no offset: 1 where goroutines are seen to be made */
+};
+
+/* For whom a connection's own goroutine writes next. */
+struct go_owner {
+    struct task_ids ids;
+    __u32 process;
+    __u32 written; /* it has been written: what follows is the rest */
+};
+/* By the address of their socket. Those that have been written stay until the socket is
+ * closed, so that the writer is not taken for whom it writes for. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 65536);
+    __type(key, __u64);
+    __type(value, struct go_owner);
+} go_owners SEC(".maps");
+
+struct go_key {
+    __u64 goroutine; /* its number */
+    __u64 process;
+};
+struct go_birth {
+    __u64 parent;
+    __u64 told;
+};
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 65536);
+    __type(key, struct go_key);
+    __type(value, struct go_birth);
+} go_births SEC(".maps");
+
+/* The most generations that are told of. */
+#define GO_GENERATIONS 6
+
+/* Tells user space of a task: its parent, or a connection's stream. */
+static __always_inline bool tell_task(__u64 process, const struct task_ids *ids,
+                                      __u64 connection, __u32 stream)
+{
+    struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
+    if (!event) {
+        __sync_fetch_and_add(&lost_lifecycle, 1);
+        return false;
+    }
+    fill(event, SPANWISE_TASK, 0, process << 32, bpf_ktime_get_ns());
+    event->connection = connection;
+    event->length = stream;
+    event->task = ids->task;
+    event->parent_task = ids->parent;
+    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+    return true;
+}
+
+/* Tells of whom a goroutine comes from, each once, when it is about to matter. */
+static __always_inline void go_tell_ancestors(__u64 process, __u64 goroutine)
+{
+    for (int i = 0; i < GO_GENERATIONS; i++) {
+        struct go_key key = { .goroutine = goroutine, .process = process };
+        struct go_birth *birth = bpf_map_lookup_elem(&go_births, &key);
+        if (!birth || birth->told)
+            return;
+        struct task_ids ids = { .task = goroutine, .parent = birth->parent };
+        birth->told = tell_task(process, &ids, 0, 0);
+        goroutine = ids.parent;
+    }
+}
+
+static __always_inline bool go_numbers(const struct task_rule *rule, __u64 g, struct task_ids *ids)
+{
+    if (bpf_probe_read_user(&ids->task, 8, (void *)(g + rule->offset[TASK_GO_NUMBER])) || !ids->task
+        || bpf_probe_read_user(&ids->parent, 8, (void *)(g + rule->offset[TASK_GO_PARENT]))) {
+        ids->task = 0;
+        ids->parent = 0;
+        return false;
+    }
+    return true;
+}
+
+static __always_inline void go_running(const struct task_rule *rule, struct task_ids *ids)
+{
+    __u64 g, m;
+    if (bpf_probe_read_user(&g, 8, (void *)(thread_pointer() + (__s64)rule->offset[TASK_GO_G]))
+        || go_numbers(rule, g, ids))
+        return;
+    /* In a call of C the thread is on a stack without a number: whose call it is, its
+     * runtime.m tells. */
+    if (bpf_probe_read_user(&m, 8, (void *)(g + rule->offset[TASK_GO_M]))
+        || bpf_probe_read_user(&g, 8, (void *)(m + rule->offset[TASK_GO_CURRENT])) || !g)
+        return;
+    go_numbers(rule, g, ids);
+}
+
+/* For whom the goroutine that runs uses a socket: itself, unless it writes for others. */
+static __always_inline void go_current(const struct task_rule *rule, struct task_lookup *lookup)
+{
+    struct go_owner *owner =
+        lookup->written ? bpf_map_lookup_elem(&go_owners, &lookup->written) : 0;
+    if (owner && owner->process == lookup->process) {
+        if (!owner->written)
+            lookup->ids = owner->ids;
+        owner->written = 1;
+    } else {
+        go_running(rule, &lookup->ids);
+    }
+    if (rule->offset[TASK_GO_BIRTHS] && lookup->written && lookup->ids.parent)
+        go_tell_ancestors(lookup->process, lookup->ids.parent);
+}
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Probes at functions of Go programs that say for which goroutine a connection, or a
+ * stream of one, is written or read. */
+#ifndef SPANWISE_TASK_GO_CLIENTS_H
+#define SPANWISE_TASK_GO_CLIENTS_H
+
+#if defined(__TARGET_ARCH_x86)
+/* The register ABI (go.dev/s/regabi). */
+#define GO_ARG1(context) ((context)->ax)
+#define GO_ARG2(context) ((context)->bx)
+#define GO_ARG3(context) ((context)->cx)
+#define GO_ARG4(context) ((context)->di)
+#define GO_RESULT1(context) ((context)->ax)
+#define GO_GOROUTINE(context) ((context)->r14)
+#else
+#define GO_ARG1(context) ((context)->user_regs.regs[0])
+#define GO_ARG2(context) ((context)->user_regs.regs[1])
+#define GO_ARG3(context) ((context)->user_regs.regs[2])
+#define GO_ARG4(context) ((context)->user_regs.regs[3])
+#define GO_RESULT1(context) ((context)->user_regs.regs[0])
+#define GO_GOROUTINE(context) ((context)->user_regs.regs[28])
+#endif
+
+/* The value of an interface, behind its type. */
+#define GO_INTERFACE_VALUE 8
+/* poll.FD, with which net.netFD begins: a mutex of two words, then the number. */
+#define GO_POLL_FD_NUMBER 16
+#define GO_MOST_DESCRIPTORS (1 << 20)
+/* Connections that wrap others. */
+#define GO_MOST_WRAPPED 4
+
+/* The socket under a net.Conn of this value, 0 where it is not found. A TCPConn begins
+ * with the address of its netFD; what wraps another, as tls.Conn, with that: an interface,
+ * whose type is at an address that has no descriptor's number in that place. */
+__noinline __u64 go_socket(__u64 value)
+{
+    for (int i = 0; i < GO_MOST_WRAPPED; i++) {
+        struct {
+            __u64 first, second;
+        } words;
+        __u64 number;
+        if (!value || bpf_probe_read_user(&words, sizeof words, (void *)value))
+            return 0;
+        if (!bpf_probe_read_user(&number, 8, (void *)(words.first + GO_POLL_FD_NUMBER))
+            && number < GO_MOST_DESCRIPTORS) {
+            __u64 socket = (__u64)socket_of(number);
+            if (socket)
+                return socket;
+        }
+        value = words.second;
+    }
+    return 0;
+}
+
+/* The rule of a process of Go, and the numbers of the goroutine in a function's registers;
+ * 0 where they are not known. */
+static __always_inline struct task_rule *go_caller(struct pt_regs *context, __u32 process,
+                                                   struct task_ids *ids)
+{
+    struct task_rule *rule = bpf_map_lookup_elem(&task_rules, &process);
+    if (!rule || rule->kind != TASK_GO || !go_numbers(rule, GO_GOROUTINE(context), ids))
+        return 0;
+    return rule;
+}
+
+/* (*net/http.persistConn).roundTrip(pc, request): the request will be written by the
+ * connection's own goroutine. */
+SEC("?uprobe")
+int go_http_round_trip(struct pt_regs *context)
+{
+    __u32 process = bpf_get_current_pid_tgid() >> 32;
+    struct go_owner owner = { .process = process };
+    struct task_rule *rule = go_caller(context, process, &owner.ids);
+    __u64 value;
+    if (!rule
+        || bpf_probe_read_user(&value, 8,
+                               (void *)(GO_ARG1(context) + rule->offset[TASK_GO_HTTP_CONN]
+                                        + GO_INTERFACE_VALUE)))
+        return 0;
+    __u64 socket = go_socket(value);
+    if (socket)
+        bpf_map_update_elem(&go_owners, &socket, &owner, BPF_ANY);
+    return 0;
+}
+
+/* What a connection's own goroutine writes, it writes for others. */
+static __always_inline void go_is_shared(__u32 process, __u64 socket)
+{
+    struct go_owner *known = bpf_map_lookup_elem(&go_owners, &socket);
+    if (known && known->process == process)
+        return;
+    struct go_owner others = { .process = process, .written = 1 };
+    bpf_map_update_elem(&go_owners, &socket, &others, BPF_ANY);
+}
+
+/* A goroutine works on a stream of the connection whose net.Conn is here. */
+static __always_inline int go_owns(__u32 process, const struct task_rule *rule,
+                                   const struct task_ids *ids, __u64 conn, __u32 stream)
+{
+    __u64 value;
+    /* Streams that clients open have odd numbers (RFC 9113, section 5.1.1). */
+    if (!(stream & 1) || bpf_probe_read_user(&value, 8, (void *)(conn + GO_INTERFACE_VALUE)))
+        return 0;
+    __u64 socket = go_socket(value);
+    __u64 *connection = socket ? bpf_map_lookup_elem(&connections_by_socket, &socket) : 0;
+    if (!connection)
+        return 0;
+    go_is_shared(process, socket);
+    if (rule->offset[TASK_GO_BIRTHS] && ids->parent)
+        go_tell_ancestors(process, ids->parent);
+    tell_task(process, ids, *connection, stream);
+    return 0;
+}
+
+/* The number of a stream of gRPC; 0 where it cannot be read. */
+static __always_inline __u32 go_stream_number(const struct task_rule *rule, __u64 stream)
+{
+    __u32 number;
+    if (rule->offset[TASK_GO_STREAM_INDIRECT]
+        && bpf_probe_read_user(&stream, 8, (void *)stream))
+        return 0;
+    if (bpf_probe_read_user(&number, 4, (void *)(stream + rule->offset[TASK_GO_STREAM_NUMBER])))
+        return 0;
+    return number;
+}
+
+/* (*transport.http2Client).NewStream returns a stream, whose frames another goroutine
+ * writes. */
+SEC("?uprobe")
+int go_grpc_new_stream_end(struct pt_regs *context)
+{
+    __u32 process = bpf_get_current_pid_tgid() >> 32;
+    struct task_ids ids = {};
+    struct task_rule *rule = go_caller(context, process, &ids);
+    __u64 stream = GO_RESULT1(context), client;
+    if (!rule || !stream
+        || bpf_probe_read_user(&client, 8,
+                               (void *)(stream + rule->offset[TASK_GO_STREAM_CLIENT])))
+        return 0;
+    return go_owns(process, rule, &ids, client + rule->offset[TASK_GO_CLIENT_CONN],
+                   go_stream_number(rule, stream));
+}
+
+/* (*grpc.Server).handleStream(server, transport, stream): what another goroutine has read
+ * is handled. */
+SEC("?uprobe")
+int go_grpc_handle_stream(struct pt_regs *context)
+{
+    __u32 process = bpf_get_current_pid_tgid() >> 32;
+    struct task_ids ids = {};
+    struct task_rule *rule = go_caller(context, process, &ids);
+    if (!rule)
+        return 0;
+    return go_owns(process, rule, &ids, GO_ARG3(context) + rule->offset[TASK_GO_SERVER_CONN],
+                   go_stream_number(rule, GO_ARG4(context)));
+}
+
+/* What leads from a responseWriter of HTTP/2 to its stream, and the stream's own fields. */
+#define GO_HTTP2_STREAM_NUMBER 8
+#define GO_HTTP2_SERVER_CONN 16
+
+/* (*serverConn).runHandler(server connection, writer, request, handler), likewise. */
+SEC("?uprobe")
+int go_http2_run_handler(struct pt_regs *context)
+{
+    __u32 process = bpf_get_current_pid_tgid() >> 32;
+    struct task_ids ids = {};
+    struct task_rule *rule = go_caller(context, process, &ids);
+    __u64 state, stream;
+    __u32 number;
+    if (!rule || bpf_probe_read_user(&state, 8, (void *)GO_ARG2(context))
+        || bpf_probe_read_user(&stream, 8, (void *)state)
+        || bpf_probe_read_user(&number, 4, (void *)(stream + GO_HTTP2_STREAM_NUMBER)))
+        return 0;
+    return go_owns(process, rule, &ids, GO_ARG1(context) + GO_HTTP2_SERVER_CONN, number);
+}
+
+/* runtime.newproc1 returns a goroutine that does not run yet. */
+SEC("?uprobe")
+int go_made_end(struct pt_regs *context)
+{
+    __u32 process = bpf_get_current_pid_tgid() >> 32;
+    struct task_rule *rule = bpf_map_lookup_elem(&task_rules, &process);
+    struct task_ids ids = {};
+    if (!rule || rule->kind != TASK_GO || !go_numbers(rule, GO_RESULT1(context), &ids))
+        return 0;
+    struct go_key key = { .goroutine = ids.task, .process = process };
+    struct go_birth birth = { .parent = ids.parent };
+    bpf_map_update_elem(&go_births, &key, &birth, BPF_ANY);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Where Python makes a context: by which other one it is made. */
+#ifndef SPANWISE_TASK_MADE_H
+#define SPANWISE_TASK_MADE_H
+
+SEC("?uretprobe")
+int python_context_made(struct pt_regs *context)
+{
+    __u64 thread = bpf_get_current_pid_tgid();
+    __u32 process = thread >> 32;
+    __u64 made = PT_REGS_RC(context);
+    struct task_rule *rule = bpf_map_lookup_elem(&task_rules, &process);
+    if (!made || !rule || rule->kind != TASK_PYTHON)
+        return 0;
+    struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
+    if (!event) {
+        __sync_fetch_and_add(&lost_lifecycle, 1);
+        return 0;
+    }
+    fill(event, SPANWISE_TASK, 0, thread, bpf_ktime_get_ns());
+    event->direction = 1;
+    event->task = made;
+    if (rule->address[TASK_PYTHON_LOOP])
+        event->connection = python_reading(thread, PT_REGS_SP(context));
+    event->parent_task = python_context(rule);
+    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+    return 0;
+}
+
+#endif

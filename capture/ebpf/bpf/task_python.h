@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Contexts of Python (contextvars): asyncio tasks and callbacks each have their own. The
+ * thread's PyThreadState is found as PyGILState_Ensure finds it, in the thread-specific
+ * data of glibc: it stays there while the interpreter's lock is given up. */
+#ifndef SPANWISE_TASK_PYTHON_H
+#define SPANWISE_TASK_PYTHON_H
+
+/* Places in task_rule.offset. */
+enum task_python {
+    TASK_PYTHON_BLOCK, /* from the thread pointer: pointer to the data of some keys, */
+    TASK_PYTHON_STATE, /* there: pointer to the PyThreadState, */
+    TASK_PYTHON_CONTEXT, /* of that: context */
+    TASK_PYTHON_TYPE, /* of PyObject: ob_type */
+    TASK_PYTHON_ENTERED, /* of PyContext: ctx_entered */
+};
+/* Places in task_rule.address. */
+enum task_python_address {
+    TASK_PYTHON_CONTEXT_TYPE, /* PyContext_Type */
+    TASK_PYTHON_LOOP, /* where the code of uvloop begins (0: there is none), */
+    TASK_PYTHON_LOOP_END, /* and ends */
+};
+
+/* uvloop reads in no context, and then calls what has waited for it. Whatever that makes
+ * is made inside of the call: the function that has read, uv__read, has not returned. So
+ * where its call of read(2) had its return address, that of the callback is. */
+struct python_read {
+    __u64 connection;
+    __u64 slot; /* in the thread's stack: the return address, */
+    __u64 returns; /* which was this */
+};
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 16384);
+    __type(key, __u64);
+    __type(value, struct python_read);
+} python_reads SEC(".maps");
+
+/* Words of the stack, from its top, among which the return address is. */
+#define PYTHON_STACK_WORDS 12
+/* A function is no longer than this. */
+#define PYTHON_FUNCTION_BYTES 4096
+
+/* 0 where there is none. One that nobody has entered is the thread's own: who uses that
+ * is not told from the thread, and how it came to be was not seen. */
+static __always_inline __u64 python_context(const struct task_rule *rule)
+{
+    __u64 block, state, context, type;
+    __u32 entered;
+    if (bpf_probe_read_user(&block, 8,
+                            (void *)(thread_pointer() + (__s64)rule->offset[TASK_PYTHON_BLOCK]))
+        || bpf_probe_read_user(&state, 8, (void *)(block + rule->offset[TASK_PYTHON_STATE]))
+        || bpf_probe_read_user(&context, 8, (void *)(state + rule->offset[TASK_PYTHON_CONTEXT]))
+        || !context
+        || bpf_probe_read_user(&type, 8, (void *)(context + rule->offset[TASK_PYTHON_TYPE]))
+        || type != rule->address[TASK_PYTHON_CONTEXT_TYPE]
+        || bpf_probe_read_user(&entered, 4, (void *)(context + rule->offset[TASK_PYTHON_ENTERED])))
+        return 0;
+    return entered ? context : 0;
+}
+
+static __always_inline void python_current(const struct task_rule *rule, struct task_ids *ids)
+{
+    ids->task = python_context(rule);
+    ids->loop = !ids->task && rule->address[TASK_PYTHON_LOOP];
+}
+
+/* A loop has read from a connection; `stack` is its thread's stack pointer. A function of
+ * its own to the verifier. */
+__noinline int python_has_read(__u64 thread, __u64 connection, __u64 stack)
+{
+    __u32 process = thread >> 32;
+    __u64 words[PYTHON_STACK_WORDS];
+    struct task_rule *rule = bpf_map_lookup_elem(&task_rules, &process);
+    if (!rule || rule->kind != TASK_PYTHON
+        || bpf_probe_read_user(words, sizeof words, (void *)stack))
+        return 0;
+    for (int i = 0; i < PYTHON_STACK_WORDS; i++) {
+        if (words[i] < rule->address[TASK_PYTHON_LOOP]
+            || words[i] >= rule->address[TASK_PYTHON_LOOP_END])
+            continue;
+        struct python_read read = {
+            .connection = connection,
+            .slot = stack + i * 8,
+            .returns = words[i],
+        };
+        bpf_map_update_elem(&python_reads, &thread, &read, BPF_ANY);
+        return 0;
+    }
+    bpf_map_delete_elem(&python_reads, &thread);
+    return 0;
+}
+
+/* The connection for which a loop has called back what runs now; 0: for none. */
+static __always_inline __u64 python_reading(__u64 thread, __u64 stack)
+{
+    __u64 returns;
+    struct python_read *read = bpf_map_lookup_elem(&python_reads, &thread);
+    if (!read || stack >= read->slot || bpf_probe_read_user(&returns, 8, (void *)read->slot)
+        || returns == read->returns
+        || returns - read->returns + PYTHON_FUNCTION_BYTES >= 2 * PYTHON_FUNCTION_BYTES)
+        return 0;
+    return read->connection;
+}
+
+#endif

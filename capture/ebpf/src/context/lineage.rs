@@ -1,0 +1,231 @@
+//! Where the tasks of a process come from, and what they have served. As much is
+//! remembered as is likely to be asked for: what was not asked for the longest goes.
+
+use std::hash::Hash;
+
+use ahash::AHashMap;
+
+use super::ENDED_NANO;
+
+/// Tasks remembered of a process, and requests that are over, at least; at most twice
+/// as many.
+const REMEMBERED: usize = 8192;
+/// How far back a task is followed.
+pub(super) const MAX_GENERATIONS: usize = 8;
+/// How far above the task that reads a connection's bytes those are that were made for
+/// it: asyncio accepts in one task, and adds the reader in a callback of its.
+const CLAIMED_GENERATIONS: usize = 2;
+
+/// The request of its parent as whose child a task was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Root {
+    /// It is not known when it was made.
+    Unknown,
+    /// Its parent served none.
+    None,
+    /// One of so many.
+    Several(usize),
+    /// This one, by the number of its exchange.
+    Request(u64),
+}
+
+/// A request that is over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) exchange: u64,
+    pub(super) connection: u64,
+    pub(super) fragment: u64,
+    pub(super) end_nano: u64,
+}
+
+impl Ended {
+    const fn is_recent(&self, now_nano: u64) -> bool {
+        now_nano.saturating_sub(self.end_nano) <= ENDED_NANO
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Born {
+    parent: u64,
+    root: Root,
+    /// When it was made, `CLOCK_MONOTONIC`; 0 where that was not seen.
+    nano: u64,
+}
+
+/// For which connections a task and those that come from it work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    Connection(u64),
+    Several,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Lineage {
+    tasks: Recent<u64, Born>,
+    /// The last request of each task, where it serves none; that of each connection;
+    /// and all by their numbers.
+    ended: Recent<u64, Ended>,
+    ended_on: Recent<u64, Ended>,
+    ended_exchanges: Recent<u64, Ended>,
+    claims: Recent<u64, Claim>,
+}
+
+impl Lineage {
+    /// A task is made now.
+    pub(super) fn born(&mut self, task: u64, parent: u64, root: Root, nano: u64) {
+        self.tasks.insert(task, Born { parent, root, nano });
+    }
+
+    /// A task has read a request on a connection that was established at that time. What
+    /// has made the task since then was made for that connection, and so is all that
+    /// comes of it.
+    pub(super) fn read_by(&mut self, task: u64, connection: u64, established_nano: u64) {
+        let mut at = task;
+        for _ in 0..CLAIMED_GENERATIONS {
+            let Some(parent) = self.parent(at) else { return };
+            let after = |born: Born| born.nano > established_nano;
+            if !self.tasks.get(&parent).is_some_and(after) {
+                return;
+            }
+            self.claim(parent, connection);
+            at = parent;
+        }
+    }
+
+    /// A task has answered a request of a connection that was established at that time,
+    /// and comes of no request. Where it was made since, it was made for the connection.
+    pub(super) fn answered_by(&mut self, task: u64, connection: u64, established_nano: u64) {
+        let made_since = |born: Born| born.nano > established_nano && born.root == Root::None;
+        if self.tasks.get(&task).is_some_and(made_since) {
+            self.claim(task, connection);
+        }
+    }
+
+    fn claim(&mut self, task: u64, connection: u64) {
+        let claim = match self.claims.get(&task) {
+            None => Claim::Connection(connection),
+            Some(Claim::Connection(known)) if known == connection => return,
+            Some(_) => Claim::Several,
+        };
+        self.claims.insert(task, claim);
+    }
+
+    /// The connection for which alone a task was made.
+    pub(super) fn works_for(&mut self, task: u64) -> Option<u64> {
+        match self.claims.get(&task)? {
+            Claim::Connection(connection) => Some(connection),
+            Claim::Several => None,
+        }
+    }
+
+    /// It is heard now that a task has this parent (0: it is not).
+    pub(super) fn note(&mut self, task: u64, parent: u64) {
+        if parent != 0 && self.tasks.get(&task).is_none_or(|born| born.parent != parent) {
+            self.tasks.insert(task, Born { parent, root: Root::Unknown, nano: 0 });
+        }
+    }
+
+    pub(super) fn parent(&mut self, task: u64) -> Option<u64> {
+        self.tasks.get(&task).map(|born| born.parent).filter(|parent| *parent != 0)
+    }
+
+    /// Whether it is known what its parent served when it was made.
+    pub(super) fn was_seen_made(&mut self, task: u64) -> bool {
+        self.tasks.get(&task).is_some_and(|born| born.nano != 0)
+    }
+
+    pub(super) fn root(&mut self, task: u64) -> Root {
+        self.tasks.get(&task).map_or(Root::Unknown, |born| born.root)
+    }
+
+    /// From its first call on, a task belongs to the request that its parent served then.
+    pub(super) fn bind(&mut self, task: u64, exchange: u64) {
+        if let Some(born) = self.tasks.get(&task)
+            && born.root == Root::Unknown
+        {
+            self.tasks.insert(task, Born { root: Root::Request(exchange), ..born });
+        }
+    }
+
+    /// A task begins to serve a request.
+    pub(super) fn serves(&mut self, task: u64) {
+        self.ended.remove(&task);
+    }
+
+    /// A request is over; `task` has read it, where one has.
+    pub(super) fn ended(&mut self, task: Option<u64>, ended: Ended) {
+        if let Some(task) = task {
+            self.ended.insert(task, ended);
+        }
+        self.ended_on.insert(ended.connection, ended);
+        self.ended_exchanges.insert(ended.exchange, ended);
+    }
+
+    /// A request by its number, if it is over for no longer than [`ENDED_NANO`].
+    pub(super) fn ended_exchange(&mut self, exchange: u64, now_nano: u64) -> Option<Ended> {
+        self.ended_exchanges.get(&exchange).filter(|ended| ended.is_recent(now_nano))
+    }
+
+    /// The last request of a connection, likewise.
+    pub(super) fn last_ended_on(&mut self, connection: u64, now_nano: u64) -> Option<Ended> {
+        self.ended_on.get(&connection).filter(|ended| ended.is_recent(now_nano))
+    }
+
+    /// The request that a task served last, if it is over for no longer than
+    /// [`ENDED_NANO`] and the task has begun no other.
+    pub(super) fn last_ended(&mut self, task: u64, now_nano: u64) -> Option<Ended> {
+        self.ended.get(&task).filter(|ended| ended.is_recent(now_nano))
+    }
+}
+
+/// A table that forgets what was not asked for the longest, some thousands at once.
+#[derive(Debug)]
+pub(super) struct Recent<K, V> {
+    young: AHashMap<K, V>,
+    old: AHashMap<K, V>,
+}
+
+impl<K, V> Default for Recent<K, V> {
+    fn default() -> Self {
+        Self { young: AHashMap::new(), old: AHashMap::new() }
+    }
+}
+
+impl<K: Copy + Eq + Hash, V: Copy> Recent<K, V> {
+    pub(super) fn get(&mut self, key: &K) -> Option<V> {
+        if let Some(value) = self.young.get(key) {
+            return Some(*value);
+        }
+        let value = self.old.remove(key)?;
+        self.insert(*key, value);
+        Some(value)
+    }
+
+    pub(super) fn insert(&mut self, key: K, value: V) {
+        if self.young.len() >= REMEMBERED {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, value);
+    }
+
+    fn remove(&mut self, key: &K) {
+        self.young.remove(key);
+        self.old.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_remembered_and_the_table_stays_small() {
+        let mut table = Recent::default();
+        for key in 0..10 * REMEMBERED {
+            table.insert(key, key);
+            assert_eq!(table.get(&0), Some(0));
+        }
+        assert_eq!(table.get(&1), None);
+        assert!(table.young.len() + table.old.len() <= 2 * REMEMBERED);
+    }
+}

@@ -1,0 +1,676 @@
+//! Fragments: which server request a client request was made for.
+//!
+//! A set of open server requests is kept for each line of execution of a process: for
+//! each logical task where the kernel side knows it, else for each thread. A task's
+//! calls belong to its own request, or to that of the task by which it was made. Exactly
+//! one candidate is taken, with what speaks for it; of several none is: a wrong parent is
+//! worse than none.
+
+mod lineage;
+mod names;
+#[cfg(test)]
+mod tests;
+
+use ahash::AHashMap;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use spanwise_model::Evidence;
+
+use self::lineage::{Ended, Lineage, Root};
+pub(crate) use self::names::Names;
+use crate::process::Runtime;
+use crate::protocols::Mark;
+
+/// Requests that a process must have handled each on one thread, before its
+/// threads count as proof.
+const PROVEN_AFTER: u32 = 20;
+/// How sure a link is without that proof.
+const LIKELY: f32 = 0.9;
+/// Processes known at once; those beyond get no fragments.
+const MAX_PROCESSES: usize = 65_536;
+/// How long a request that is over is remembered for those that it has made.
+const ENDED_NANO: u64 = 2_000_000_000;
+
+/// It is said no more often of a process that the origin of its tasks is not known.
+const SAY_ORPHANS_EVERY_NANO: u64 = 1_000_000_000;
+/// The task that the program began with, where tasks are numbered (Go's).
+const FIRST_TASK: u64 = 1;
+
+/// A span's place in its process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Fragment {
+    /// No server request was open.
+    None,
+    /// The span is the server request that the fragment is named after.
+    Own(u64),
+    /// A client request made for the fragment's server request.
+    Within {
+        /// The fragment.
+        fragment: u64,
+        /// What speaks for it.
+        evidence: Evidence,
+        /// How sure it is, 0 to 1.
+        confidence: f32,
+    },
+    /// A client request that could have been made for any of several.
+    Ambiguous {
+        /// How many.
+        candidates: usize,
+    },
+}
+
+/// Who makes a system call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub(crate) process: u32,
+    pub(crate) thread: u32,
+    /// See [`crate::event::Data::task`].
+    pub(crate) task: u64,
+    pub(crate) parent_task: u64,
+    /// When, `CLOCK_MONOTONIC`.
+    pub(crate) time_nano: u64,
+}
+
+impl From<Mark> for Caller {
+    fn from(mark: Mark) -> Self {
+        let Mark { process, thread, task, parent_task, time_nano, .. } = mark;
+        Self { process, thread, task, parent_task, time_nano }
+    }
+}
+
+impl Caller {
+    const fn line(&self) -> Line {
+        match self.task {
+            0 => Line::Thread(self.thread),
+            task => Line::Task(task),
+        }
+    }
+}
+
+/// What does one thing after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Line {
+    Thread(u32),
+    Task(u64),
+    /// Nothing that could make a call.
+    None,
+}
+
+/// Where a call comes from, by its task.
+enum Origin {
+    Request(Fragment),
+    /// From no request, as far as its task tells.
+    Elsewhere,
+    /// It is not known by which task its task was made, or that one.
+    Unknown,
+}
+
+/// A server request that is being handled.
+#[derive(Debug)]
+struct Open {
+    exchange: u64,
+    connection: u64,
+    fragment: u64,
+    /// When it was read, `CLOCK_MONOTONIC`.
+    read_nano: u64,
+    /// Its response has begun and its end cannot be seen in the bytes: it may
+    /// be over already.
+    weak: bool,
+    /// Another request was open on the thread meanwhile.
+    overlapped: bool,
+    /// When it was read, another one of its connection was open.
+    pipelined: bool,
+}
+
+#[derive(Debug, Default)]
+struct ProcessContext {
+    by_line: AHashMap<Line, Vec<Open>>,
+    /// On which line each open request is.
+    lines: AHashMap<u64, Line>,
+    /// The open requests of each connection, in the order in which they were read.
+    by_connection: AHashMap<u64, Vec<u64>>,
+    open: usize,
+    lineage: Lineage,
+    /// When it was last said that a task's origin is not known.
+    orphan_nano: u64,
+    /// What one task reads of a connection with streams, others handle (Go).
+    hands_streams_over: bool,
+    /// A thread says nothing: by the runtime's nature, or as seen.
+    threads_shared: bool,
+    /// Requests handled each on one thread, alone.
+    disciplined: u32,
+}
+
+/// The threads that read a request and wrote its response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Handled {
+    /// Wrote the first byte.
+    pub(crate) first_writer: u32,
+    /// Wrote the last byte.
+    pub(crate) last_writer: u32,
+}
+
+/// The open server requests of every process.
+pub(crate) struct Context {
+    processes: AHashMap<u32, ProcessContext>,
+    /// When connections were established that were accepted since.
+    established: AHashMap<u64, u64>,
+    random: SmallRng,
+    /// When events were last found to be lost, `CLOCK_MONOTONIC`.
+    lost_nano: u64,
+    /// Processes found to have no thread discipline since the last look.
+    demoted: u64,
+    /// Processes with tasks whose origin is not known, since the last look.
+    orphans: Vec<u32>,
+}
+
+impl Context {
+    /// A context whose fragment ids come from this seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        let random = SmallRng::seed_from_u64(seed);
+        Self {
+            processes: AHashMap::new(),
+            established: AHashMap::new(),
+            random,
+            lost_nano: 0,
+            demoted: 0,
+            orphans: Vec::new(),
+        }
+    }
+
+    /// Whether the process was introduced and has not gone since.
+    pub(crate) fn knows(&self, process: u32) -> bool {
+        self.processes.contains_key(&process)
+    }
+
+    /// Takes note of a process and of what its runtime means for threads.
+    pub(crate) fn introduce(&mut self, process: u32, runtime: &Runtime) {
+        if self.processes.len() < MAX_PROCESSES {
+            let threads_shared = matches!(runtime, Runtime::Go | Runtime::Node);
+            let hands_streams_over = matches!(runtime, Runtime::Go);
+            let fresh =
+                ProcessContext { threads_shared, hands_streams_over, ..ProcessContext::default() };
+            self.processes.insert(process, fresh);
+        }
+    }
+
+    /// The process has ended or runs another program now.
+    pub(crate) fn forget(&mut self, process: u32) {
+        self.processes.remove(&process);
+    }
+
+    /// A connection was accepted that was established at this time.
+    pub(crate) fn accepted(&mut self, connection: u64, time_nano: u64) {
+        self.established.insert(connection, time_nano);
+    }
+
+    /// Nothing will be heard of a connection any more.
+    pub(crate) fn closed(&mut self, connection: u64) {
+        self.established.remove(&connection);
+    }
+
+    /// Events were lost, at this time or before. A request that was open then
+    /// may be over, and its thread at another that was not seen: for that it is
+    /// not the process that is to blame, but what it does is not certain either.
+    pub(crate) const fn events_lost(&mut self, now_nano: u64) {
+        self.lost_nano = now_nano;
+    }
+
+    /// A request was read to its head's end; on a `stream` of its connection, if that has
+    /// several.
+    pub(crate) fn request_read(
+        &mut self,
+        reader: Caller,
+        connection: u64,
+        stream: u64,
+        exchange: u64,
+    ) -> Fragment {
+        let Some(context) = self.processes.get_mut(&reader.process) else {
+            return Fragment::None;
+        };
+        let fragment = self.random.random::<u64>();
+        let line = match reader.line() {
+            // Until it is handed over, nobody makes calls for it.
+            Line::Task(_) if stream != 0 && context.hands_streams_over => Line::None,
+            line => line,
+        };
+        if let Line::Task(task) = line {
+            context.lineage.serves(task);
+            if let Some(established_nano) = self.established.get(&connection) {
+                context.lineage.read_by(task, connection, *established_nano);
+            }
+        }
+        let open = context.by_line.entry(line).or_default();
+        // A thread that reads the next request is done with one whose response
+        // had begun, unless it is of the kind that violates anyway. With one that
+        // was there when events were lost it may be done; what was proven of the
+        // process is to be proven again. On no line, each is by itself.
+        let lost_nano = self.lost_nano;
+        let doubtful = |other: &Open| other.read_nano < lost_nano && other.connection != connection;
+        if open.iter().any(|other| !other.weak && doubtful(other)) {
+            context.disciplined = 0;
+        }
+        let over = |other: &&Open| line != Line::None && (other.weak || doubtful(other));
+        let gone: Vec<u64> = open.iter().filter(over).map(|other| other.exchange).collect();
+        for exchange in gone {
+            context.take_open(exchange);
+        }
+        let open = context.by_line.entry(line).or_default();
+        let overlapped = !open.is_empty();
+        let mut violated = false;
+        for other in open.iter_mut() {
+            other.overlapped = true;
+            // Requests pipelined on one connection are handled one by one.
+            violated |= other.connection != connection;
+        }
+        let read_nano = reader.time_nano;
+        let of_connection = context.by_connection.entry(connection).or_default();
+        let pipelined = !of_connection.is_empty();
+        of_connection.push(exchange);
+        let weak = false;
+        open.push(Open { exchange, connection, fragment, read_nano, weak, overlapped, pipelined });
+        context.lines.insert(exchange, line);
+        context.open += 1;
+        if violated && matches!(line, Line::Thread(_)) {
+            self.demote(reader.process);
+        }
+        Fragment::Own(fragment)
+    }
+
+    /// A task begins to handle a request that was not seen.
+    pub(crate) fn unseen_handed(&mut self, process: u32, task: u64) {
+        if let Some(context) = self.processes.get_mut(&process) {
+            context.lineage.serves(task);
+        }
+    }
+
+    /// The request that `reader` has read is handled by another task.
+    pub(crate) fn request_handed(&mut self, reader: Caller, exchange: u64, task: u64) {
+        let Some(context) = self.processes.get_mut(&reader.process) else { return };
+        context.lineage.serves(task);
+        context.move_open(exchange, Line::Task(task));
+    }
+
+    /// A task was made at this time. Where `connection` is not 0, it was made in a
+    /// callback for what has just been read of that.
+    pub(crate) fn task_made(
+        &mut self,
+        process: u32,
+        task: u64,
+        parent: u64,
+        connection: u64,
+        time_nano: u64,
+    ) {
+        let Some(context) = self.processes.get_mut(&process) else { return };
+        let known = matches!(context.lineage.root(parent), Root::Request(_) | Root::Several(_));
+        let root = match connection {
+            connection if connection != 0 && !known => context.root_on(connection, time_nano),
+            _ => context.root_by(parent, time_nano),
+        };
+        context.lineage.born(task, parent, root, time_nano);
+    }
+
+    /// A task that was made earlier has this parent.
+    pub(crate) fn task_known(&mut self, process: u32, task: u64, parent: u64) {
+        if let Some(context) = self.processes.get_mut(&process) {
+            context.lineage.note(task, parent);
+        }
+    }
+
+    /// From here on the response's end can only be told from silence.
+    pub(crate) fn weaken(&mut self, reader: Caller, exchange: u64) {
+        let Some(context) = self.processes.get_mut(&reader.process) else { return };
+        let Some(line) = context.lines.get(&exchange) else { return };
+        if let Some(open) = context
+            .by_line
+            .get_mut(line)
+            .and_then(|open| open.iter_mut().find(|open| open.exchange == exchange))
+        {
+            open.weak = true;
+        }
+    }
+
+    /// The answer to a request has begun, written by this task. Where no task has read the
+    /// request, that tells whose connection it is.
+    pub(crate) fn answered_by(&mut self, process: u32, exchange: u64, task: u64) {
+        let Some(context) = self.processes.get_mut(&process) else { return };
+        if !matches!(context.lines.get(&exchange), Some(Line::Thread(_))) {
+            return;
+        }
+        let Some(connection) = context.open(exchange).map(|open| open.connection) else { return };
+        if let Some(established_nano) = self.established.get(&connection) {
+            context.lineage.answered_by(task, connection, *established_nano);
+        }
+    }
+
+    /// The request that `reader` has read is over, at this time; `handled` where its
+    /// response was written to the end.
+    pub(crate) fn request_over(
+        &mut self,
+        reader: Caller,
+        exchange: u64,
+        end_nano: u64,
+        handled: Option<Handled>,
+    ) {
+        let Caller { process, thread, .. } = reader;
+        let Some(context) = self.processes.get_mut(&process) else { return };
+        let Some((line, closed)) = context.take_open(exchange) else { return };
+        let Open { connection, fragment, .. } = closed;
+        let task = if let Line::Task(task) = line { Some(task) } else { None };
+        context.lineage.ended(task, Ended { exchange, connection, fragment, end_nano });
+        if !matches!(line, Line::Thread(_)) {
+            return;
+        }
+        // What was written may answer another request, which nobody saw.
+        let Some(handled) = handled.filter(|_| closed.read_nano >= self.lost_nano) else { return };
+        if handled.first_writer != thread || handled.last_writer != thread {
+            self.demote(process);
+        } else if !closed.overlapped {
+            context.disciplined = context.disciplined.saturating_add(1);
+        }
+    }
+
+    fn demote(&mut self, process: u32) {
+        if let Some(context) = self.processes.get_mut(&process)
+            && !context.threads_shared
+        {
+            context.threads_shared = true;
+            self.demoted += 1;
+        }
+    }
+
+    /// Processes demoted since the last call.
+    pub(crate) fn take_demoted(&mut self) -> u64 {
+        std::mem::take(&mut self.demoted)
+    }
+
+    /// Processes that serve requests and make calls in tasks of which it is not known by
+    /// which they were made, since the last call.
+    pub(crate) fn take_orphans(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.orphans)
+    }
+
+    /// A request is sent: for which server request?
+    pub(crate) fn request_sent(&mut self, sender: Caller) -> Fragment {
+        let lost_nano = self.lost_nano;
+        let Some(context) = self.processes.get_mut(&sender.process) else {
+            return Fragment::None;
+        };
+        match context.of_task(sender, lost_nano) {
+            Origin::Request(found) => return found,
+            Origin::Unknown if context.open > 0 && context.is_orphan_due(sender.time_nano) => {
+                self.orphans.push(sender.process);
+            }
+            Origin::Unknown | Origin::Elsewhere => {}
+        }
+        if !context.threads_shared && sender.task == 0 {
+            match context.by_line.get(&Line::Thread(sender.thread)).map(Vec::as_slice) {
+                Some([only]) => {
+                    let proven = context.disciplined >= PROVEN_AFTER && only.read_nano >= lost_nano;
+                    return within(
+                        only.fragment,
+                        Evidence::Thread,
+                        if proven { 1.0 } else { LIKELY },
+                    );
+                }
+                Some(several @ [_, _, ..]) => {
+                    return Fragment::Ambiguous { candidates: several.len() };
+                }
+                _ => {}
+            }
+        }
+        match context.open {
+            0 => Fragment::None,
+            1 => context.by_line.values().flatten().next().map_or(Fragment::None, |only| {
+                within(only.fragment, Evidence::SoleRequest, LIKELY)
+            }),
+            candidates => Fragment::Ambiguous { candidates },
+        }
+    }
+}
+
+const fn within(fragment: u64, evidence: Evidence, confidence: f32) -> Fragment {
+    Fragment::Within { fragment, evidence, confidence }
+}
+
+/// Which request a task serves by itself, or its connection has.
+enum Serves {
+    Nothing,
+    /// This one, which is open since then.
+    Open {
+        exchange: u64,
+        fragment: u64,
+        read_nano: u64,
+    },
+    Several(usize),
+    /// None, after this one.
+    Ended(Ended),
+}
+
+impl Serves {
+    fn one_of(open: &[&Open], ended: Option<Ended>) -> Self {
+        match open {
+            [] => ended.map_or(Self::Nothing, Self::Ended),
+            [only] => {
+                let Open { exchange, fragment, read_nano, .. } = **only;
+                Self::Open { exchange, fragment, read_nano }
+            }
+            several => Self::Several(several.len()),
+        }
+    }
+
+    const fn root(&self) -> Root {
+        match self {
+            Self::Nothing => Root::None,
+            Self::Open { exchange, .. } => Root::Request(*exchange),
+            Self::Several(candidates) => Root::Several(*candidates),
+            Self::Ended(ended) => Root::Request(ended.exchange),
+        }
+    }
+}
+
+impl ProcessContext {
+    fn take_open(&mut self, exchange: u64) -> Option<(Line, Open)> {
+        let line = self.lines.remove(&exchange)?;
+        let open = self.by_line.get_mut(&line)?;
+        let index = open.iter().position(|open| open.exchange == exchange)?;
+        let taken = open.swap_remove(index);
+        if open.is_empty() {
+            self.by_line.remove(&line);
+        }
+        if let Some(of_connection) = self.by_connection.get_mut(&taken.connection) {
+            of_connection.retain(|other| *other != exchange);
+            if of_connection.is_empty() {
+                self.by_connection.remove(&taken.connection);
+            }
+        }
+        self.open -= 1;
+        Some((line, taken))
+    }
+
+    fn move_open(&mut self, exchange: u64, to: Line) {
+        let Some(from) = self.lines.insert(exchange, to) else {
+            self.lines.remove(&exchange);
+            return;
+        };
+        let Some(open) = self.by_line.get_mut(&from) else { return };
+        let Some(index) = open.iter().position(|open| open.exchange == exchange) else { return };
+        let moved = open.swap_remove(index);
+        if open.is_empty() {
+            self.by_line.remove(&from);
+        }
+        self.by_line.entry(to).or_default().push(moved);
+    }
+
+    fn open(&self, exchange: u64) -> Option<&Open> {
+        let open = self.by_line.get(self.lines.get(&exchange)?)?;
+        open.iter().find(|open| open.exchange == exchange)
+    }
+
+    fn on_connection(&mut self, connection: u64, now_nano: u64) -> Serves {
+        let ended = self.lineage.last_ended_on(connection, now_nano);
+        let exchanges = self.by_connection.get(&connection).map_or(&[][..], Vec::as_slice);
+        let open: Vec<&Open> =
+            exchanges.iter().filter_map(|exchange| self.open(*exchange)).collect();
+        Serves::one_of(&open, ended)
+    }
+
+    /// What a task serves: what it has read itself, or what was read on the connection
+    /// for which it was made.
+    fn served_by(&mut self, task: u64, now_nano: u64) -> Serves {
+        let ended = self.lineage.last_ended(task, now_nano);
+        let open = self.by_line.get(&Line::Task(task)).map_or(&[][..], Vec::as_slice);
+        match Serves::one_of(&open.iter().collect::<Vec<_>>(), ended) {
+            Serves::Nothing => match self.lineage.works_for(task) {
+                Some(connection) => self.on_connection(connection, now_nano),
+                None => Serves::Nothing,
+            },
+            serves => serves,
+        }
+    }
+
+    /// As whose child a task is made now by this one.
+    fn root_by(&mut self, parent: u64, now_nano: u64) -> Root {
+        let root = self.served_by(parent, now_nano).root();
+        if root != Root::None {
+            return root;
+        }
+        let Root::Request(exchange) = self.lineage.root(parent) else {
+            return self.root_of_family(parent, now_nano);
+        };
+        // Who has just answered may begin with the next request, where that was read
+        // before: servers handle one after the other of those that were pipelined.
+        let Some(ended) = self.lineage.ended_exchange(exchange, now_nano) else {
+            return Root::None;
+        };
+        let next = self.by_connection.get(&ended.connection).map_or(&[][..], Vec::as_slice);
+        let pipelined = |next: &&u64| self.open(**next).is_some_and(|open| open.pipelined);
+        match next.iter().filter(pipelined).count() {
+            0 => Root::None,
+            others => Root::Several(others + 1),
+        }
+    }
+
+    /// As whose child a task is made by one that comes of no request: that of the
+    /// connection for which those before it were made.
+    fn root_of_family(&mut self, task: u64, now_nano: u64) -> Root {
+        let mut child = task;
+        for _ in 0..lineage::MAX_GENERATIONS {
+            let (Root::None, Some(parent)) = (self.lineage.root(child), self.lineage.parent(child))
+            else {
+                return Root::None;
+            };
+            let root = self.family(parent, now_nano).root();
+            if root != Root::None {
+                return root;
+            }
+            child = parent;
+        }
+        Root::None
+    }
+
+    /// As whose child a task is made in a callback for what has just been read.
+    fn root_on(&mut self, connection: u64, now_nano: u64) -> Root {
+        match self.on_connection(connection, now_nano) {
+            Serves::Ended(_) => Root::None,
+            serves => serves.root(),
+        }
+    }
+
+    fn is_orphan_due(&mut self, now_nano: u64) -> bool {
+        let due = now_nano.saturating_sub(self.orphan_nano) >= SAY_ORPHANS_EVERY_NANO;
+        if due {
+            self.orphan_nano = now_nano;
+        }
+        due
+    }
+
+    /// The request for which a task makes a call: its own, or that of the nearest task
+    /// it comes from which has one.
+    fn of_task(&mut self, sender: Caller, lost_nano: u64) -> Origin {
+        if sender.task == 0 {
+            return Origin::Elsewhere;
+        }
+        let sure = |read_nano: u64| if read_nano >= lost_nano { 1.0 } else { LIKELY };
+        let now_nano = sender.time_nano;
+        match self.served_by(sender.task, now_nano) {
+            Serves::Open { fragment, read_nano, .. } => {
+                return Origin::Request(within(fragment, Evidence::Task, sure(read_nano)));
+            }
+            Serves::Several(candidates) => {
+                return Origin::Request(Fragment::Ambiguous { candidates });
+            }
+            // It does nothing after its request but what it has left to do for it.
+            Serves::Ended(ended) => {
+                let sure = sure(ended.end_nano);
+                return Origin::Request(within(ended.fragment, Evidence::Task, sure));
+            }
+            Serves::Nothing => {}
+        }
+        self.lineage.note(sender.task, sender.parent_task);
+        let mut child = sender.task;
+        for _ in 0..lineage::MAX_GENERATIONS {
+            let root = self.lineage.root(child);
+            let parent = self.lineage.parent(child);
+            let serves = match (root, parent) {
+                (Root::Request(exchange), _) => {
+                    if let Some(open) = self.open(exchange) {
+                        let sure = sure(open.read_nano);
+                        return Origin::Request(within(open.fragment, Evidence::Task, sure));
+                    }
+                    // What outlives its request may by now work for others, as who writes
+                    // to a connection that all share.
+                    let busy = parent.is_some_and(|parent| {
+                        !self.lineage.was_seen_made(child)
+                            && self.by_line.contains_key(&Line::Task(parent))
+                    });
+                    if busy {
+                        return Origin::Elsewhere;
+                    }
+                    return match self.lineage.ended_exchange(exchange, now_nano) {
+                        Some(ended) => {
+                            Origin::Request(within(ended.fragment, Evidence::Task, LIKELY))
+                        }
+                        None => Origin::Elsewhere,
+                    };
+                }
+                (Root::Several(candidates), _) => {
+                    return Origin::Request(Fragment::Ambiguous { candidates });
+                }
+                (_, None) if child == FIRST_TASK => return Origin::Elsewhere,
+                (_, None) => return Origin::Unknown,
+                // It may come from what was made for a connection, as did who reads that.
+                (Root::None, Some(parent)) => self.family(parent, now_nano),
+                (Root::Unknown, Some(parent)) => {
+                    let serves = self.served_by(parent, now_nano);
+                    if let Root::Request(exchange) = serves.root() {
+                        self.lineage.bind(child, exchange);
+                    }
+                    serves
+                }
+            };
+            match serves {
+                Serves::Open { fragment, read_nano, .. } => {
+                    return Origin::Request(within(fragment, Evidence::Task, sure(read_nano)));
+                }
+                Serves::Several(candidates) => {
+                    return Origin::Request(Fragment::Ambiguous { candidates });
+                }
+                Serves::Ended(ended) => {
+                    return Origin::Request(within(ended.fragment, Evidence::Task, LIKELY));
+                }
+                Serves::Nothing => {}
+            }
+            let Some(parent) = parent else { break };
+            child = parent;
+        }
+        Origin::Elsewhere
+    }
+
+    fn family(&mut self, task: u64, now_nano: u64) -> Serves {
+        match self.lineage.works_for(task) {
+            Some(connection) => self.on_connection(connection, now_nano),
+            None => Serves::Nothing,
+        }
+    }
+}

@@ -1,0 +1,433 @@
+use super::*;
+
+const PROCESS: u32 = 10;
+
+/// A thread without a task, as time begins.
+fn caller(thread: u32) -> Caller {
+    Caller { process: PROCESS, thread, task: 0, parent_task: 0, time_nano: 0 }
+}
+
+fn context(runtime: Runtime) -> Context {
+    let mut context = Context::new(1);
+    context.introduce(PROCESS, &runtime);
+    context
+}
+
+fn other() -> Runtime {
+    Runtime::Other("app".to_owned())
+}
+
+fn read(context: &mut Context, thread: u32, connection: u64, exchange: u64) -> u64 {
+    read_at(context, thread, connection, exchange, 0)
+}
+
+fn read_at(
+    context: &mut Context,
+    thread: u32,
+    connection: u64,
+    exchange: u64,
+    read_nano: u64,
+) -> u64 {
+    let reader = Caller { time_nano: read_nano, ..caller(thread) };
+    match context.request_read(reader, connection, 0, exchange) {
+        Fragment::Own(fragment) => fragment,
+        found => panic!("a server request has its own fragment, not {found:?}"),
+    }
+}
+
+fn over(context: &mut Context, thread: u32, exchange: u64, writer: u32) {
+    let handled = Handled { first_writer: writer, last_writer: writer };
+    context.request_over(caller(thread), exchange, 0, Some(handled));
+}
+
+fn prove(context: &mut Context) {
+    prove_at(context, 0);
+}
+
+fn prove_at(context: &mut Context, read_nano: u64) {
+    for exchange in 1000..1000 + u64::from(PROVEN_AFTER) {
+        read_at(context, 1, exchange, exchange, read_nano);
+        over(context, 1, exchange, 1);
+    }
+}
+
+#[test]
+fn a_thread_is_likely_until_proven_and_certain_then() {
+    let mut context = context(other());
+    let fragment = read(&mut context, 1, 1, 1);
+    assert_eq!(context.request_sent(caller(1)), within(fragment, Evidence::Thread, 0.9));
+    over(&mut context, 1, 1, 1);
+    prove(&mut context);
+    let first = read(&mut context, 1, 2, 2);
+    let second = read(&mut context, 2, 3, 3);
+    assert_eq!(context.request_sent(caller(1)), within(first, Evidence::Thread, 1.0));
+    assert_eq!(context.request_sent(caller(2)), within(second, Evidence::Thread, 1.0));
+}
+
+#[test]
+fn without_an_open_request_there_is_no_fragment() {
+    let mut context = context(other());
+    assert_eq!(context.request_sent(caller(1)), Fragment::None);
+    read(&mut context, 1, 1, 1);
+    over(&mut context, 1, 1, 1);
+    assert_eq!(context.request_sent(caller(1)), Fragment::None);
+    assert_eq!(context.request_sent(Caller { process: 99, ..caller(1) }), Fragment::None);
+}
+
+#[test]
+fn another_thread_may_only_have_the_sole_request() {
+    let mut context = context(other());
+    let fragment = read(&mut context, 1, 1, 1);
+    let sole = within(fragment, Evidence::SoleRequest, 0.9);
+    assert_eq!(context.request_sent(caller(7)), sole);
+    read(&mut context, 2, 2, 2);
+    assert_eq!(context.request_sent(caller(7)), Fragment::Ambiguous { candidates: 2 });
+}
+
+#[test]
+fn go_and_node_threads_say_nothing() {
+    for runtime in [Runtime::Go, Runtime::Node] {
+        let mut context = context(runtime);
+        let fragment = read(&mut context, 1, 1, 1);
+        let sole = within(fragment, Evidence::SoleRequest, 0.9);
+        assert_eq!(context.request_sent(caller(1)), sole);
+        read(&mut context, 2, 2, 2);
+        assert_eq!(context.request_sent(caller(1)), Fragment::Ambiguous { candidates: 2 });
+    }
+}
+
+#[test]
+fn a_second_request_on_a_thread_ends_the_trust_in_threads_for_good() {
+    let mut context = context(other());
+    prove(&mut context);
+    read(&mut context, 1, 1, 1);
+    read(&mut context, 1, 2, 2);
+    assert_eq!(context.request_sent(caller(1)), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(context.take_demoted(), 1);
+    over(&mut context, 1, 1, 1);
+    over(&mut context, 1, 2, 1);
+    prove(&mut context);
+    let fragment = read(&mut context, 1, 3, 3);
+    let sole = within(fragment, Evidence::SoleRequest, 0.9);
+    assert_eq!(context.request_sent(caller(1)), sole);
+    assert_eq!(context.take_demoted(), 0);
+}
+
+#[test]
+fn a_response_written_elsewhere_ends_it_too() {
+    let mut context = context(other());
+    prove(&mut context);
+    read(&mut context, 1, 1, 1);
+    over(&mut context, 1, 1, 2);
+    assert_eq!(context.take_demoted(), 1);
+    context.forget(PROCESS);
+    context.introduce(PROCESS, &other());
+    let fragment = read(&mut context, 1, 2, 2);
+    assert_eq!(context.request_sent(caller(1)), within(fragment, Evidence::Thread, 0.9));
+}
+
+#[test]
+fn what_was_open_when_events_were_lost_blames_nobody_and_proves_nothing() {
+    let mut context = context(other());
+    prove(&mut context);
+    let first = read_at(&mut context, 1, 1, 1, 5);
+    context.events_lost(10);
+    // The thread may be at a request that nobody saw.
+    assert_eq!(context.request_sent(caller(1)), within(first, Evidence::Thread, 0.9));
+    // It is at another one now: the end of the first was not seen.
+    let second = read_at(&mut context, 1, 2, 2, 20);
+    assert_eq!(context.take_demoted(), 0);
+    assert_eq!(context.request_sent(caller(1)), within(second, Evidence::Thread, 0.9));
+    over(&mut context, 1, 2, 1);
+    prove_at(&mut context, 25);
+    let third = read_at(&mut context, 1, 3, 3, 30);
+    assert_eq!(context.request_sent(caller(1)), within(third, Evidence::Thread, 1.0));
+    // What another thread wrote may be the response to what was not seen.
+    over(&mut context, 1, 3, 1);
+    read_at(&mut context, 1, 3, 5, 32);
+    context.events_lost(33);
+    over(&mut context, 1, 5, 2);
+    assert_eq!(context.take_demoted(), 0);
+    // With nothing lost in between, two at a time are two at a time.
+    read_at(&mut context, 1, 3, 6, 35);
+    read_at(&mut context, 1, 4, 4, 40);
+    assert_eq!(context.take_demoted(), 1);
+}
+
+#[test]
+fn pipelined_requests_are_ambiguous_but_no_violation() {
+    let mut context = context(other());
+    prove(&mut context);
+    read(&mut context, 1, 1, 1);
+    let second = read(&mut context, 1, 1, 2);
+    assert_eq!(context.request_sent(caller(1)), Fragment::Ambiguous { candidates: 2 });
+    over(&mut context, 1, 1, 1);
+    assert_eq!(context.request_sent(caller(1)), within(second, Evidence::Thread, 1.0));
+    assert_eq!(context.take_demoted(), 0);
+}
+
+#[test]
+fn a_response_without_a_visible_end_is_over_when_its_thread_reads_again() {
+    let mut context = context(other());
+    prove(&mut context);
+    let first = read(&mut context, 1, 1, 1);
+    context.weaken(caller(1), 1);
+    assert_eq!(context.request_sent(caller(1)), within(first, Evidence::Thread, 1.0));
+    let second = read(&mut context, 1, 2, 2);
+    assert_eq!(context.request_sent(caller(1)), within(second, Evidence::Thread, 1.0));
+    assert_eq!(context.take_demoted(), 0);
+    // What was taken for over may be closed again without harm.
+    over(&mut context, 1, 1, 1);
+    over(&mut context, 1, 2, 1);
+    assert_eq!(context.request_sent(caller(1)), Fragment::None);
+}
+
+#[test]
+fn a_request_whose_connection_closed_proves_nothing() {
+    let mut context = context(other());
+    for exchange in 0..100 {
+        read(&mut context, 1, exchange, exchange);
+        context.request_over(caller(1), exchange, 0, None);
+    }
+    let fragment = read(&mut context, 1, 200, 200);
+    assert_eq!(context.request_sent(caller(1)), within(fragment, Evidence::Thread, 0.9));
+}
+
+/// Goroutines on whatever threads.
+fn goroutine(task: u64, parent_task: u64, time_nano: u64) -> Caller {
+    let thread = u32::try_from(time_nano % 4).expect("small");
+    Caller { process: PROCESS, thread, task, parent_task, time_nano }
+}
+
+fn serve(context: &mut Context, reader: Caller, connection: u64, exchange: u64) -> u64 {
+    match context.request_read(reader, connection, 0, exchange) {
+        Fragment::Own(fragment) => fragment,
+        found => panic!("a server request has its own fragment, not {found:?}"),
+    }
+}
+
+fn certain(fragment: u64) -> Fragment {
+    within(fragment, Evidence::Task, 1.0)
+}
+
+#[test]
+fn calls_of_a_task_and_of_those_made_by_it_are_certain() {
+    let mut context = context(Runtime::Go);
+    let first = serve(&mut context, goroutine(50, 1, 1), 1, 1);
+    let second = serve(&mut context, goroutine(51, 1, 2), 2, 2);
+    assert_eq!(context.request_sent(goroutine(50, 1, 3)), certain(first));
+    assert_eq!(context.request_sent(goroutine(51, 1, 4)), certain(second));
+    assert_eq!(context.request_sent(goroutine(60, 51, 5)), certain(second));
+    // A grandchild, whose parent was told of before and one that was not.
+    context.task_known(PROCESS, 61, 50);
+    assert_eq!(context.request_sent(goroutine(70, 61, 6)), certain(first));
+    let unknown = goroutine(71, 62, 7);
+    assert_eq!(context.request_sent(unknown), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(context.take_demoted(), 0);
+}
+
+#[test]
+fn a_task_that_outlives_its_request_is_not_the_next_ones() {
+    let mut context = context(Runtime::Go);
+    let first = serve(&mut context, goroutine(50, 1, 1), 1, 1);
+    let writer = |time_nano| goroutine(60, 50, time_nano);
+    assert_eq!(context.request_sent(writer(2)), certain(first));
+    context.request_over(goroutine(50, 1, 1), 1, 10, None);
+    // What it has left to do.
+    assert_eq!(context.request_sent(writer(11)), within(first, Evidence::Task, LIKELY));
+    assert_eq!(context.request_sent(goroutine(50, 1, 11)), certain(first));
+    assert_eq!(context.request_sent(goroutine(61, 50, 12)), within(first, Evidence::Task, LIKELY));
+    // Long after.
+    assert_eq!(context.request_sent(writer(11 + ENDED_NANO)), Fragment::None);
+    let second = serve(&mut context, goroutine(50, 1, 20), 1, 2);
+    let others = serve(&mut context, goroutine(51, 1, 21), 2, 3);
+    assert_ne!(second, others);
+    assert_eq!(context.request_sent(writer(22)), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(context.request_sent(goroutine(62, 50, 23)), certain(second));
+}
+
+#[test]
+fn several_requests_of_a_task_are_ambiguous_until_another_task_takes_one() {
+    let mut context = context(Runtime::Go);
+    let reader = goroutine(50, 1, 1);
+    let first = serve(&mut context, reader, 1, 1);
+    let second = serve(&mut context, reader, 1, 2);
+    assert_eq!(context.request_sent(goroutine(60, 50, 2)), Fragment::Ambiguous { candidates: 2 });
+    context.request_handed(reader, 1, 60);
+    context.request_handed(reader, 2, 61);
+    assert_eq!(context.request_sent(goroutine(60, 50, 3)), certain(first));
+    assert_eq!(context.request_sent(goroutine(70, 61, 3)), certain(second));
+    context.weaken(reader, 2);
+    context.request_over(reader, 1, 4, None);
+    context.request_over(reader, 2, 4, None);
+    assert_eq!(context.request_sent(goroutine(60, 50, 5)), certain(first));
+    assert_eq!(context.request_sent(goroutine(62, 50, 5)), Fragment::None);
+}
+
+fn made(context: &mut Context, task: u64, parent: u64, time_nano: u64) {
+    context.task_made(PROCESS, task, parent, 0, time_nano);
+}
+
+#[test]
+fn a_new_task_belongs_to_what_its_parent_serves_then() {
+    let mut context = context(Runtime::Python);
+    let first = serve(&mut context, goroutine(50, 0, 1), 1, 1);
+    made(&mut context, 60, 50, 2);
+    assert_eq!(context.request_sent(goroutine(60, 0, 2)), certain(first));
+    // Made while its parent serves nothing: what that serves later is not its.
+    made(&mut context, 70, 80, 2);
+    let second = serve(&mut context, goroutine(80, 0, 3), 2, 2);
+    assert_eq!(context.request_sent(goroutine(70, 0, 4)), Fragment::Ambiguous { candidates: 2 });
+    made(&mut context, 61, 80, 4);
+    assert_eq!(context.request_sent(goroutine(61, 0, 5)), certain(second));
+    // The next request of the first's reader is not its children's.
+    context.request_over(goroutine(50, 0, 1), 1, 7, None);
+    let third = serve(&mut context, goroutine(50, 0, 8), 1, 3);
+    assert_eq!(context.request_sent(goroutine(60, 0, 9)), within(first, Evidence::Task, LIKELY));
+    made(&mut context, 62, 50, 9);
+    made(&mut context, 63, 60, 9);
+    assert_eq!(context.request_sent(goroutine(62, 0, 10)), certain(third));
+    assert_eq!(context.request_sent(goroutine(63, 0, 10)), within(first, Evidence::Task, LIKELY));
+}
+
+/// As asyncio accepts: one task for the connection (10), in it a callback that adds the
+/// reader (11) and one that begins with the handler (12); then the reader's (13) and the
+/// handler's (14) own.
+fn accept(context: &mut Context, base: u64, connection: u64, time_nano: u64) {
+    context.accepted(connection, time_nano);
+    made(context, base, 1, time_nano + 1);
+    made(context, base + 1, base, time_nano + 2);
+    made(context, base + 2, base, time_nano + 2);
+    made(context, base + 3, base + 1, time_nano + 3);
+    made(context, base + 4, base + 2, time_nano + 3);
+}
+
+#[test]
+fn a_handler_that_was_made_beside_the_reader_of_its_connection_serves_its_requests() {
+    let mut context = context(Runtime::Python);
+    accept(&mut context, 10, 1, 1000);
+    accept(&mut context, 20, 2, 2000);
+    accept(&mut context, 30, 3, 3000);
+    let first = serve(&mut context, goroutine(13, 0, 4000), 1, 1);
+    let second = serve(&mut context, goroutine(23, 0, 4001), 2, 2);
+    assert_eq!(context.request_sent(goroutine(14, 0, 4002)), certain(first));
+    made(&mut context, 25, 24, 4003);
+    assert_eq!(context.request_sent(goroutine(25, 0, 4004)), certain(second));
+    // Nothing was read for the third, and none of that is the listener's.
+    let several = Fragment::Ambiguous { candidates: 2 };
+    assert_eq!(context.request_sent(goroutine(34, 0, 4005)), several);
+    assert_eq!(context.request_sent(goroutine(1, 0, 4006)), several);
+    // The next request on the connection; what was made for the one before is not its.
+    context.request_over(goroutine(23, 0, 0), 2, 4010, None);
+    assert_eq!(
+        context.request_sent(goroutine(24, 0, 4011)),
+        within(second, Evidence::Task, LIKELY)
+    );
+    let third = serve(&mut context, goroutine(23, 0, 4012), 2, 3);
+    assert_eq!(context.request_sent(goroutine(24, 0, 4013)), certain(third));
+    assert_eq!(
+        context.request_sent(goroutine(25, 0, 4014)),
+        within(second, Evidence::Task, LIKELY)
+    );
+}
+
+#[test]
+fn what_two_connections_come_from_is_neithers() {
+    let mut context = context(Runtime::Python);
+    // Both were established before the listener's own task was made.
+    context.accepted(1, 10);
+    context.accepted(2, 10);
+    made(&mut context, 50, 1, 20);
+    made(&mut context, 51, 50, 21);
+    made(&mut context, 52, 50, 21);
+    serve(&mut context, goroutine(51, 0, 30), 1, 1);
+    serve(&mut context, goroutine(52, 0, 31), 2, 2);
+    made(&mut context, 53, 50, 32);
+    let several = Fragment::Ambiguous { candidates: 2 };
+    assert_eq!(context.request_sent(goroutine(53, 0, 33)), several);
+}
+
+#[test]
+fn who_begins_with_a_pipelined_request_is_not_sure() {
+    let mut context = context(Runtime::Python);
+    let reader = goroutine(50, 0, 1);
+    serve(&mut context, reader, 1, 1);
+    made(&mut context, 60, 50, 2);
+    serve(&mut context, goroutine(50, 0, 3), 1, 2);
+    context.request_over(reader, 1, 4, None);
+    made(&mut context, 61, 60, 5);
+    assert_eq!(context.request_sent(goroutine(61, 0, 6)), Fragment::Ambiguous { candidates: 2 });
+}
+
+#[test]
+fn what_is_made_in_the_callback_of_a_read_is_that_connections() {
+    let mut context = context(Runtime::Python);
+    // The loop reads in no task at all.
+    let first = serve(&mut context, goroutine(0, 0, 1), 1, 1);
+    let second = serve(&mut context, goroutine(0, 0, 2), 2, 2);
+    context.task_made(PROCESS, 60, 50, 2, 3);
+    context.task_made(PROCESS, 61, 50, 1, 3);
+    assert_eq!(context.request_sent(goroutine(60, 0, 4)), certain(second));
+    assert_eq!(context.request_sent(goroutine(61, 0, 4)), certain(first));
+    // What belongs to a request already does not change it.
+    context.task_made(PROCESS, 62, 60, 1, 5);
+    assert_eq!(context.request_sent(goroutine(62, 0, 6)), certain(second));
+}
+
+#[test]
+fn who_answers_a_connection_serves_it_from_then_on() {
+    let mut context = context(Runtime::Python);
+    let reader = goroutine(0, 0, 20);
+    let serve_on = |context: &mut Context, connection: u64, exchange: u64| {
+        serve(context, reader, connection, exchange)
+    };
+    context.accepted(1, 10);
+    context.accepted(2, 10);
+    made(&mut context, 60, 50, 11);
+    made(&mut context, 61, 50, 11);
+    made(&mut context, 5, 1, 9);
+    serve_on(&mut context, 1, 1);
+    serve_on(&mut context, 2, 2);
+    let several = Fragment::Ambiguous { candidates: 2 };
+    assert_eq!(context.request_sent(goroutine(60, 0, 21)), several, "nobody knows yet");
+    context.answered_by(PROCESS, 1, 60);
+    context.answered_by(PROCESS, 2, 61);
+    context.request_over(reader, 1, 22, None);
+    context.request_over(reader, 2, 22, None);
+    let third = serve_on(&mut context, 1, 3);
+    let fourth = serve_on(&mut context, 2, 4);
+    assert_eq!(context.request_sent(goroutine(60, 0, 23)), certain(third));
+    assert_eq!(context.request_sent(goroutine(61, 0, 23)), certain(fourth));
+    // One that answers for both, and one that is older than the connection.
+    context.answered_by(PROCESS, 4, 60);
+    assert_eq!(context.request_sent(goroutine(60, 0, 24)), several);
+    context.answered_by(PROCESS, 3, 5);
+    assert_eq!(context.request_sent(goroutine(5, 0, 25)), several);
+}
+
+#[test]
+fn lineage_without_end_is_followed_only_so_far() {
+    let mut context = context(Runtime::Go);
+    context.task_known(PROCESS, 60, 61);
+    context.task_known(PROCESS, 61, 60);
+    assert_eq!(context.request_sent(goroutine(60, 61, 1)), Fragment::None);
+}
+
+#[test]
+fn a_stream_belongs_to_nobody_until_it_is_handed_over() {
+    let mut context = context(Runtime::Go);
+    let reader = goroutine(50, 1, 1);
+    let Fragment::Own(first) = context.request_read(reader, 1, 3, 1) else {
+        panic!("a server request has its own fragment");
+    };
+    // Its parent reads for all; what this one handles was not seen.
+    context.unseen_handed(PROCESS, 60);
+    let guess = within(first, Evidence::SoleRequest, LIKELY);
+    assert_eq!(context.request_sent(goroutine(60, 50, 2)), guess);
+    context.request_handed(reader, 1, 61);
+    assert_eq!(context.request_sent(goroutine(61, 50, 3)), certain(first));
+    context.request_over(reader, 1, 4, None);
+    assert_eq!(context.request_sent(goroutine(61, 50, 5)), certain(first));
+    context.unseen_handed(PROCESS, 61);
+    assert_eq!(context.request_sent(goroutine(61, 50, 6)), Fragment::None);
+}

@@ -1,0 +1,347 @@
+//! Go programs: their functions, version and modules. Stripped programs have the table
+//! of their functions all the same: the runtime needs it.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use iced_x86::{Code, Decoder, DecoderOptions, Mnemonic, Register};
+use object::Endianness;
+use object::elf::{FileHeader64, PT_LOAD, PT_TLS, SHF_WRITE, SectionHeader64};
+use object::read::ReadCache;
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
+
+/// Longest of any function that is looked at, many times over.
+const MAX_FUNCTION_BYTES: u64 = 64 * 1024;
+/// Most returns of a function that is probed, each of which is.
+const MAX_RETURNS: usize = 256;
+/// A function sets up its frame within this many bytes, after having looked
+/// whether the stack is large enough.
+const MAX_PROLOGUE_BYTES: u64 = 64;
+/// Most bytes that are read of a file's tables, and of its writable sections together.
+const MAX_TABLE_BYTES: u64 = 128 << 20;
+/// Most sections, and segments, of a file that is looked into: programs have some
+/// 40. How many there are, a file may say as it likes.
+const MAX_HEADERS: usize = 4096;
+
+/// The pclntab of Go 1.20 and newer, and of 1.18 and 1.19 (`debug/gosym`).
+const MAGICS: [u32; 2] = [0xffff_fff1, 0xffff_fff0];
+
+/// A function's place in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    address: u64,
+    end: u64,
+}
+
+/// A loaded segment: its address, and its place and size in the file.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    address: u64,
+    offset: u64,
+    size: u64,
+}
+
+/// What of a Go program is looked at.
+pub(crate) struct Program<'a> {
+    file: &'a File,
+    segments: Vec<Segment>,
+    /// The section `.gopclntab`.
+    table: Vec<u8>,
+    /// Where text starts.
+    text: u64,
+    /// The section `.go.buildinfo`.
+    build: Vec<u8>,
+    /// Bytes of the program's own thread-local storage; 0 where it has none.
+    pub(crate) local_bytes: u64,
+}
+
+impl<'a> Program<'a> {
+    /// A program of Go; `None` where it is none, or of a version or machine that is not
+    /// known here. Programs may have hundreds of megabytes: only what is needed is read.
+    pub(crate) fn open(file: &'a File) -> Option<Self> {
+        let headers = ReadCache::new(file);
+        let elf = FileHeader64::<Endianness>::parse(&headers).ok()?;
+        let endian = elf.endian().ok()?;
+        let count = elf.shnum(endian, &headers).ok()?.max(elf.phnum(endian, &headers).ok()?);
+        if count > MAX_HEADERS {
+            return None;
+        }
+        let sections = elf.sections(endian, &headers).ok()?;
+        let named = |name: &[u8]| sections.section_by_name(endian, name).map(|(_, found)| found);
+        let content =
+            |section: &SectionHeader64<Endianness>| bytes_of(file, section.file_range(endian)?);
+        let section = named(b".gopclntab")?;
+        let headers = elf.program_headers(endian, &headers).ok()?;
+        let segments = headers.iter().filter(|segment| segment.p_type(endian) == PT_LOAD);
+        let segments = segments.map(|segment| {
+            let (offset, size) = segment.file_range(endian);
+            Segment { address: segment.p_vaddr(endian), offset, size }
+        });
+        let local = headers.iter().find(|segment| segment.p_type(endian) == PT_TLS);
+        let mut program = Self {
+            file,
+            segments: segments.collect(),
+            table: content(section)?,
+            text: 0,
+            build: named(b".go.buildinfo").and_then(content).unwrap_or_default(),
+            local_bytes: local.map_or(0, |segment| segment.p_memsz(endian)),
+        };
+        program.text = match Table::read(&program.table)?.text_start {
+            0 => {
+                let mut left = MAX_TABLE_BYTES;
+                let writable = sections
+                    .iter()
+                    .filter(|section| section.sh_flags(endian) & u64::from(SHF_WRITE) != 0);
+                let data = writable.filter_map(|section| {
+                    let range = section.file_range(endian)?;
+                    left = left.checked_sub(range.1)?;
+                    bytes_of(file, range)
+                });
+                program.text_from_module_data(section.sh_addr(endian), data)?
+            }
+            known => known,
+        };
+        Some(program)
+    }
+
+    /// Where text starts, from the runtime's module data, which begins with the
+    /// address of the table; behind it and six slices come four words, then that.
+    fn text_from_module_data(
+        &self,
+        table_address: u64,
+        mut data: impl Iterator<Item = Vec<u8>>,
+    ) -> Option<u64> {
+        const TEXT: usize = 8 + 6 * 24 + 3 * 8;
+        let wanted = table_address.to_le_bytes();
+        data.find_map(|data| {
+            memchr::memmem::find_iter(&data, &wanted).find_map(|at| {
+                let text = word64(&data, at + TEXT)?;
+                let end = word64(&data, at + TEXT + 8)?;
+                (at % 8 == 0 && text < end && self.file_offset(text).is_some()).then_some(text)
+            })
+        })
+    }
+
+    /// Where in the file what stands at an address in memory is.
+    fn file_offset(&self, address: u64) -> Option<u64> {
+        self.segments.iter().find_map(|segment| {
+            let into = address.checked_sub(segment.address)?;
+            (into < segment.size).then(|| segment.offset.checked_add(into))?
+        })
+    }
+
+    /// The function of this name.
+    pub(crate) fn function(&self, name: &[u8]) -> Option<Place> {
+        Table::read(&self.table)?.find(name, self.text)
+    }
+
+    /// A function's code.
+    pub(crate) fn code(&self, place: Place) -> Option<Vec<u8>> {
+        let length = place.end.checked_sub(place.address)?;
+        if length > MAX_FUNCTION_BYTES {
+            return None;
+        }
+        let mut code = vec![0; usize::try_from(length).ok()?];
+        self.file.read_exact_at(&mut code, self.file_offset(place.address)?).ok()?;
+        Some(code)
+    }
+
+    /// Where in the file a function can be probed; `None` on machines other than x86-64.
+    pub(crate) fn body(&self, place: Place) -> Option<Body> {
+        if !cfg!(target_arch = "x86_64") {
+            return None;
+        }
+        let body = Body::of(&self.code(place)?)?;
+        let at = |offset: &u64| self.file_offset(place.address.checked_add(*offset)?);
+        let returns = body.returns.iter().map(at).collect::<Option<_>>()?;
+        Some(Body { framed: at(&body.framed)?, returns })
+    }
+
+    /// The version of Go that built it (`debug/buildinfo`): a header of 32 bytes, then
+    /// two texts with their lengths, the second of which lists modules. Before Go 1.18
+    /// the header had pointers to them; such versions are none here.
+    pub(crate) fn version(&self) -> Option<String> {
+        Some(String::from_utf8_lossy(self.build_texts()?.0).into_owned())
+    }
+
+    /// The version of a module that is built in; `None` where it is not, or replaced by
+    /// another.
+    pub(crate) fn module(&self, path: &str) -> Option<String> {
+        let (_, modules) = self.build_texts()?;
+        let modules = String::from_utf8_lossy(modules);
+        let mut lines = modules.lines();
+        let found = lines.find_map(|line| {
+            let mut words = line.split('\t');
+            let found = words.next() == Some("dep") && words.next() == Some(path);
+            found.then(|| words.next())?
+        })?;
+        let replaced = lines.next().is_some_and(|next| next.starts_with("=>\t"));
+        (!replaced).then(|| found.to_owned())
+    }
+
+    fn build_texts(&self) -> Option<(&[u8], &[u8])> {
+        const MAGIC: &[u8] = b"\xff Go buildinf:";
+        const INLINE: u8 = 2;
+        let flags = *self.build.get(MAGIC.len() + 1)?;
+        if !self.build.starts_with(MAGIC) || flags & INLINE == 0 {
+            return None;
+        }
+        let (version, rest) = text(self.build.get(32..)?)?;
+        Some((version, text(rest)?.0))
+    }
+}
+
+/// A text with its length before it (`binary.Uvarint`), and what follows.
+fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut length = 0_usize;
+    for (index, byte) in bytes.iter().enumerate().take(4) {
+        length |= usize::from(byte & 0x7f) << (index * 7);
+        if byte & 0x80 == 0 {
+            return bytes.get(index + 1..)?.split_at_checked(length);
+        }
+    }
+    None
+}
+
+fn bytes_of(file: &File, (offset, size): (u64, u64)) -> Option<Vec<u8>> {
+    if size > MAX_TABLE_BYTES {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(size).ok()?];
+    file.read_exact_at(&mut bytes, offset).ok()?;
+    Some(bytes)
+}
+
+/// Where a function's code can be probed, from its first byte on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Body {
+    /// The instruction that sets up the frame. What comes before is run again
+    /// after the stack has been made larger.
+    pub(crate) framed: u64,
+    /// The instructions that return.
+    pub(crate) returns: Vec<u64>,
+}
+
+impl Body {
+    fn of(code: &[u8]) -> Option<Self> {
+        let mut framed = None;
+        let mut returns = Vec::new();
+        for instruction in Decoder::with_ip(64, code, 0, DecoderOptions::NONE).iter() {
+            // Bytes that are no code: nothing may be written among them.
+            if instruction.is_invalid() {
+                return None;
+            }
+            // Up to Go 1.20 the frame is made before RBP is kept in it.
+            let sets_up = match instruction.op0_register() {
+                Register::RBP => instruction.code() == Code::Push_r64,
+                Register::RSP => instruction.mnemonic() == Mnemonic::Sub,
+                _ => false,
+            };
+            if framed.is_none() && sets_up {
+                framed = Some(instruction.ip());
+            }
+            if instruction.mnemonic() == Mnemonic::Ret {
+                returns.push(instruction.ip());
+            }
+        }
+        let framed = framed.filter(|at| *at < MAX_PROLOGUE_BYTES)?;
+        (1..=MAX_RETURNS).contains(&returns.len()).then_some(Self { framed, returns })
+    }
+}
+
+/// The table of functions.
+struct Table<'a> {
+    text_start: u64,
+    count: usize,
+    names: &'a [u8],
+    functions: &'a [u8],
+}
+
+fn word32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn word64(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+impl<'a> Table<'a> {
+    /// A header of: magic, two bytes of zero, least instruction length, word
+    /// length, numbers of functions and of files, where text starts (zero from
+    /// Go 1.26 on), and where five tables are, names first, functions last.
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        if !MAGICS.contains(&word32(bytes, 0)?) || bytes.get(7) != Some(&8) {
+            return None;
+        }
+        let part = |index: usize| {
+            let offset = usize::try_from(word64(bytes, 8 + index * 8)?).ok()?;
+            bytes.get(offset..)
+        };
+        let functions = part(7)?;
+        Some(Self {
+            text_start: word64(bytes, 24)?,
+            // No more than there is room for, whatever is said.
+            count: usize::try_from(word64(bytes, 8)?).ok()?.min(functions.len() / 8),
+            names: part(3)?,
+            functions,
+        })
+    }
+
+    /// The function of this name, where text starts at `base`.
+    fn find(&self, wanted: &[u8], base: u64) -> Option<Place> {
+        (0..self.count).find_map(|index| {
+            // Pairs of where the function is and where it is described; after
+            // the last one, where text ends.
+            let at = word32(self.functions, index * 8)?;
+            let described = word32(self.functions, index * 8 + 4)? as usize;
+            let name = word32(self.functions, described + 4)? as usize;
+            let name = self.names.get(name..)?;
+            if !name.starts_with(wanted) || name.get(wanted.len()) != Some(&0) {
+                return None;
+            }
+            let end = word32(self.functions, (index + 1) * 8)?;
+            let address = |offset: u32| base.checked_add(u64::from(offset));
+            Some(Place { address: address(at)?, end: address(end)? })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_probed_at_whole_instructions_only() {
+        // cmp rsp, [r14+16]; jbe; push rbp; mov eax, 0xc3c3c3c3; pop rbp; ret; int3
+        let code = [
+            0x49, 0x3b, 0x66, 0x10, 0x76, 0x0a, 0x55, 0xb8, 0xc3, 0xc3, 0xc3, 0xc3, 0x5d, 0xc3,
+            0xcc,
+        ];
+        assert_eq!(Body::of(&code), Some(Body { framed: 6, returns: vec![13] }));
+        // Go 1.20: jbe; sub rsp, 24; mov [rsp+16], rbp; lea rbp, [rsp+16];
+        // mov rbp, [rsp+16]; add rsp, 24; ret
+        let code = [
+            0x49, 0x3b, 0x66, 0x10, 0x76, 0x18, 0x48, 0x83, 0xec, 0x18, 0x48, 0x89, 0x6c, 0x24,
+            0x10, 0x48, 0x8d, 0x6c, 0x24, 0x10, 0x48, 0x8b, 0x6c, 0x24, 0x10, 0x48, 0x83, 0xc4,
+            0x18, 0xc3,
+        ];
+        assert_eq!(Body::of(&code), Some(Body { framed: 6, returns: vec![29] }));
+        assert_eq!(Body::of(&[0xc3]), None, "no frame");
+        assert_eq!(Body::of(&[0x55, 0x06, 0xc3]), None, "no instruction");
+        let returns: Vec<u8> = std::iter::once(0x55).chain([0xc3; 1000]).collect();
+        assert_eq!(Body::of(&returns), None, "too many to be a function's");
+    }
+
+    #[test]
+    fn no_table_is_read_out_of_noise() {
+        assert!(Table::read(b"").is_none());
+        assert!(Table::read(&[0xff; 200]).is_none());
+        let mut cut = 0xffff_fff1_u32.to_le_bytes().to_vec();
+        cut.extend([0, 0, 1, 8]);
+        assert!(Table::read(&cut).is_none());
+        // As many functions as can be said.
+        cut.extend([0xff; 8]);
+        cut.extend([0; 56]);
+        assert!(Table::read(&cut).is_some_and(|table| table.find(b"x", 0).is_none()));
+    }
+}

@@ -1,0 +1,102 @@
+//! Thread-specific data (`pthread_getspecific`) in the memory of another process, as glibc
+//! keeps it.
+
+use super::memory::{Image, Mapping, Memory};
+
+/// Blocks of thread-specific data that a thread has, and keys in each (glibc).
+const BLOCKS: usize = 32;
+const KEYS: usize = 32;
+/// `pthread_key_data`: a number and the data.
+const KEY_BYTES: u64 = 16;
+
+/// Where the C library keeps thread-specific data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ThreadData {
+    /// Of the pointers to blocks, from the thread pointer.
+    blocks: u64,
+    /// Of the data, in what belongs to a key.
+    data: u64,
+}
+
+/// As glibc tells debuggers (`nptl_db`): in `libc.so.6`, before 2.34 in `libpthread`.
+pub(super) fn threads(process: u32, mapped: &[Mapping]) -> Option<ThreadData> {
+    let is_library = |mapping: &&Mapping| {
+        let name = mapping.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        mapping.offset == 0 && (name.starts_with("libc.so") || name.starts_with("libpthread"))
+            || mapping.offset == 0 && name.starts_with("libc-2")
+    };
+    mapped.iter().filter(is_library).find_map(|mapping| {
+        let image = Image::open(process, mapped, &mapping.path)?;
+        // Of a field: all its bits, how many there are of it, its place in bytes.
+        let field = |name: &str| -> Option<[u32; 3]> {
+            let bytes = image.constant::<12>(name)?;
+            let mut words = bytes
+                .chunks_exact(4)
+                .map(|word| u32::from_ne_bytes(word.try_into().unwrap_or_default()));
+            Some([words.next()?, words.next()?, words.next()?])
+        };
+        let [blocks_bits, _, place] = field("_thread_db_pthread_specific")?;
+        let [data_bits, _, data] = field("_thread_db_pthread_key_data_data")?;
+        let size = image.constant("_thread_db_sizeof_pthread_key_data").map(u32::from_ne_bytes)?;
+        let usual =
+            blocks_bits as usize == BLOCKS * 64 && u64::from(size) == KEY_BYTES && data_bits == 64;
+        usual.then_some(ThreadData { blocks: place.into(), data: data.into() })
+    })
+}
+
+/// From the thread pointer, the place of the pointer to the block that holds the thread's
+/// state, and the place of that in the block. It is the same for all threads, and each
+/// finds its own.
+pub(super) fn place_of_state(
+    memory: &Memory,
+    library: &ThreadData,
+    states: &[(u64, u64)],
+) -> Option<(u64, u64)> {
+    let mut place = None;
+    for (state, thread) in states {
+        let found = place_in_thread(memory, library, *state, *thread);
+        // A thread of several interpreters has the state of one.
+        let shared = states.iter().filter(|(_, other)| other == thread).count() > 1;
+        match (found, place) {
+            (None, _) if shared => {}
+            (Some(found), None) => place = Some(found),
+            (Some(found), Some(known)) if found == known => {}
+            // A thread may begin or end meanwhile; nothing but its own state may be there.
+            (None, Some((block, at))) => {
+                let block = memory.word(thread + block).unwrap_or(0);
+                if block != 0 && memory.word(block + at).is_some_and(|other| other != 0) {
+                    return None;
+                }
+            }
+            (None, None) => {}
+            (Some(_), Some(_)) => return None,
+        }
+    }
+    place
+}
+
+fn place_in_thread(
+    memory: &Memory,
+    library: &ThreadData,
+    state: u64,
+    thread: u64,
+) -> Option<(u64, u64)> {
+    let mut found = None;
+    for (index, block) in memory.words(thread + library.blocks, BLOCKS).into_iter().enumerate() {
+        if block == 0 {
+            continue;
+        }
+        for (key, data) in memory.words(block, KEYS * 2).chunks_exact(2).enumerate() {
+            if data[1] != state {
+                continue;
+            }
+            // Two of them would be one too many.
+            if found.is_some() {
+                return None;
+            }
+            let place = library.blocks + index as u64 * 8;
+            found = Some((place, key as u64 * KEY_BYTES + library.data));
+        }
+    }
+    found
+}

@@ -1,0 +1,101 @@
+//! Where fields of Go's runtime, of net/http and of gRPC are, by their versions, in bytes.
+//! What is not listed has not been looked at.
+
+/// Fields of `runtime.g` and `runtime.m` (`runtime/runtime2.go`), and of
+/// `net/http.persistConn` (`net/http/transport.go`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Runtime {
+    pub(super) goid: i32,
+    pub(super) parent_goid: i32,
+    pub(super) m: i32,
+    pub(super) curg: i32,
+    pub(super) persist_conn: i32,
+}
+
+/// By the first minor version of Go 1 that has it.
+const RUNTIMES: &[(u32, Runtime)] = &[
+    (21, Runtime { goid: 152, parent_goid: 272, m: 48, curg: 192, persist_conn: 80 }),
+    (23, Runtime { goid: 160, parent_goid: 280, m: 48, curg: 192, persist_conn: 80 }),
+    (25, Runtime { goid: 152, parent_goid: 272, m: 48, curg: 184, persist_conn: 80 }),
+    (26, Runtime { goid: 152, parent_goid: 280, m: 48, curg: 184, persist_conn: 80 }),
+];
+
+/// The first version that is none of these.
+const RUNTIMES_END: u32 = 27;
+
+/// That of a version as `go1.MINOR` and whatever follows.
+pub(super) fn runtime(version: &str) -> Option<Runtime> {
+    let (minor, _) = number(version.strip_prefix("go1.")?)?;
+    if minor >= RUNTIMES_END {
+        return None;
+    }
+    RUNTIMES.iter().rev().find(|(first, _)| *first <= minor).map(|(_, runtime)| *runtime)
+}
+
+/// Fields of gRPC's streams and transports (`internal/transport` of
+/// `google.golang.org/grpc`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Grpc {
+    /// The stream's number.
+    pub(super) number: i32,
+    /// What is handed around begins with the address of the stream.
+    pub(super) indirect: bool,
+    /// Of a client's stream: its transport.
+    pub(super) client: i32,
+    /// Of the transports: the net.Conn.
+    pub(super) client_conn: i32,
+    pub(super) server_conn: i32,
+}
+
+/// The first version that is none of these.
+const GRPC_END: u32 = 86;
+
+/// By the first minor version of gRPC 1 that has it.
+const GRPCS: &[(u32, Grpc)] = &[
+    (53, Grpc { number: 0, indirect: false, client: 24, client_conn: 136, server_conn: 32 }),
+    (58, Grpc { number: 0, indirect: false, client: 24, client_conn: 128, server_conn: 32 }),
+    (60, Grpc { number: 0, indirect: false, client: 24, client_conn: 128, server_conn: 16 }),
+    (66, Grpc { number: 0, indirect: false, client: 32, client_conn: 128, server_conn: 16 }),
+    (69, Grpc { number: 0, indirect: true, client: 8, client_conn: 128, server_conn: 16 }),
+    (77, Grpc { number: 108, indirect: false, client: 328, client_conn: 128, server_conn: 16 }),
+    (83, Grpc { number: 108, indirect: false, client: 360, client_conn: 128, server_conn: 16 }),
+];
+
+/// That of a version as `v1.MINOR.PATCH`. Versions in between, made from a commit
+/// (`v1.MINOR.PATCH-0.DATE-HASH`), are not known.
+pub(super) fn grpc(version: &str) -> Option<Grpc> {
+    let (minor, rest) = number(version.strip_prefix("v1.")?)?;
+    if minor >= GRPC_END || rest.contains(['-', '+']) {
+        return None;
+    }
+    GRPCS.iter().rev().find(|(first, _)| *first <= minor).map(|(_, grpc)| *grpc)
+}
+
+/// The number that a text begins with, and what follows.
+fn number(text: &str) -> Option<(u32, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, rest) = text.split_at(end);
+    Some((number.parse().ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_known_or_not() {
+        for version in ["go1.26", "go1.26.8", "go1.26rc1", "go1.26.1 X:nodwarf5", "go1.21"] {
+            assert!(runtime(version).is_some(), "{version}");
+        }
+        for version in
+            ["go1.2", "go1.20.14", "go1.27rc1", "go1.260", "go1", "devel go1.26-abc", "", "go2.26"]
+        {
+            assert_eq!(runtime(version), None, "{version}");
+        }
+        assert_eq!(grpc("v1.57.2").map(|grpc| grpc.client_conn), Some(136));
+        assert_eq!(grpc("v1.85.0").map(|grpc| grpc.number), Some(108));
+        for version in ["v1.52.3", "v1.86.0", "v1.70.1-0.20250101000000-abcdef", "v2.60.0", "x"] {
+            assert_eq!(grpc(version), None, "{version}");
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Logical tasks: how the kernel side finds out which goroutine, asyncio task or virtual
+//! thread makes a call. What is looked for differs between runtimes and their versions: it
+//! is never guessed, and where it is not known there is no rule, which is counted. The
+//! looking is done on a thread of its own, for programs can be large.
+
+mod glibc;
+mod go;
+mod jvm;
+mod memory;
+mod python;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::kernel::{Function, Kernel, TaskKind, TaskRule};
+use crate::probed::{FileId, ProbedFiles, Set};
+use crate::processes::environment_variable;
+
+/// A process is looked at when it is heard of, and again after each of these, for a
+/// runtime may be loaded late.
+const LOOK_AGAIN: [Duration; 3] =
+    [Duration::from_millis(500), Duration::from_secs(3), Duration::from_secs(15)];
+/// How often it is looked whether anybody still uses the files that have probes.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// Most processes that wait to be looked at.
+const MAX_WAITING: usize = 16_384;
+
+/// A process that has this variable with the value `off` has no rule.
+const SWITCH: &str = "SPANWISE_TASKS";
+
+/// Functions of a file that are probed for a rule's sake.
+#[derive(Debug)]
+pub(crate) struct Probes {
+    pub(crate) file: FileId,
+    /// Held open, so that it can be reached when the process has ended.
+    pub(crate) handle: File,
+    /// Without these, there is no rule.
+    pub(crate) functions: Vec<Function>,
+    /// Where tasks are made: probed only where it turns out to matter, for it is done
+    /// often.
+    pub(crate) births: Vec<Function>,
+}
+
+/// What is known of the tasks of a process.
+#[derive(Debug)]
+pub(crate) enum Tasks {
+    /// Its runtime has none, or none that is known of: threads are all there is.
+    None,
+    /// They cannot be read, for this reason.
+    Unknown(String),
+    /// They can.
+    Known(TaskRule, Option<Probes>),
+}
+
+/// What is remembered from one process to the next.
+#[derive(Default)]
+pub(crate) struct Looker {
+    go: go::Programs,
+}
+
+impl Looker {
+    /// How the tasks of a process are read.
+    pub(crate) fn tasks(&mut self, process: u32) -> Tasks {
+        let Ok(executable) = File::open(format!("/proc/{process}/exe")) else {
+            return Tasks::None;
+        };
+        let found = match self.go.tasks(executable) {
+            Tasks::None => match python::tasks(process) {
+                Tasks::None => jvm::tasks(process),
+                found => found,
+            },
+            found => found,
+        };
+        if matches!(found, Tasks::Known(..))
+            && environment_variable(process, SWITCH).as_deref() == Some("off")
+        {
+            return Tasks::None;
+        }
+        found
+    }
+}
+
+/// What is known now of the tasks of all processes.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Survey {
+    /// How many processes are followed, by what is followed in them.
+    pub followed: BTreeMap<&'static str, usize>,
+    /// How many should be and are not, by reason.
+    pub unknown: BTreeMap<String, usize>,
+}
+
+/// Looks at all processes that run.
+pub(crate) fn survey() -> Survey {
+    let mut survey = Survey::default();
+    let mut looker = Looker::default();
+    for process in running() {
+        match looker.tasks(process) {
+            Tasks::None => {}
+            Tasks::Known(rule, _) => *survey.followed.entry(rule.kind.name()).or_default() += 1,
+            Tasks::Unknown(reason) => *survey.unknown.entry(reason).or_default() += 1,
+        }
+    }
+    survey
+}
+
+fn running() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Looks at processes until nobody asks any more.
+fn look(asked: &Receiver<u32>, seen: &Sender<(u32, Tasks)>, done: &AtomicU64) {
+    let mut looker = Looker::default();
+    while let Ok(process) = asked.recv() {
+        let told = seen.send((process, looker.tasks(process)));
+        done.fetch_add(1, Ordering::Release);
+        if told.is_err() {
+            return;
+        }
+    }
+}
+
+/// What became of a process.
+#[derive(Debug)]
+enum Followed {
+    Asked,
+    /// And where its executable makes tasks, while that has no probes.
+    Known(TaskRule, Vec<Function>),
+    Unknown,
+}
+
+/// Has the tasks of processes read.
+pub(crate) struct TaskRules {
+    ask: Sender<u32>,
+    /// How many processes were asked for, and how many of these looked at.
+    asked: u64,
+    done: Arc<AtomicU64>,
+    seen: Receiver<(u32, Tasks)>,
+    waiting: Vec<(Instant, u32)>,
+    processes: HashMap<u32, Followed>,
+    /// Files with probes, and those with probes where tasks are made.
+    probed: ProbedFiles,
+    births: ProbedFiles,
+    swept: Instant,
+    /// Processes that have ended since the last tick.
+    gone: Vec<u32>,
+    /// Reasons that were given already.
+    said: HashSet<String>,
+}
+
+impl TaskRules {
+    /// Looks at all processes that run now.
+    ///
+    /// # Errors
+    /// Where the system refuses a thread.
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let (ask, asked) = channel();
+        let (tell, seen) = channel();
+        let done = Arc::new(AtomicU64::new(0));
+        std::thread::Builder::new().name("tasks".to_owned()).spawn({
+            let done = Arc::clone(&done);
+            move || look(&asked, &tell, &done)
+        })?;
+        let mut rules = Self {
+            ask,
+            asked: 0,
+            done,
+            seen,
+            waiting: Vec::new(),
+            processes: HashMap::new(),
+            probed: ProbedFiles::start()?,
+            births: ProbedFiles::start()?,
+            swept: Instant::now(),
+            gone: Vec::new(),
+            said: HashSet::new(),
+        };
+        running().for_each(|process| rules.ask(process));
+        Ok(rules)
+    }
+
+    fn ask(&mut self, process: u32) {
+        let waiting = self.asked - self.done.load(Ordering::Acquire);
+        if waiting < MAX_WAITING as u64 && self.ask.send(process).is_ok() {
+            self.asked += 1;
+            self.processes.entry(process).or_insert(Followed::Asked);
+        }
+    }
+
+    /// A process runs a new program.
+    pub(crate) fn started(&mut self, process: u32) {
+        self.ended(process);
+        self.look(process);
+    }
+
+    /// A process was heard of, which may have been forked by another one.
+    pub(crate) fn met(&mut self, process: u32) {
+        if !self.processes.contains_key(&process) {
+            self.look(process);
+        }
+    }
+
+    fn look(&mut self, process: u32) {
+        self.ask(process);
+        if self.waiting.len() < MAX_WAITING {
+            let now = Instant::now();
+            self.waiting.extend(LOOK_AGAIN.map(|pause| (now + pause, process)));
+        }
+    }
+
+    /// A process has ended, or runs another program.
+    pub(crate) fn ended(&mut self, process: u32) {
+        if self.processes.remove(&process).is_some() {
+            self.gone.push(process);
+        }
+    }
+
+    /// Gives rules to the kernel side as far as that is due.
+    pub(crate) fn tick(&mut self, kernel: &Kernel) {
+        for process in self.gone.drain(..) {
+            kernel.remove_task_rule(process);
+        }
+        let now = Instant::now();
+        let (due, waiting) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|(at, _)| *at <= now);
+        self.waiting = waiting;
+        let due: Vec<(Instant, u32)> = due;
+        for (_, process) in due {
+            if self.may_change(process) {
+                self.ask(process);
+            }
+        }
+        while let Ok((process, tasks)) = self.seen.try_recv() {
+            // It may have ended meanwhile.
+            if self.may_change(process) {
+                self.found(kernel, process, tasks);
+            }
+        }
+        if now - self.swept >= SWEEP_EVERY {
+            self.swept = now;
+            self.probed.sweep();
+            self.births.sweep();
+        }
+    }
+
+    /// Whether more may be known of a process later: it has not been looked at, or may
+    /// load a library.
+    fn may_change(&self, process: u32) -> bool {
+        match self.processes.get(&process) {
+            Some(Followed::Asked) => true,
+            Some(Followed::Known(rule, _)) => rule.kind == TaskKind::Python,
+            // It may have been about to begin.
+            Some(Followed::Unknown) => true,
+            None => false,
+        }
+    }
+
+    fn found(&mut self, kernel: &Kernel, process: u32, tasks: Tasks) {
+        let followed = match tasks {
+            Tasks::None => return,
+            Tasks::Known(rule, probes) => match self.follow(kernel, process, &rule, &probes) {
+                Ok(true) => {
+                    Followed::Known(rule, probes.map(|probes| probes.births).unwrap_or_default())
+                }
+                Ok(false) => {
+                    self.waiting.push((Instant::now() + LOOK_AGAIN[0], process));
+                    return;
+                }
+                Err(reason) => self.unknown(process, reason),
+            },
+            Tasks::Unknown(reason) => self.unknown(process, reason),
+        };
+        self.processes.insert(process, followed);
+    }
+
+    /// Sets the probes of a rule, then the rule; `false` where that has to wait.
+    fn follow(
+        &mut self,
+        kernel: &Kernel,
+        process: u32,
+        rule: &TaskRule,
+        probes: &Option<Probes>,
+    ) -> Result<bool, String> {
+        if let Some(Probes { file, handle, functions, .. }) = probes
+            && !functions.is_empty()
+        {
+            match self.probed.set(kernel, process, *file, handle, functions) {
+                Set::Now | Set::Before => {}
+                Set::Later => return Ok(false),
+                Set::Refused(reason) => return Err(reason),
+            }
+        }
+        kernel.set_task_rule(process, rule).map(|()| true)
+    }
+
+    /// A process has made calls in tasks of which it is not known by which they were
+    /// made: from now on, that is seen.
+    pub(crate) fn watch_births(&mut self, kernel: &Kernel, process: u32) {
+        let Some(Followed::Known(rule, births)) = self.processes.get_mut(&process) else {
+            return;
+        };
+        if births.is_empty() {
+            return;
+        }
+        let Ok(executable) = File::open(format!("/proc/{process}/exe")) else { return };
+        let Ok(file) = FileId::of(&executable) else { return };
+        match self.births.set(kernel, process, file, &executable, births) {
+            // What is asked for again is tried again.
+            Set::Later => return,
+            Set::Now | Set::Before => {
+                *rule = go::with_births(rule);
+                if let Err(reason) = kernel.set_task_rule(process, rule) {
+                    tracing::debug!("tasks of process {process} are followed less far: {reason}");
+                }
+            }
+            Set::Refused(reason) => {
+                tracing::debug!("tasks of process {process} are followed less far: {reason}");
+            }
+        }
+        births.clear();
+    }
+
+    fn unknown(&mut self, process: u32, reason: String) -> Followed {
+        if self.said.len() < MAX_WAITING && !self.said.contains(&reason) {
+            tracing::warn!(
+                "requests inside process {process} are linked where only one is open: {reason}"
+            );
+            self.said.insert(reason);
+        }
+        Followed::Unknown
+    }
+
+    /// How many processes have rules, and how many should have, by counters' names.
+    pub(crate) fn counts(&self) -> BTreeMap<&'static str, u64> {
+        let mut counts = BTreeMap::from([
+            ("processes_with_goroutines_followed", 0),
+            ("processes_with_tasks_unknown", 0),
+        ]);
+        for followed in self.processes.values() {
+            let name = match followed {
+                Followed::Asked => continue,
+                Followed::Known(rule, _) => rule.kind.counter(),
+                Followed::Unknown => "processes_with_tasks_unknown",
+            };
+            *counts.entry(name).or_default() += 1;
+        }
+        counts
+    }
+}
+
+impl TaskKind {
+    /// What is followed, for people.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Go => "goroutines",
+            Self::Python => "Python contexts",
+            Self::Jvm => "virtual threads",
+        }
+    }
+
+    /// Counts processes whose tasks are read.
+    const fn counter(self) -> &'static str {
+        match self {
+            Self::Go => "processes_with_goroutines_followed",
+            Self::Python => "processes_with_python_contexts_followed",
+            Self::Jvm => "processes_with_virtual_threads_followed",
+        }
+    }
+}

@@ -1,0 +1,45 @@
+import com.sun.net.httpserver.HttpServer;
+import java.net.HttpURLConnection;
+import java.net.InetSocketAddress;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.util.concurrent.Executors;
+
+/** A server with a virtual thread a request. Arguments: port, the backend's port, `url` for
+ *  calls by HttpURLConnection, `client` for calls by HttpClient. */
+public class Server {
+    static final HttpClient CLIENT = HttpClient.newHttpClient();
+
+    static void one(URI uri, boolean byClient) throws Exception {
+        if (byClient) {
+            CLIENT.send(HttpRequest.newBuilder(uri).build(), HttpResponse.BodyHandlers.ofString());
+            return;
+        }
+        HttpURLConnection connection = (HttpURLConnection) uri.toURL().openConnection();
+        connection.getInputStream().readAllBytes();
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        String backend = "http://127.0.0.1:" + arguments[1] + "/out/";
+        boolean byClient = arguments[2].equals("client");
+        int port = Integer.parseInt(arguments[0]);
+        HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", port), 1024);
+        server.setExecutor(Executors.newVirtualThreadPerTaskExecutor());
+        server.createContext("/in/", exchange -> {
+            String token = exchange.getRequestURI().getPath().substring(4);
+            try {
+                for (int number = 0; number < 6; number++) {
+                    one(URI.create(backend + token + "/" + number), byClient);
+                }
+            } catch (Exception error) {
+                throw new java.io.IOException(error);
+            }
+            exchange.sendResponseHeaders(200, 2);
+            exchange.getResponseBody().write("ok".getBytes());
+            exchange.close();
+        });
+        server.start();
+    }
+}

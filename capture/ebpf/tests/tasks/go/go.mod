@@ -1,0 +1,3 @@
+module spanwise.test/tasks
+
+go 1.21
