@@ -57,6 +57,8 @@ fuzz_target!(|bytes: &[u8]| {
             retransmits: 0,
             plaintext: None,
             unread: None,
+            task: 0,
+            parent_task: 0,
             bytes: captured,
         });
         *seq = seq.wrapping_add(length);
