@@ -8,7 +8,8 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use spanwise_capture_ebpf::event::{
-    Closed, Command, Direction, Endpoint, LeftOut, Opened, Plaintext, Record, Records, Role, Unread,
+    Closed, Command, Direction, Endpoint, LeftOut, Opened, Plaintext, Record, Records, Role, Task,
+    Unread,
 };
 use spanwise_capture_ebpf::recording::{self, RecordedData, RecordedDatagram, RecordedEvent};
 use spanwise_capture_ebpf::tracer::{Assumed, Tracer, TracerConfig};
@@ -32,6 +33,8 @@ const LONG_NANO: u64 = 200_000_000_000;
 const OPENED: u8 = 1;
 /// In the byte of form: what goes through the sockets was decrypted.
 const DECRYPTED: u8 = 2;
+/// In the byte of form: threads are logical tasks.
+const TASKS: u8 = 4;
 
 /// In an event's first byte: sent, rather than received.
 const SENT: u8 = 1;
@@ -56,6 +59,9 @@ const RECORDS: u8 = 11;
 const LEFT_OUT: u8 = 10;
 /// Bytes went by that the kernel side could not read.
 const UNREAD: u8 = 9;
+/// Something is learnt about a logical task: its number and that of the one that made
+/// it, what it works on, and whether it is new.
+const TASK: u8 = 8;
 
 /// What makes a connection one of WebSocket: that is no protocol to begin with.
 const UPGRADE: [&[u8]; 2] = [
@@ -140,6 +146,7 @@ struct Play {
     tracer: Tracer,
     time_nano: u64,
     decrypted: bool,
+    tasks: bool,
     seqs: [[u32; 2]; 2],
     offsets: [[u32; 2]; 2],
 }
@@ -172,9 +179,9 @@ impl Play {
                 // What is sent waits for its record.
                 placed: direction == Direction::Received,
             }),
-            unread: (step.kind() == UNREAD).then_some(Unread::File),
-            task: 0,
+            task: if self.tasks { u64::from(step.first >> THREAD_SHIFT & THREAD_MASK) } else { 0 },
             parent_task: 0,
+            unread: (step.kind() == UNREAD).then_some(Unread::File),
             bytes: if step.kind() == UNREAD { Vec::new() } else { step.captured.to_vec() },
         });
         self.tracer.event(&event.event());
@@ -204,6 +211,20 @@ impl Play {
             reset: step.first & SENT != 0,
             retransmits: 0,
             received_up_to: (step.more & 1 == 1).then(|| self.seqs[step.connection()][0]),
+        });
+        self.tracer.event(&event.event());
+    }
+
+    fn task(&mut self, step: &Step<'_>) {
+        let byte = |at: usize| u64::from(step.captured.get(at).copied().unwrap_or_default());
+        let event = RecordedEvent::Task(Task {
+            time_nano: self.time_nano,
+            process: step.connection() as u32 + 1,
+            task: byte(0) & 7,
+            parent_task: byte(1) & 7,
+            connection: byte(2) & 3,
+            stream: byte(3),
+            new: step.first & SENT != 0,
         });
         self.tracer.event(&event.event());
     }
@@ -271,6 +292,7 @@ pub fn play(input: &[u8], goal: Goal) -> usize {
         tracer: Tracer::new(config, Box::new(Directory)),
         time_nano: START_NANO,
         decrypted: form & DECRYPTED != 0,
+        tasks: form & TASKS != 0,
         seqs: [[1000; 2]; 2],
         offsets: [[0; 2]; 2],
     };
@@ -287,6 +309,7 @@ pub fn play(input: &[u8], goal: Goal) -> usize {
             DATAGRAM => play.datagram(&step),
             CLOSED => play.closed(&step),
             LEFT_OUT => play.left_out(&step),
+            TASK => play.task(&step),
             PAUSE => {
                 play.time_nano += u64::from(step.more) * 10 * STEP_NANO;
                 play.tracer.tick(play.time_nano);
@@ -380,10 +403,10 @@ fn seed(events: &[RecordedEvent], only: Option<u64>, goal: Goal) -> Vec<u8> {
             }
             RecordedEvent::Closed(_) => write(&mut input, CLOSED << KIND_SHIFT | slot, &[], 0),
             RecordedEvent::Records(_)
+            | RecordedEvent::Task(_)
             | RecordedEvent::Exec(_)
             | RecordedEvent::Exit(_)
-            | RecordedEvent::LeftOut(_)
-            | RecordedEvent::Task(_) => {}
+            | RecordedEvent::LeftOut(_) => {}
         }
         if input.len() > MOST_INPUT_BYTES - 2 * CAPTURED {
             break;
