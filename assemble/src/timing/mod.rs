@@ -86,6 +86,8 @@ pub(crate) enum Known {
     Gone,
     /// Nothing gives it to a request.
     Orphan,
+    /// It was made for none.
+    OfNone,
     /// It is this row's child.
     Of(Slot),
 }
@@ -257,6 +259,7 @@ impl Process {
                 Known::Of(parent) => {
                     by_slot.get(&parent).map_or(State::ForNone, |at| State::For(*at))
                 }
+                Known::OfNone => State::ForNone,
                 // What was said is not asked again.
                 _ if made.said => {
                     let of = made.said_of.and_then(|parent| by_slot.get(&parent));
