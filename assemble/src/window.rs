@@ -361,7 +361,7 @@ impl Window {
 
     /// Finds out by time whose the calls are that nothing else gives to a request.
     fn decide(&mut self, now_nano: u64, all: bool) {
-        let Self { timing: Some(timing), known, .. } = self else { return };
+        let Self { timing: Some(timing), known, index, .. } = self else { return };
         let decided = timing.decide(now_nano, all, |at| {
             let known = &known[at.slot as usize];
             match known.verdict {
@@ -369,7 +369,10 @@ impl Window {
                 Verdict::Child(parent) if parent.evidence != Evidence::Timing => {
                     timing::Known::Of(parent.slot)
                 }
-                _ => timing::Known::Orphan,
+                _ if index.row(at.slot).evidence == Some(Evidence::Ambiguous) => {
+                    timing::Known::Orphan
+                }
+                _ => timing::Known::OfNone,
             }
         });
         for (call, parent) in decided {
@@ -429,7 +432,8 @@ impl Window {
     fn verdict(&mut self, slot: Slot) -> Verdict {
         let verdict = verdict(&self.index, slot);
         let row = self.index.row(slot);
-        if matches!(verdict, Verdict::Child(_)) || row.capture != Capture::ClientProcess {
+        // Where the agent knows of no request, there is none to be guessed.
+        if verdict != Verdict::Several || row.capture != Capture::ClientProcess {
             return verdict;
         }
         let known = &mut self.known[slot as usize];

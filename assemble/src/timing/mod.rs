@@ -86,6 +86,8 @@ pub(crate) enum Known {
     Gone,
     /// Nothing gives it to a request.
     Orphan,
+    /// It was made for none.
+    OfNone,
     /// It is this row's child.
     Of(Slot),
 }
@@ -257,6 +259,7 @@ impl Process {
                 Known::Of(parent) => {
                     by_slot.get(&parent).map_or(State::ForNone, |at| State::For(*at))
                 }
+                Known::OfNone => State::ForNone,
                 // What was said is not asked again.
                 _ if made.said => {
                     let of = made.said_of.and_then(|parent| by_slot.get(&parent));
@@ -325,19 +328,24 @@ impl Process {
         self.learn(&requests, &calls, &found, may_say);
     }
 
-    /// The likeliest request of each call that is free. Of a process of which hardly
-    /// anything is known, it is found once more, with what the first look says.
+    /// The likeliest request of each call that is free: by what was learnt of the
+    /// process, and by nothing but that what happens soon after something follows from
+    /// it. Of the two, the one by which fewer requests were worked on at once: what was
+    /// learnt may be of other times.
     fn find(&self, requests: &[Request], calls: &[Call], random: &mut Random) -> Solution {
         let sorts = self.sorts.keys().filter(|(serves, _)| !serves).count();
-        let first = solve::solve(&self.model, requests, calls, sorts, random);
-        if self.model.requests() >= KNOWN_AFTER {
-            return first;
-        }
-        let mut model = self.model.clone();
-        let of = |call: usize| whose(&calls[call], first.found[call]);
-        solve::learn(&mut model, requests, calls, of, |_| 1.0);
-        let second = solve::solve(&model, requests, calls, sorts, random);
-        Solution { steps: first.steps + second.steps, ..second }
+        let plain = solve::solve(&Model::default(), requests, calls, sorts, random);
+        let learnt = if self.model.requests() >= KNOWN_AFTER {
+            solve::solve(&self.model, requests, calls, sorts, random)
+        } else {
+            let mut model = self.model.clone();
+            let of = |call: usize| whose(&calls[call], plain.found[call]);
+            solve::learn(&mut model, requests, calls, of, |_| 1.0);
+            solve::solve(&model, requests, calls, sorts, random)
+        };
+        let steps = plain.steps + learnt.steps;
+        let better = if learnt.at_work <= plain.at_work { learnt } else { plain };
+        Solution { steps, ..better }
     }
 
     /// Learns from requests that are over, and of whose calls nothing is open.

@@ -511,3 +511,17 @@ fn what_is_surer_takes_the_place_of_time() {
         assert_eq!(call.parent, Some(id(u64::from(10 * (number - 1) + 1))));
     }
 }
+
+#[test]
+fn time_guesses_nothing_where_the_agent_knows_of_no_request() {
+    let mut window = window();
+    let mut rows = interleaved(100);
+    for (_, rows) in rows.iter_mut().step_by(3) {
+        rows[1].evidence = None;
+    }
+    let told = stream(&mut window, &rows);
+    for number in (0..100u32).step_by(3) {
+        assert_eq!(told[&(10 * number + 2)].parent, None);
+    }
+    assert!(window.counters().timing.linked > 50);
+}
