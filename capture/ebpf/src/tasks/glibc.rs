@@ -22,8 +22,8 @@ pub(super) struct ThreadData {
 pub(super) fn threads(process: u32, mapped: &[Mapping]) -> Option<ThreadData> {
     let is_library = |mapping: &&Mapping| {
         let name = mapping.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        mapping.offset == 0 && (name.starts_with("libc.so") || name.starts_with("libpthread"))
-            || mapping.offset == 0 && name.starts_with("libc-2")
+        let names = ["libc.so", "libc-2", "libpthread"];
+        mapping.offset == 0 && names.iter().any(|begin| name.starts_with(begin))
     };
     mapped.iter().filter(is_library).find_map(|mapping| {
         let image = Image::open(process, mapped, &mapping.path)?;
