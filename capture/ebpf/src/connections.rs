@@ -147,6 +147,11 @@ impl Connection {
         matches!(self.state, State::Speaking { .. })
     }
 
+    /// Whether more should be captured of its calls, whatever was lost.
+    pub(crate) fn batches(&self) -> bool {
+        matches!(&self.state, State::Speaking { parser, .. } if parser.batches())
+    }
+
     fn role(&self) -> Role {
         self.opened.map_or(Role::Unknown, |opened| opened.role)
     }

@@ -339,17 +339,18 @@ impl Tracer {
             self.connections.insert(data.connection, connection);
         }
         let lost = self.counters.lost_for_bytes_not_captured();
-        let mut begins = false;
+        let (mut begins, mut batches) = (false, false);
         self.with(data.connection, |connection, desk| {
             let spoke = connection.speaks();
             connection.data(data, desk);
             begins = !spoke && connection.speaks() && connection.is_unix();
+            batches = !connection.asked_for_more && connection.batches();
         });
         if begins {
             self.counters.unix_connections_read += 1;
             self.followed.push(data.connection);
         }
-        if self.counters.lost_for_bytes_not_captured() > lost {
+        if batches || self.counters.lost_for_bytes_not_captured() > lost {
             self.ask_for_more(data.connection);
         }
         self.keep_bounds();

@@ -125,7 +125,7 @@ struct Kinds {
 const CONCURRENCY: usize = 32;
 const REQUESTS: usize = 640;
 
-fn run(hook: Hook, kinds: Kinds, way: &str) -> Links {
+fn run(hook: Hook, kinds: Kinds, way: &str, concurrency: usize, requests: usize) -> Links {
     let directory = Directory::new(&format!("tasks-{way}"));
     directory.certificate();
     let ports = [free_port(), free_port()];
@@ -162,7 +162,7 @@ fn run(hook: Hook, kinds: Kinds, way: &str) -> Links {
         load("u", 4, 40);
         std::thread::sleep(Duration::from_secs(2));
         load("t", 1, 20);
-        load("t", CONCURRENCY, REQUESTS);
+        load("t", concurrency, requests);
     });
     assert_eq!(traced.counters.get("kernel_events_lost_ring_full"), Some(&0));
     if std::env::var_os("SPANWISE_SAY").is_some() {
@@ -175,9 +175,14 @@ fn run(hook: Hook, kinds: Kinds, way: &str) -> Links {
 
 /// Every linked call is right, and nearly all are linked.
 fn check(hook: Hook, kinds: Kinds, way: &str) {
-    let links = run(hook, kinds, way);
-    println!("{hook} {way} {:?} {:?}: {links:?}", kinds.front, kinds.backend);
-    let made = CALLS * (REQUESTS + 20);
+    check_at(hook, kinds, way, CONCURRENCY, REQUESTS);
+}
+
+fn check_at(hook: Hook, kinds: Kinds, way: &str, concurrency: usize, requests: usize) {
+    let links = run(hook, kinds, way, concurrency, requests);
+    let Kinds { front, backend, .. } = kinds;
+    println!("{hook}, {concurrency} at once, {way}, {front:?}, {backend:?}: {links:?}");
+    let made = CALLS * (requests + 20);
     assert!(links.calls * 100 >= made * 99, "of {made} calls: {links:?}");
     assert_eq!(links.wrong, 0, "{links:?}");
     assert!(links.right * 100 >= links.calls * 99, "{links:?}");
@@ -260,6 +265,25 @@ fn a_program_of_another_version_is_followed() {
     check(Hook::SockLength, Kinds { program, ..plain() }, "parallel");
     let tls = Kinds { front: ["tls", "pooled"], backend: ["tls", "pooled"], program };
     check(Hook::SockLength, tls, "deep");
+}
+
+/// As many at once as the machine can bear: with a debug build the agent is late.
+#[test]
+#[ignore = "takes long"]
+fn hundreds_of_requests_at_once_are_told_apart() {
+    let h2 = Kinds { backend: ["tls h2", "h2"], front: ["tls h2", "h2"], ..plain() };
+    let tls = Kinds { backend: ["tls", "pooled"], front: ["tls", "fresh"], ..plain() };
+    for concurrency in [8, 64, 256] {
+        for (kinds, way) in [
+            (plain(), "parallel"),
+            (tls, "sequential"),
+            (h2, "parallel"),
+            (over_grpc(), "parallel"),
+            (Kinds { backend: ["plain", "stream"], ..over_grpc() }, "deep"),
+        ] {
+            check_at(Hook::SockLength, kinds, way, concurrency, 2560);
+        }
+    }
 }
 
 #[test]

@@ -205,6 +205,12 @@ pub(crate) trait Protocol: Send {
         false
     }
 
+    /// Whether many messages go out in one call, and one that is missed takes from the
+    /// meaning of those that follow: more of each call is then captured from the beginning.
+    fn batches(&self) -> bool {
+        false
+    }
+
     /// Whether these bytes, the answering side's next ones, answer a request that
     /// was not reported yet.
     fn answers_early(&self, _input: &Input<'_>, exchanges: &Exchanges) -> bool {

@@ -306,6 +306,10 @@ impl Protocol for Http2 {
         protocol::HTTP
     }
 
+    fn batches(&self) -> bool {
+        true
+    }
+
     fn read(
         &mut self,
         side: Side,

@@ -50,25 +50,33 @@ pub(super) struct Grpc {
 /// The first version that is none of these.
 const GRPC_END: u32 = 86;
 
-/// By the first minor version of gRPC 1 that has it.
-const GRPCS: &[(u32, Grpc)] = &[
-    (53, Grpc { number: 0, indirect: false, client: 24, client_conn: 136, server_conn: 32 }),
-    (58, Grpc { number: 0, indirect: false, client: 24, client_conn: 128, server_conn: 32 }),
-    (60, Grpc { number: 0, indirect: false, client: 24, client_conn: 128, server_conn: 16 }),
-    (66, Grpc { number: 0, indirect: false, client: 32, client_conn: 128, server_conn: 16 }),
-    (69, Grpc { number: 0, indirect: true, client: 8, client_conn: 128, server_conn: 16 }),
-    (77, Grpc { number: 108, indirect: false, client: 328, client_conn: 128, server_conn: 16 }),
-    (83, Grpc { number: 108, indirect: false, client: 360, client_conn: 128, server_conn: 16 }),
+/// By the first version of gRPC 1 that has it, minor and patch.
+const GRPCS: &[((u32, u32), Grpc)] = &[
+    ((53, 0), Grpc { number: 0, indirect: false, client: 24, client_conn: 136, server_conn: 32 }),
+    ((58, 0), Grpc { number: 0, indirect: false, client: 24, client_conn: 128, server_conn: 32 }),
+    ((60, 0), Grpc { number: 0, indirect: false, client: 24, client_conn: 128, server_conn: 16 }),
+    ((66, 0), Grpc { number: 0, indirect: false, client: 32, client_conn: 128, server_conn: 16 }),
+    ((69, 0), Grpc { number: 0, indirect: true, client: 8, client_conn: 128, server_conn: 16 }),
+    (
+        (77, 0),
+        Grpc { number: 108, indirect: false, client: 328, client_conn: 128, server_conn: 16 },
+    ),
+    (
+        (83, 1),
+        Grpc { number: 108, indirect: false, client: 360, client_conn: 128, server_conn: 16 },
+    ),
 ];
 
 /// That of a version as `v1.MINOR.PATCH`. Versions in between, made from a commit
 /// (`v1.MINOR.PATCH-0.DATE-HASH`), are not known.
 pub(super) fn grpc(version: &str) -> Option<Grpc> {
     let (minor, rest) = number(version.strip_prefix("v1.")?)?;
-    if minor >= GRPC_END || rest.contains(['-', '+']) {
+    let (patch, rest) = number(rest.strip_prefix('.')?)?;
+    if minor >= GRPC_END || !rest.is_empty() {
         return None;
     }
-    GRPCS.iter().rev().find(|(first, _)| *first <= minor).map(|(_, grpc)| *grpc)
+    let found = GRPCS.iter().rev().find(|(first, _)| *first <= (minor, patch));
+    found.map(|(_, grpc)| *grpc)
 }
 
 /// The number that a text begins with, and what follows.
@@ -93,7 +101,8 @@ mod tests {
             assert_eq!(runtime(version), None, "{version}");
         }
         assert_eq!(grpc("v1.57.2").map(|grpc| grpc.client_conn), Some(136));
-        assert_eq!(grpc("v1.85.0").map(|grpc| grpc.number), Some(108));
+        assert_eq!(grpc("v1.85.0").map(|grpc| grpc.client), Some(360));
+        assert_eq!(grpc("v1.83.0").map(|grpc| grpc.client), Some(328));
         for version in ["v1.52.3", "v1.86.0", "v1.70.1-0.20250101000000-abcdef", "v2.60.0", "x"] {
             assert_eq!(grpc(version), None, "{version}");
         }
