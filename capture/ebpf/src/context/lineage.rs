@@ -68,6 +68,8 @@ pub(super) struct Lineage {
     ended_on: Recent<u64, Ended>,
     ended_exchanges: Recent<u64, Ended>,
     claims: Recent<u64, Claim>,
+    /// The connections of tasks that have answered, where these may be theirs.
+    answered: Recent<u64, u64>,
 }
 
 impl Lineage {
@@ -93,11 +95,19 @@ impl Lineage {
     }
 
     /// A task has answered a request of a connection that was established at that time,
-    /// and comes of no request. Where it was made since, it was made for the connection.
+    /// and comes of no request. Where it was made since, and answers a second one, it was
+    /// made for the connection, and not for the one request.
     pub(super) fn answered_by(&mut self, task: u64, connection: u64, established_nano: u64) {
         let made_since = |born: Born| born.nano > established_nano && born.root == Root::None;
-        if self.tasks.get(&task).is_some_and(made_since) {
-            self.claim(task, connection);
+        if !self.tasks.get(&task).is_some_and(made_since) {
+            return;
+        }
+        match self.answered.get(&task) {
+            None => self.answered.insert(task, connection),
+            Some(first) => {
+                self.claim(task, first);
+                self.claim(task, connection);
+            }
         }
     }
 

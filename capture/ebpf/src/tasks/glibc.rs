@@ -23,7 +23,7 @@ pub(super) fn threads(process: u32, mapped: &[Mapping]) -> Option<ThreadData> {
     let is_library = |mapping: &&Mapping| {
         let name = mapping.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let names = ["libc.so", "libc-2", "libpthread"];
-        mapping.offset == 0 && names.iter().any(|library| name.starts_with(library))
+        mapping.offset == 0 && names.iter().any(|begin| name.starts_with(begin))
     };
     mapped.iter().filter(is_library).find_map(|mapping| {
         let image = Image::open(process, mapped, &mapping.path)?;

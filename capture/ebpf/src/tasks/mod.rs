@@ -24,8 +24,12 @@ use crate::processes::environment_variable;
 
 /// A process is looked at when it is heard of, and again after each of these, for a
 /// runtime may be loaded late.
-const LOOK_AGAIN: [Duration; 3] =
-    [Duration::from_millis(500), Duration::from_secs(3), Duration::from_secs(15)];
+const LOOK_AGAIN: [Duration; 4] = [
+    Duration::from_millis(500),
+    Duration::from_millis(1500),
+    Duration::from_secs(4),
+    Duration::from_secs(15),
+];
 /// How often it is looked whether anybody still uses the files that have probes.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Most processes that wait to be looked at.
