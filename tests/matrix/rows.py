@@ -94,7 +94,7 @@ STARTTLS = Gap("TLS that begins after something else was said in clear is not re
                "socket and library themselves (asyncio): the connection is one span, with what its handshake says in clear",
                "tls")
 LIMIT = Gap("Of what is sent or received in one call the first 1024 bytes are captured until messages were lost for it, "
-            "and then 16 KiB: of the first many small messages at once, those after that are lost, and counted", partly=True)
+            "and then 32 KiB: of the first many small messages at once, those after that are lost, and counted", partly=True)
 RECORDS = ("All spans are there, but not all are joined with their other side: of TLS records that come together in one "
            "call, the place of the first eight is known")
 FIRST = ("All spans are there, but the first is not always joined with its other side: where in the bytes a Go server's first "

@@ -92,6 +92,7 @@ static __always_inline bool announce(const struct sock *sk, struct socket_state 
     }
     state->connection = __sync_fetch_and_add(&last_connection, 1) + 1;
     state->begun = 0;
+    state->batches = 0;
     __u64 address = (__u64)sk;
     bpf_map_update_elem(&connections_by_socket, &address, &state->connection, BPF_ANY);
     __u64 now = bpf_ktime_get_ns();

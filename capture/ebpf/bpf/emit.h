@@ -75,11 +75,13 @@ lost:
 /* Writes an event whose bytes stand in several buffers, `skip` bytes behind their
  * beginning. The record has twice the room, so that an offset and a length below
  * 1024 each need no sum. The offsets lie in the record, where the verifier does
- * not follow their values: it would try every combination of them. */
-static __always_inline void emit_vector(const struct transfer *transfer,
-                                        const struct iovec *vectors, __u64 count, __u64 skip,
-                                        __u64 wanted)
+ * not follow their values: it would try every combination of them. A function of its
+ * own to it, which is followed once and not for each piece. */
+__noinline int emit_vector(struct transfer *transfer, __u64 vectors, __u64 count, __u64 skip,
+                           __u64 wanted)
 {
+    if (!transfer)
+        return 0;
     struct {
         struct spanwise_event event;
         __u8 payload[2 * MAX_PAYLOAD];
@@ -88,7 +90,7 @@ static __always_inline void emit_vector(const struct transfer *transfer,
     } *record = bpf_ringbuf_reserve(&events, sizeof *record, 0);
     if (!record) {
         __sync_fetch_and_add(&lost_data, 1);
-        return;
+        return 0;
     }
     record->offset = 0;
     record->skip = skip;
@@ -96,7 +98,8 @@ static __always_inline void emit_vector(const struct transfer *transfer,
         struct iovec vector;
         __u64 offset = record->offset;
         if (i >= count || offset >= wanted || offset >= MAX_PAYLOAD
-            || bpf_probe_read_user(&vector, sizeof vector, vectors + i))
+            || bpf_probe_read_user(&vector, sizeof vector,
+                                   (const struct iovec *)vectors + i))
             break;
         __u64 over = record->skip;
         if (over >= vector.iov_len) {
@@ -121,6 +124,7 @@ static __always_inline void emit_vector(const struct transfer *transfer,
         offset = MAX_PAYLOAD;
     fill_data(&record->event, transfer, offset);
     bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+    return 0;
 }
 
 /* Connections on which many messages go out together: user space asks for more of
@@ -134,7 +138,7 @@ struct {
 
 /* Of their calls, as many pieces of 1024 bytes are captured, each as if a call of
  * its own had moved it. */
-#define MAX_PIECES 16
+#define MAX_PIECES 32
 
 /* Asked only about what would be cut, and not of long turns. */
 static __always_inline bool is_generous(const struct transfer *transfer, __u64 wanted)
@@ -166,7 +170,7 @@ __noinline int emit_pieces(struct transfer *whole, struct pieces *pieces)
         if (i < MAX_PIECES - 1)
             piece.length = wanted;
         if (pieces->vectors)
-            emit_vector(&piece, (void *)pieces->at, pieces->vectors, skip, wanted);
+            emit_vector(&piece, pieces->at, pieces->vectors, skip, wanted);
         else
             emit_plain(&piece, pieces->at + skip, wanted);
     }
@@ -218,7 +222,7 @@ static __always_inline void emit_vectors(const struct transfer *transfer,
     else if (is_head_and_body(vectors, &first, count))
         emit_plain(transfer, (__u64)first.iov_base, first.iov_len);
     else
-        emit_vector(transfer, vectors, count, 0, wanted);
+        emit_vector((struct transfer *)transfer, (__u64)vectors, count, 0, wanted);
 }
 
 struct message_header { /* struct msghdr, as user space has it */
@@ -287,13 +291,25 @@ static __always_inline __u64 one_buffer(const struct call *call, __u64 length)
 /* Asked about the first bytes of each direction. Many messages go out together over
  * HTTP/2, and what is missed of one takes from the meaning of all that follow: there is no
  * time to ask for more. */
-static __always_inline void expect_batches(const struct transfer *transfer, __u64 buffer)
+static __always_inline bool expect_batches(const struct transfer *transfer, __u64 buffer)
 {
     __u64 begin;
     const __u8 yes = 1;
-    if (transfer->length >= HTTP2_PREFACE_LENGTH && buffer
-        && !bpf_probe_read_user(&begin, sizeof begin, (void *)buffer) && begin == HTTP2_PREFACE)
-        bpf_map_update_elem(&generous_connections, &transfer->connection, &yes, BPF_ANY);
+    if (transfer->length < HTTP2_PREFACE_LENGTH || !buffer
+        || bpf_probe_read_user(&begin, sizeof begin, (void *)buffer) || begin != HTTP2_PREFACE)
+        return false;
+    bpf_map_update_elem(&generous_connections, &transfer->connection, &yes, BPF_ANY);
+    return true;
+}
+
+/* How many bytes of a call are captured, by how many went the same way before it. */
+static __always_inline __u64 wanted_in_turn(__u32 *turn_bytes, __u8 batches, __u32 length)
+{
+    const __u32 most = batches ? 2 * TURN_BYTES : TURN_BYTES;
+    __u64 wanted = *turn_bytes > most ? TAIL_PAYLOAD : max_payload;
+    if (*turn_bytes <= most)
+        *turn_bytes += length > most ? most + 1 : length;
+    return wanted > length ? length : wanted;
 }
 
 static __always_inline void emit(struct socket_state *state, const struct transfer *transfer,
@@ -306,13 +322,9 @@ static __always_inline void emit(struct socket_state *state, const struct transf
     }
     if (!(state->begun >> transfer->sent & 1)) {
         state->begun |= 1 << transfer->sent;
-        expect_batches(transfer, one_buffer(call, transfer->length));
+        state->batches |= expect_batches(transfer, one_buffer(call, transfer->length));
     }
-    __u64 wanted = state->turn_bytes > TURN_BYTES ? TAIL_PAYLOAD : max_payload;
-    if (wanted > transfer->length)
-        wanted = transfer->length;
-    if (state->turn_bytes <= TURN_BYTES)
-        state->turn_bytes += transfer->length > TURN_BYTES ? TURN_BYTES + 1 : transfer->length;
+    __u64 wanted = wanted_in_turn(&state->turn_bytes, state->batches, transfer->length);
 
     switch (call->shape) {
     case BUFFER_PLAIN:

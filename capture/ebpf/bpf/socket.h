@@ -35,6 +35,7 @@ struct socket_state {
     __u8 ended; /* user space knows, or was told that nobody reads it */
     __u8 closed_unseen; /* counted as such; what it received may still be read */
     __u8 begun; /* bytes were received: 1, sent: 2, both: 3 */
+    __u8 batches; /* it is known that many messages go out together */
     __u32 taskless_process; /* the last process that used it and has no rule in task.h, */
     __u32 taskless_generation; /* as of then */
 };

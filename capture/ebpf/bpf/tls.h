@@ -76,6 +76,7 @@ struct tls_session {
     __u8 begun; /* a record's header was read, and nothing of the record yet */
     __u8 loose;
     __u8 stepwise; /* it reads headers by themselves, and so record by record */
+    __u8 batches; /* see socket_state */
 };
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -323,17 +324,13 @@ static __always_inline void tls_emit(struct tls_session *session, struct transfe
         session->received += length;
     }
     if (!transfer->extra)
-        expect_batches(transfer, buffer);
+        session->batches |= expect_batches(transfer, buffer);
     if (session->direction != sent) {
         session->direction = sent;
         session->turn_bytes = 0;
     }
-    __u64 wanted = session->turn_bytes > TURN_BYTES ? TAIL_PAYLOAD : max_payload;
-    if (wanted > length)
-        wanted = length;
-    if (session->turn_bytes <= TURN_BYTES)
-        session->turn_bytes += length > TURN_BYTES ? TURN_BYTES + 1 : length;
-    emit_buffer(transfer, buffer, wanted);
+    emit_buffer(transfer, buffer,
+                wanted_in_turn(&session->turn_bytes, session->batches, length));
 }
 
 SEC("?uretprobe")

@@ -72,6 +72,7 @@ pub(crate) struct Connection {
     last_mark: Option<Mark>,
     /// The kernel side was asked to capture more of its calls.
     pub(crate) asked_for_more: bool,
+    batches: bool,
     /// When each way was last heard of.
     way_nano: [u64; 2],
     /// Bytes were counted and not read, for this reason.
@@ -111,6 +112,7 @@ impl Connection {
             id,
             last_mark: None,
             asked_for_more: false,
+            batches: false,
             way_nano: [0; 2],
             unread: None,
             decrypted: false,
@@ -147,9 +149,13 @@ impl Connection {
         matches!(self.state, State::Speaking { .. })
     }
 
-    /// Whether more should be captured of its calls, whatever was lost.
-    pub(crate) fn batches(&self) -> bool {
-        matches!(&self.state, State::Speaking { parser, .. } if parser.batches())
+    /// Whether it has turned out only now that more should be captured of its calls,
+    /// whatever was lost.
+    pub(crate) fn begins_batches(&mut self) -> bool {
+        let batches = !self.batches
+            && matches!(&self.state, State::Speaking { parser, .. } if parser.batches());
+        self.batches |= batches;
+        batches
     }
 
     fn role(&self) -> Role {

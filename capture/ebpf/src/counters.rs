@@ -53,8 +53,7 @@ counters! {
     /// Connections that left their protocol (HTTP upgrade or CONNECT, Redis
     /// subscription or replication): what follows is one span, or one a part.
     connections_switched,
-    /// Connections of which more is captured, for messages were lost on them, or their
-    /// protocol (HTTP/2) puts many into one call.
+    /// Connections of which more is captured, for messages were lost on them.
     connections_captured_further,
     /// Times that a connection turned out to speak another protocol.
     protocol_changes,

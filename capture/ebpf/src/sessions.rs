@@ -19,7 +19,7 @@ use crate::protocols::{Known, Mark, Topics};
 const MAX_OPEN: usize = 4096;
 
 /// Streams per connection whose tasks are known before the streams are.
-const MAX_OWNERS: usize = 256;
+const MAX_OWNERS: usize = 2048;
 
 /// Bytes that the open requests of a connection may hold.
 const MAX_HELD_BYTES: usize = 1 << 20;
@@ -411,6 +411,11 @@ impl Exchanges {
     }
 
     fn take_owner(&mut self, stream: u64) -> Option<Task> {
+        // Streams are opened in the order of their numbers (RFC 9113, section 5.1.1): what
+        // comes before was not seen.
+        while self.owners.front().is_some_and(|owner| owner.stream < stream) {
+            self.owners.pop_front();
+        }
         let at = self.owners.iter().position(|owner| owner.stream == stream)?;
         self.owners.remove(at)
     }

@@ -344,13 +344,16 @@ impl Tracer {
             let spoke = connection.speaks();
             connection.data(data, desk);
             begins = !spoke && connection.speaks() && connection.is_unix();
-            batches = !connection.asked_for_more && connection.batches();
+            batches = connection.begins_batches();
         });
         if begins {
             self.counters.unix_connections_read += 1;
             self.followed.push(data.connection);
         }
-        if batches || self.counters.lost_for_bytes_not_captured() > lost {
+        if batches {
+            self.asked_for.push(data.connection);
+        }
+        if self.counters.lost_for_bytes_not_captured() > lost {
             self.ask_for_more(data.connection);
         }
         self.keep_bounds();

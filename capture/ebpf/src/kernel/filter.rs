@@ -77,7 +77,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Has up to 16 KiB captured of each call on a connection.
+    /// Has up to 32 KiB captured of each call on a connection.
     ///
     /// # Errors
     /// The kernel's reason.
