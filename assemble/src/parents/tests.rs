@@ -275,7 +275,7 @@ fn an_sdk_root_finds_the_only_request_around_it() {
 fn every_rule_says_what_it_is() {
     for rule in RULES {
         assert!(!rule.applies_to.is_empty() && !rule.parent_is.is_empty(), "{}", rule.name);
-        let word = rule.evidence.split(' ').next().unwrap_or_default();
+        let word = rule.evidence.split([' ', ',']).next().unwrap_or_default();
         assert!(word.parse::<Evidence>().is_ok(), "{}", rule.evidence);
     }
 }
