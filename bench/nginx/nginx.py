@@ -9,9 +9,10 @@ too. Figures are medians over rounds of what changes within a round. The load
 stands for clients on other machines: it is left out by the agent's filter, so a
 request makes one span.
 
-All of it twice: with nginx as it is installed, and bare, where it does the least
-that it can: files stay open, nothing is logged, connections last. Bare, a request
-costs nginx about what it costs wrk, so the second core is full without an agent.
+All of it twice: bare, where nginx does the least that it can (files stay open,
+nothing is logged, connections last), and as it is installed, with sendfile. Bare, a
+request costs nginx about what it costs wrk, so the second core is full without an
+agent.
 
     nginx.py --spanwise target/release/spanwise --sink target/release/spanwise-bench-sink \\
              --kernel-only target/release/spanwise-bench-capture [--rounds 5] [--seconds 6]
@@ -35,11 +36,11 @@ from programs import (  # noqa: E402
 SERVER_CORE, OTHER_CORE = "0", "1"
 CONNECTIONS = 50
 SETTINGS = ("none", "kernel", "full")
-# What nginx is told beside where things are; the first is what Debian installs.
+# What nginx is told beside where things are; the second is what Debian installs.
 CONFIGURATIONS = {
+    "bare": "access_log off; keepalive_requests 100000000; open_file_cache max=100;",
     "installed": "sendfile on; tcp_nopush on; types_hash_max_size 2048; gzip on; "
                  "access_log {directory}/access.log;",
-    "bare": "access_log off; keepalive_requests 100000000; open_file_cache max=100;",
 }
 
 
@@ -159,7 +160,7 @@ def run(options, programs, directory, sink, configuration):
     agent = median(lambda found: found["full"]["agent_us"])
     # Where the load has to share its core with the agent, it may be what limits.
     by_cpu = median(lambda found: found["none"]["nginx_us"] / found["full"]["nginx_us"])
-    name = "nginx" if configuration == "installed" else f"nginx.{configuration}"
+    name = "nginx" if configuration == "bare" else f"nginx.{configuration}"
     print(f"figure {name}.kept_ebpf_share {share('kernel'):.3f} 1")
     print(f"figure {name}.kept_full_share {share('full'):.3f} 1")
     print(f"figure {name}.kept_full_by_server_cpu_share {by_cpu:.3f} 1")
