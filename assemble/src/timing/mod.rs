@@ -48,6 +48,12 @@ const MAX_CALLS: usize = 4096;
 /// Likelihoods that may be computed in a second, over all processes: some tenth
 /// of a processor. What one look takes beyond is made up for before the next.
 const STEPS_PER_SECOND: i64 = 500_000;
+/// How much beyond its share a look may leave to be made up for.
+const MOST_OWED_STEPS: i64 = STEPS_PER_SECOND;
+/// A process of which hardly anything that was found can be trusted is not looked at
+/// again for this long: who is busy stays so for a while.
+const HOPELESS_BELOW: f64 = 0.4;
+const HOPELESS_FOR_NANO: u64 = 3_000_000_000;
 /// Requests that a process must have handled before its model is more than a first
 /// look can say.
 const KNOWN_AFTER: f64 = 20.0;
@@ -120,6 +126,7 @@ struct Process {
     /// Calls that wait for an answer.
     waiting: usize,
     looked_nano: u64,
+    hopeless_until_nano: u64,
     last_nano: u64,
 }
 
@@ -293,12 +300,16 @@ impl Process {
         }
         let (requests, calls) = self.gather(known);
         let orphans = calls.iter().filter(|call| call.state == State::Free).count();
-        let skipped = orphans > MAX_CALLS || *steps_left <= 0;
+        let hopeless = self.looked_nano < self.hopeless_until_nano;
+        let skipped = orphans > MAX_CALLS || *steps_left <= 0 || hopeless;
         let found = if skipped {
             Vec::new()
         } else {
             let solution = self.find(&requests, &calls, random);
-            *steps_left = steps_left.saturating_sub_unsigned(solution.steps);
+            *steps_left = steps_left.saturating_sub_unsigned(solution.steps).max(-MOST_OWED_STEPS);
+            if trust(solution.at_work) < HOPELESS_BELOW {
+                self.hopeless_until_nano = self.looked_nano.saturating_add(HOPELESS_FOR_NANO);
+            }
             trusted(solution)
         };
         for (at, made) in self.made.iter_mut().enumerate() {
@@ -320,7 +331,7 @@ impl Process {
             made.said_of = parent.map(|parent| parent.slot);
             match parent {
                 Some(_) => counters.linked += 1,
-                None if skipped => counters.skipped += 1,
+                None if skipped && !hopeless => counters.skipped += 1,
                 None => counters.unclear += 1,
             }
             decided.push((made.row, parent));
@@ -389,11 +400,16 @@ impl Process {
 /// at once, there are many ways to give calls to them that are likelier than the
 /// truth, and each seems sure.
 fn trusted(mut solution: Solution) -> Vec<Option<(usize, f32)>> {
-    let trust = 1.0 / (1.0 + (solution.at_work / HALF_WRONG_AT_WORK).powf(STEEPNESS));
+    let trust = trust(solution.at_work);
     for (_, sure) in solution.found.iter_mut().flatten() {
         *sure *= trust as f32;
     }
     solution.found
+}
+
+/// The share of what seems sure that is right, where so many requests are at work.
+fn trust(at_work: f64) -> f64 {
+    1.0 / (1.0 + (at_work / HALF_WRONG_AT_WORK).powf(STEEPNESS))
 }
 
 /// The request that a call is taken to be of.
