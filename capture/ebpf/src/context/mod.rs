@@ -419,9 +419,22 @@ impl Context {
                 _ => {}
             }
         }
-        match context.open {
+        context.sole()
+    }
+
+    /// A request is sent by whoever of the process writes at the time: for which server
+    /// request?
+    pub(crate) fn request_sent_by_any(&self, process: u32) -> Fragment {
+        self.processes.get(&process).map_or(Fragment::None, ProcessContext::sole)
+    }
+}
+
+impl ProcessContext {
+    /// The only request that is open.
+    fn sole(&self) -> Fragment {
+        match self.open {
             0 => Fragment::None,
-            1 => context.by_line.values().flatten().next().map_or(Fragment::None, |only| {
+            1 => self.by_line.values().flatten().next().map_or(Fragment::None, |only| {
                 within(only.fragment, Evidence::SoleRequest, LIKELY)
             }),
             candidates => Fragment::Ambiguous { candidates },
