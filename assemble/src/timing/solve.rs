@@ -41,8 +41,6 @@ pub(super) enum State {
 pub(super) struct Solution {
     /// For each call that was free the likeliest request, and how sure it is.
     pub(super) found: Vec<Option<(usize, f32)>>,
-    /// Calls that could be of more requests than are looked at.
-    pub(super) too_many: u64,
     /// Requests that were being worked on, and did not wait for a call, on average
     /// when a call was made.
     pub(super) at_work: f64,
@@ -53,7 +51,7 @@ pub(super) struct Solution {
 /// Two moments of one process, both told by the kernel.
 const SLACK_NANO: i64 = 20_000;
 /// Requests that a call may be of; of more, nothing is said.
-pub(super) const MAX_CANDIDATES: usize = 96;
+const MAX_CANDIDATES: usize = 96;
 /// Of these, requests that are looked at closely.
 const CLOSE: usize = 6;
 /// Calls of a request; it takes no more.
@@ -93,6 +91,19 @@ impl Random {
         self.0 ^= self.0 >> 27;
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
     }
+
+    /// One of several, each as often as it is likely; `of` gives the logarithm of that.
+    /// The hotter, the less it counts.
+    fn pick<T: Copy>(&mut self, from: &[T], of: impl Fn(&T) -> f64, heat: f64) -> Option<T> {
+        let most = from.iter().map(&of).fold(f64::MIN, f64::max);
+        let weight = |one: &T| ((of(one) - most) / heat).exp();
+        let mut left = self.share() * from.iter().map(weight).sum::<f64>();
+        let picked = from.iter().find(|one| {
+            left -= weight(one);
+            left <= 0.0
+        });
+        picked.or(from.last()).copied()
+    }
 }
 
 /// A change that is weighed: the call goes to a request, or is exchanged with
@@ -102,17 +113,6 @@ struct Change {
     to: Option<usize>,
     exchanged: Option<usize>,
     likelihood: f64,
-}
-
-/// When something happened, and what.
-trait Moment {
-    fn max_by_time(self, other: Self) -> Self;
-}
-
-impl Moment for (i64, Last) {
-    fn max_by_time(self, other: Self) -> Self {
-        if other.0 >= self.0 { other } else { self }
-    }
 }
 
 struct Solver<'a> {
@@ -243,19 +243,24 @@ impl Solver<'_> {
 
     /// How likely it is that a request makes this call next, when those before it
     /// have been given away, and none after it.
-    fn forward(&mut self, request: usize, call: u32) -> f64 {
+    fn forward(&self, request: usize, call: u32) -> f64 {
         let Call { start_nano, what, .. } = self.calls[call as usize];
         let served = &self.requests[request];
         let mut last = (served.start_nano, Last::Began);
+        let mut happened = |moment: (i64, Last)| {
+            if moment.0 >= last.0 {
+                last = moment;
+            }
+        };
         let mut open = 0;
         for other in &self.members[request] {
             let other = &self.calls[*other as usize];
             if other.start_nano > start_nano {
                 continue;
             }
-            last = last.max_by_time((other.start_nano, Last::Called(other.what)));
+            happened((other.start_nano, Last::Called(other.what)));
             if other.end_nano <= start_nano {
-                last = last.max_by_time((other.end_nano, Last::Returned(other.what)));
+                happened((other.end_nano, Last::Returned(other.what)));
             } else {
                 open += 1;
             }
@@ -268,39 +273,22 @@ impl Solver<'_> {
     /// The first guess: in the order in which they came, each to the request whose
     /// turn it was likeliest.
     fn guess(&mut self, call: u32) {
-        let candidates = std::mem::take(&mut self.candidates[call as usize]);
-        let likeliest = candidates
+        let likeliest = self.candidates[call as usize]
             .iter()
             .map(|request| *request as usize)
             .filter(|request| self.members[*request].len() < MAX_CALLS)
-            .collect::<Vec<_>>()
-            .into_iter()
             .map(|request| (self.forward(request, call), request))
             .max_by(|one, other| one.0.total_cmp(&other.0));
-        self.candidates[call as usize] = candidates;
         self.put(call, likeliest.map(|(_, request)| request));
     }
 
-    /// Gives the call to a request anew; the likeliest where nothing is random.
-    fn visit(&mut self, call: u32, random: Option<(&mut Random, f64)>, changes: &mut Vec<Change>) {
+    /// Gives the call to a request anew.
+    fn visit(&mut self, call: u32, random: &mut Random, heat: f64, changes: &mut Vec<Change>) {
         let from = self.of[call as usize];
         self.remove(call);
         self.rescore(from);
         self.changes(call, from, changes);
-        let most = changes.iter().map(|change| change.likelihood).fold(f64::MIN, f64::max);
-        let chosen = match random {
-            None => changes.iter().find(|change| change.likelihood == most),
-            Some((random, heat)) => {
-                let weight = |change: &Change| ((change.likelihood - most) / heat).exp();
-                let mut left = random.share() * changes.iter().map(weight).sum::<f64>();
-                let chosen = changes.iter().find(|change| {
-                    left -= weight(change);
-                    left <= 0.0
-                });
-                chosen.or(changes.last())
-            }
-        };
-        let Some(chosen) = chosen.copied() else { return };
+        let Some(chosen) = random.pick(changes, |change| change.likelihood, heat) else { return };
         if let Some(other) = chosen.exchanged {
             // Their number is that of a call, of which there are few.
             self.remove(other as u32);
@@ -310,9 +298,7 @@ impl Solver<'_> {
         self.put(call, chosen.to);
         self.rescore(chosen.to);
     }
-}
 
-impl Solver<'_> {
     /// Gives the calls of two requests to both anew, in whatever way. Calls that are
     /// given away one by one do not come to a request that needs two of them.
     fn divide(&mut self, one: usize, other: usize, random: &mut Random, heat: f64) {
@@ -347,15 +333,9 @@ impl Solver<'_> {
             }
             ways.push((likelihood, way));
         }
-        let most = ways.iter().map(|(likelihood, _)| *likelihood).fold(f64::MIN, f64::max);
-        let weight = |likelihood: f64| ((likelihood - most) / heat).exp();
-        let mut left =
-            random.share() * ways.iter().map(|(likelihood, _)| weight(*likelihood)).sum::<f64>();
-        let chosen = ways.iter().find(|(likelihood, _)| {
-            left -= weight(*likelihood);
-            left <= 0.0
-        });
-        let Some((_, way)) = chosen.or(ways.last()).copied() else { return };
+        let Some((_, way)) = random.pick(&ways, |(likelihood, _)| *likelihood, heat) else {
+            return;
+        };
         for (number, request) in both.into_iter().enumerate() {
             self.members[request].clone_from(&fixed[number]);
         }
@@ -485,9 +465,7 @@ pub(super) fn solve(
             State::Free => {
                 let candidates: Vec<u32> =
                     candidates(requests, longest, call).map(|at| at as u32).collect();
-                if candidates.len() > MAX_CANDIDATES {
-                    solution.too_many += 1;
-                } else if !candidates.is_empty() {
+                if (1..=MAX_CANDIDATES).contains(&candidates.len()) {
                     solver.candidates[number as usize] = candidates;
                     free.push(number);
                 }
@@ -507,7 +485,7 @@ pub(super) fn solve(
         // What is hotter leaves a guess for one a little worse more readily.
         let heat = 1.0 + HEAT * (SETTLING.saturating_sub(round)) as f64 / SETTLING as f64;
         for call in &free {
-            solver.visit(*call, Some((random, heat)), &mut changes);
+            solver.visit(*call, random, heat, &mut changes);
         }
         solver.divide_unlikely(random, heat);
         if round < SETTLING {
@@ -574,6 +552,7 @@ fn at_work(requests: &[Request], calls: &[Call], of: impl Fn(usize) -> Option<us
     sum as f64 / made.max(1) as f64
 }
 
+/// In the order in which they count where they come at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     Begins,

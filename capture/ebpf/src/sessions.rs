@@ -10,7 +10,7 @@ use crate::context::{Caller, Context, Fragment, Handled};
 use crate::counters::Counters;
 use crate::event::{Endpoint, Task};
 use crate::plugins::Plugins;
-use crate::process::{Process, ProcessDirectory, Runtime};
+use crate::process::{Process, ProcessDirectory};
 use crate::protocols::tls::Encryption;
 use crate::protocols::trace_headers::TraceHeaders;
 use crate::protocols::{Known, Mark, Topics};
@@ -347,13 +347,8 @@ impl Exchanges {
                 desk.context.request_handed(head_end.into(), id, owner.task);
             }
             fragment
-        } else if owner.is_none()
-            && request.stream != 0
-            && matches!(process.runtime, Runtime::Python)
-        {
-            // Where tasks share a connection, whoever writes takes along what others
-            // have put there.
-            desk.context.request_sent_by_any(request_start.process)
+        } else if owner.is_none() && request.stream != 0 {
+            desk.context.request_sent_among_others(request_start.into())
         } else {
             desk.context.request_sent(sender(request_start, owner.as_ref()))
         };

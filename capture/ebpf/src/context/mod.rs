@@ -135,6 +135,8 @@ struct ProcessContext {
     orphan_nano: u64,
     /// What one task reads of a connection with streams, others handle (Go).
     hands_streams_over: bool,
+    /// A task that writes to a connection which several share writes what waits of all.
+    writes_for_others: bool,
     /// A thread says nothing: by the runtime's nature, or as seen.
     threads_shared: bool,
     /// Requests handled each on one thread, alone.
@@ -188,8 +190,13 @@ impl Context {
         if self.processes.len() < MAX_PROCESSES {
             let threads_shared = matches!(runtime, Runtime::Go | Runtime::Node);
             let hands_streams_over = matches!(runtime, Runtime::Go);
-            let fresh =
-                ProcessContext { threads_shared, hands_streams_over, ..ProcessContext::default() };
+            let writes_for_others = matches!(runtime, Runtime::Python);
+            let fresh = ProcessContext {
+                threads_shared,
+                hands_streams_over,
+                writes_for_others,
+                ..ProcessContext::default()
+            };
             self.processes.insert(process, fresh);
         }
     }
@@ -422,10 +429,13 @@ impl Context {
         context.sole()
     }
 
-    /// A request is sent by whoever of the process writes at the time: for which server
-    /// request?
-    pub(crate) fn request_sent_by_any(&self, process: u32) -> Fragment {
-        self.processes.get(&process).map_or(Fragment::None, ProcessContext::sole)
+    /// As [`Self::request_sent`], on a connection that carries several at once: where
+    /// tasks share it, whoever writes may take along what others have put there.
+    pub(crate) fn request_sent_among_others(&mut self, sender: Caller) -> Fragment {
+        match self.processes.get(&sender.process) {
+            Some(context) if context.writes_for_others => context.sole(),
+            _ => self.request_sent(sender),
+        }
     }
 }
 
