@@ -18,6 +18,13 @@ use crate::timeline::{Moment, Sort, Timeline};
 /// A row's place in an [`Index`].
 pub(crate) type Slot = u32;
 
+/// A row, as long as it is in its slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamped {
+    pub(crate) slot: Slot,
+    stamp: u32,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
@@ -83,6 +90,16 @@ impl Index {
     pub(crate) fn row(&self, slot: Slot) -> &Row {
         // Slots come from `insert`, which makes room for the row.
         &self.rows[slot as usize]
+    }
+
+    /// The row in a slot that is in use, to be told from others that come to its slot.
+    pub(crate) fn stamped(&self, slot: Slot) -> Stamped {
+        Stamped { slot, stamp: self.timeline.stamp(slot) }
+    }
+
+    /// Whether the row is still there.
+    pub(crate) fn has(&self, row: Stamped) -> bool {
+        self.timeline.stamp(row.slot) == row.stamp
     }
 
     /// Adds a row.

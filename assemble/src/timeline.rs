@@ -248,6 +248,11 @@ impl Timeline {
         }
     }
 
+    /// A number that changes whenever the slot, which has had a row, is given up.
+    pub(crate) fn stamp(&self, slot: Slot) -> u32 {
+        self.stamps[slot as usize]
+    }
+
     /// Rows of the sort at the places of the row in `slot` that started from
     /// `from_nano` to `to_nano`. A row may come twice.
     ///

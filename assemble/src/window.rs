@@ -21,7 +21,7 @@ use crate::read::Columns;
 use crate::resolve::resolve;
 use crate::row::Row;
 use crate::timeline::Sort;
-use crate::timing::{self, Stamped, Timing, TimingCounters};
+use crate::timing::{self, Timing, TimingCounters};
 
 /// Times and bounds of the window. All times are of one monotonic clock.
 #[derive(Debug, Clone, Copy)]
@@ -95,13 +95,17 @@ struct Known {
     /// What the rules said when its group was last looked at.
     verdict: Verdict,
     told: Option<Told>,
-    /// Grows whenever the slot is given up.
-    stamp: u32,
-    /// Its parent by time alone is still to be found out, or has been.
-    waits: bool,
-    decided: bool,
-    /// What was found out.
-    by_timing: Option<Parent>,
+    by_timing: ByTiming,
+}
+
+/// What time alone says of whose a call is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum ByTiming {
+    NotAsked,
+    /// Still to be found out.
+    Awaited,
+    /// This, or nothing.
+    Told(Option<Parent>),
 }
 
 /// See the module.
@@ -216,24 +220,15 @@ impl Window {
             }
         };
         self.joined = joined;
-        let mut known = Known {
-            group,
-            verdict: Verdict::Nothing,
-            told: None,
-            stamp: 0,
-            waits: false,
-            decided: false,
-            by_timing: None,
-        };
-        match self.known.get_mut(slot as usize) {
-            Some(place) => {
-                known.stamp = place.stamp;
-                *place = known;
-            }
-            None => self.known.push(known),
+        let known =
+            Known { group, verdict: Verdict::Nothing, told: None, by_timing: ByTiming::NotAsked };
+        if slot as usize == self.known.len() {
+            self.known.push(known);
+        } else {
+            self.known[slot as usize] = known;
         }
         if let Some(timing) = &mut self.timing {
-            timing.note(&row, Stamped { slot, stamp: known.stamp }, now_nano);
+            timing.note(&row, self.index.stamped(slot), now_nano);
         }
         let mut rows_in_group = 0;
         if let Some(group) = self.groups.get_mut(group) {
@@ -362,24 +357,17 @@ impl Window {
     /// Finds out by time whose the calls are that nothing else gives to a request.
     fn decide(&mut self, now_nano: u64, all: bool) {
         let Self { timing: Some(timing), known, index, .. } = self else { return };
-        let decided = timing.decide(now_nano, all, |at| {
-            let known = &known[at.slot as usize];
-            match known.verdict {
-                _ if known.stamp != at.stamp => timing::Known::Gone,
-                Verdict::Child(parent) if parent.evidence != Evidence::Timing => {
-                    timing::Known::Of(parent.slot)
-                }
-                _ if index.row(at.slot).evidence == Some(Evidence::Ambiguous) => {
-                    timing::Known::Orphan
-                }
-                _ => timing::Known::OfNone,
+        let decided = timing.decide(now_nano, all, |at| match known[at.slot as usize].verdict {
+            _ if !index.has(at) => timing::Known::Gone,
+            Verdict::Child(parent) if parent.evidence != Evidence::Timing => {
+                timing::Known::Of(parent.slot)
             }
+            _ if index.row(at.slot).evidence == Some(Evidence::Ambiguous) => timing::Known::Orphan,
+            _ => timing::Known::OfNone,
         });
         for (call, parent) in decided {
             let known = &mut self.known[call.slot as usize];
-            known.waits = false;
-            known.decided = true;
-            known.by_timing = parent;
+            known.by_timing = ByTiming::Told(parent);
             let group = known.group;
             if parent.is_some() {
                 self.mark(group, now_nano);
@@ -395,7 +383,8 @@ impl Window {
     fn hold(&mut self, id: GroupId, now_nano: u64) -> bool {
         let Some(group) = self.groups.get_mut(id) else { return false };
         let waited = group.untold_since_nano.map_or(0, |since| now_nano.saturating_sub(since));
-        let waits = group.slots.iter().any(|slot| self.known[*slot as usize].waits);
+        let awaited = |slot: &Slot| self.known[*slot as usize].by_timing == ByTiming::Awaited;
+        let waits = group.slots.iter().any(awaited);
         if !waits || waited >= self.config.longest_wait_nano {
             return false;
         }
@@ -438,12 +427,15 @@ impl Window {
         }
         let known = &mut self.known[slot as usize];
         if let Some(timing) = &mut self.timing
-            && !known.waits
-            && !known.decided
+            && known.by_timing == ByTiming::NotAsked
+            && timing.waits(row)
         {
-            known.waits = timing.waits(row);
+            known.by_timing = ByTiming::Awaited;
         }
-        known.by_timing.map_or(verdict, Verdict::Child)
+        match known.by_timing {
+            ByTiming::Told(Some(parent)) => Verdict::Child(parent),
+            _ => verdict,
+        }
     }
 
     /// Asks the rules about every row of a group, joins to it what they link it
@@ -562,8 +554,6 @@ impl Window {
             if row.capture != Capture::App {
                 row.fragment_id.and_then(|fragment| self.by_fragment.remove(&fragment));
             }
-            let stamp = &mut self.known[*slot as usize].stamp;
-            *stamp = stamp.wrapping_add(1);
             self.index.remove(*slot);
         }
         self.groups.give_back(group.slots);

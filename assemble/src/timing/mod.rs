@@ -16,7 +16,7 @@ use spanwise_model::{Capture, Evidence};
 
 use self::model::{Model, What};
 use self::solve::{Call, Random, Request, Solution, State};
-use crate::index::Slot;
+use crate::index::{Slot, Stamped};
 use crate::parents::Parent;
 use crate::row::Row;
 use crate::text::Text;
@@ -39,6 +39,8 @@ const HALF_WRONG_AT_WORK: f64 = 8.0;
 const STEEPNESS: f64 = 1.6;
 /// Processes known at once.
 const MAX_PROCESSES: usize = 4096;
+/// Requests and calls kept at once, over all processes; those beyond are not looked at.
+const MAX_KEPT: usize = 200_000;
 /// Sorts of requests, and of calls, that are told apart in a process.
 const MAX_SORTS: usize = 64;
 /// What a process's model may hold.
@@ -76,13 +78,6 @@ pub struct TimingCounters {
     pub unclear: u64,
     /// Calls that were not looked at, for there are too many at once.
     pub skipped: u64,
-}
-
-/// A row, as long as its slot has this stamp.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamped {
-    pub(crate) slot: Slot,
-    pub(crate) stamp: u32,
 }
 
 /// What the window knows of a call.
@@ -144,6 +139,8 @@ impl Process {
 #[derive(Debug)]
 pub(crate) struct Timing {
     processes: HashMap<(Option<Text>, u32), Process>,
+    /// Requests and calls that are kept, but for those let go since the last look.
+    kept: usize,
     random: Random,
     /// Likelihoods that may still be computed, and when they were last counted.
     steps_left: i64,
@@ -155,6 +152,7 @@ impl Default for Timing {
     fn default() -> Self {
         Self {
             processes: HashMap::default(),
+            kept: 0,
             random: Random::new(0x5eed),
             steps_left: STEPS_PER_SECOND,
             counted_nano: 0,
@@ -176,11 +174,15 @@ impl Timing {
             Capture::ClientProcess => false,
             _ => return,
         };
+        if self.kept >= MAX_KEPT {
+            return;
+        }
         let known = self.processes.len();
         let process = match self.processes.entry((row.host, id)) {
             hashbrown::hash_map::Entry::Vacant(_) if known >= MAX_PROCESSES => return,
             entry => entry.or_default(),
         };
+        self.kept += 1;
         process.last_nano = now_nano;
         let (start_nano, end_nano) = (row.start_unix_nano, row.end_unix_nano);
         if serves {
@@ -224,6 +226,7 @@ impl Timing {
         self.steps_left = self.steps_left.saturating_add(more).min(STEPS_PER_SECOND);
         self.counted_nano = now_nano;
         let mut decided = Vec::new();
+        let mut kept = 0;
         let Self { processes, random, steps_left, counters, .. } = self;
         processes.retain(|_, process| {
             let due = now_nano.saturating_sub(process.looked_nano) >= EVERY_NANO;
@@ -242,11 +245,13 @@ impl Timing {
             let keep = |noted: u64| now_nano.saturating_sub(noted) < KEEP_NANO;
             process.served.retain(|served| keep(served.noted_nano));
             process.made.retain(|made| keep(made.noted_nano));
+            kept += process.served.len() + process.made.len();
             if process.made.iter().all(|made| made.said) {
                 process.waiting = 0;
             }
             now_nano.saturating_sub(process.last_nano) < REMEMBER_NANO
         });
+        self.kept = kept;
         decided
     }
 }
