@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use spanwise_capture_ebpf::agent::Agent;
@@ -16,12 +17,16 @@ impl Drop for Running {
     }
 }
 
-/// A directory that goes with the test.
+/// A directory that goes with the test, and that no other test has: tests of one name
+/// run side by side.
 pub(crate) struct Directory(PathBuf);
 
 impl Directory {
     pub(crate) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("spanwise-{name}-{}", std::process::id()));
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let made = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("spanwise-{name}-{}-{made}", std::process::id());
+        let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).expect("a temporary directory");
         Self(path)
     }
@@ -48,10 +53,22 @@ impl Drop for Directory {
     }
 }
 
-/// A port that nobody listens on.
+/// A port that nobody listens on, and that no test has been given. It lies below those
+/// that the kernel gives to clients: another test's connection could take one of them
+/// before the server does.
 pub(crate) fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a loopback port");
-    listener.local_addr().expect("bound").port()
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    const FIRST: u32 = 20_000;
+    const COUNT: u32 = 12_000;
+    loop {
+        let given = GIVEN.fetch_add(1, Ordering::Relaxed);
+        assert!(given < COUNT, "no port is free");
+        let port = FIRST + std::process::id().wrapping_mul(97).wrapping_add(given) % COUNT;
+        let port = u16::try_from(port).expect("within the range");
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Waits until somebody listens.
