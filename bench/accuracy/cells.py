@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from programs import free_port  # noqa: E402
-from runtimes import BACKGROUND_AT, CONCURRENCIES, GO, ROOT
+from runtimes import BACKGROUND_AT, CONCURRENCIES, GO, ROOT, TIMED_AT
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+import hidden  # noqa: E402
 import score  # noqa: E402
 from spanwise import Spanwise, free_ports  # noqa: E402
 
@@ -45,6 +46,8 @@ class Cell:
     runtime: object
     concurrency: int
     flags: tuple
+    # It is judged by what time alone tells of it.
+    hidden: bool = False
     port: int = 0
     leaf_port: int = 0
     directory: Path = None
@@ -64,7 +67,8 @@ class Cell:
 
     @property
     def name(self):
-        return f"{self.runtime.name}.c{self.concurrency}" + (f".{self.variant}" if self.flags else "")
+        more = f".{self.variant}" if self.flags else ".timing_only" if self.hidden else ""
+        return f"{self.runtime.name}.c{self.concurrency}{more}"
 
     def environment(self):
         """What the program is told."""
@@ -110,9 +114,11 @@ class Bench:
         # what is measured.
         config.write_text('[agent]\nring_bytes = "64MiB"\n')
         self.spanwise = Spanwise(options.spanwise, directory / "data", directory / "spanwise.log", config=config)
+        self.hidden = hidden.Hidden(options, directory)
         self.count = 0
 
     def start(self):
+        self.hidden.start()
         self.spanwise.start()
         agent = self.spanwise.get("status")["agent"]
         if agent["state"] != "running":
@@ -208,6 +214,9 @@ class Bench:
         if not truth:
             cell.reason = "the program made no calls"
             return
+        if cell.hidden:
+            self.hidden.judge(cell, truth, self.rows(cell))
+            return
         spans = self.spans(cell)
         # Those of the warm-up do not count, as its requests do not.
         roots -= {span.token for span in spans if span.start_nano < cell.begin_nano}
@@ -249,6 +258,16 @@ class Bench:
                 WHERE start_unix_nano >= {begin} AND encode(span_id, 'hex') IN ({some})"""), cell.port)
         return found
 
+    def rows(self, cell):
+        """What time alone may know of a cell: also of its warm-up."""
+        begin = cell.begin_nano - (WARM_UP_SECONDS + 5) * 10**9
+        found = self.spanwise.sql(f"""SELECT {hidden.COLUMNS} FROM spans
+            WHERE start_unix_nano >= {begin} AND start_unix_nano <= {cell.end_nano + 10**9}
+            AND ((server_port = {cell.port} AND capture = '{score.SERVER}')
+                OR (server_port = {cell.leaf_port} AND capture = '{score.CLIENT}'))""")
+        served = {process for capture, process, *_ in found if capture == score.SERVER}
+        return [row for row in found if row[1] in served]
+
     def keep(self, cell, number, wrong):
         """Writes the rows of a wrong trace, for a test of what made it."""
         self.options.keep.mkdir(parents=True, exist_ok=True)
@@ -265,8 +284,9 @@ class Bench:
             return json.load(reply)
 
     def stop(self):
-        if self.spanwise.process:
-            self.spanwise.stop()
+        for server in (self.spanwise, self.hidden.spanwise):
+            if server.process:
+                server.stop()
 
 
 def plan(runtime, options):
@@ -277,6 +297,6 @@ def plan(runtime, options):
         for concurrency in options.concurrency or CONCURRENCIES:
             if not flags or options.all or concurrency in at:
                 cells.append(Cell(runtime, concurrency, flags))
-    return cells
+    return [*cells, Cell(runtime, TIMED_AT, (), hidden=True)]
 
 

@@ -215,17 +215,22 @@ def run(options, directory):
                         config=config(directory))
     spanwise.start()
     try:
-        lines = "".join(json.dumps(row) + "\n" for row in replay.rows)
-        done = subprocess.run([options.replay_program, "--server", f"http://127.0.0.1:{spanwise.grpc}"], input=lines, text=True,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        if done.returncode:
-            raise SystemExit(f"accuracy: rows could not be imported: {done.stderr.strip()[-500:]}")
-        spanwise.wait_quiet()
-        time.sleep(options.settle)
-        found = spans(spanwise, replay.rows)
+        found = assembled(options, spanwise, replay.rows)
         return replay, hops(replay, found), score.score(replay.truth, found, replay.roots)
     finally:
         spanwise.stop()
+
+
+def assembled(options, spanwise, rows):
+    """Brings rows to a server; what was made of them."""
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    done = subprocess.run([options.replay_program, "--server", f"http://127.0.0.1:{spanwise.grpc}"], input=lines, text=True,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    if done.returncode:
+        raise SystemExit(f"accuracy: rows could not be imported: {done.stderr.strip()[-500:]}")
+    spanwise.wait_quiet()
+    time.sleep(options.settle)
+    return spans(spanwise, rows)
 
 
 def config(directory):
@@ -237,7 +242,8 @@ def config(directory):
 def spans(spanwise, rows):
     """What was made of the rows. A row's id serves as its token."""
     found = []
-    for first in range(0, max(int(row["id"], 16) for row in rows), PAGE):
+    numbers = [int(row["id"], 16) for row in rows]
+    for first in range(min(numbers) - 1, max(numbers), PAGE):
         query = f"""SELECT encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, evidence, confidence,
             encode(span_id, 'hex') AS path, '' AS method, start_unix_nano, 0, 0 FROM spans
             WHERE encode(span_id, 'hex') > '{first:016x}' AND encode(span_id, 'hex') <= '{first + PAGE:016x}'"""

@@ -45,12 +45,25 @@ def figures(cells):
                 lines.append(f"{name}.{what} {links.precision:.4f} 1")
             elif not cell.flags:
                 lines.append(f"# accuracy.{cell.name}.{what}: no links made")
-    total = summed(cells)
+    timed = summed(timed_cells(cells))
+    if timed.true_links:
+        lines.append(f"figure accuracy.timing_only.right_share {timed.recall:.4f} 1")
+    total = summed(observed_cells(cells))
     lines.append(f"figure accuracy.links_made {total.links.made} 1")
     lines.append(f"figure accuracy.links_wrong {total.links.made - total.links.right} 1")
     lines.append(f"figure accuracy.certain_links_made {total.certain.made} 1")
     lines.append(f"figure accuracy.certain_links_wrong {total.certain.made - total.certain.right} 1")
     return lines
+
+
+def observed_cells(cells):
+    """Those that were judged by all that is known of them."""
+    return [cell for cell in cells if not cell.hidden]
+
+
+def timed_cells(cells):
+    """Those that were judged by time alone."""
+    return [cell for cell in cells if cell.hidden]
 
 
 def summed(cells):
@@ -63,7 +76,7 @@ def summed(cells):
 
 def evidence_table(cells):
     """Links by what spoke for them, as (evidence, made, right)."""
-    return [(name, links.made, links.right) for name, links in sorted(summed(cells).by_evidence.items())]
+    return [(name, links.made, links.right) for name, links in sorted(summed(observed_cells(cells)).by_evidence.items())]
 
 
 def print_all(cells, hook, seconds):
@@ -109,10 +122,14 @@ Load, backend, server and agent share the machine's processors with the program,
 """
 
 
+TIMED = """Every runtime once more with {concurrency} requests under way. Of what was seen only times, processes and kinds of operations are kept: no task, no thread, no connection. A server of its own is told those, and its assembler has nothing but time to find out which call was for which request. The warm-up, one request at a time, is among what it sees, and tells it as little of the truth as the rest. (In the tables above timing has only the calls that nothing else gives to a request.)"""
+
+
 UNLINKED = """Cells with wrong links, with calls that have no parent and are not said to be ambiguous, or without a span for every call and request. In all others each call is linked rightly, or ambiguous. Why spans are missing: TLS of the JVM is not read; of many HTTP/2 streams whose messages come in one piece, those beyond the captured bytes are lost until more is captured ([protocols.md](protocols.md))."""
 
 
 def markdown(cells, hook, seconds, most, processors):
+    timed, cells = timed_cells(cells), observed_cells(cells)
     base = [cell for cell in cells if not cell.flags]
     told = INTRODUCTION.format(date=datetime.date.today(), kernel=platform.release(), machine=platform.machine(),
                                processors=processors, hook=hook, seconds=seconds, most=most)
@@ -143,6 +160,7 @@ def markdown(cells, hook, seconds, most, processors):
     for name, links in (("called certain", total.certain), ("guesses", total.guesses)):
         lines.append(f"| *{name}* | {links.made} | {links.right} | "
                      f"{'–' if links.precision is None else f'{links.precision:.4f}'} |")
+    lines += timed_table(timed)
     lines += ["", "## What is wrong or missing", "", UNLINKED, "",
               "| cell | calls | right | wrong | ambiguous | no parent | no span of the call | no span of the request |",
               "| --- |" + " --- |" * 7]
@@ -160,6 +178,22 @@ def markdown(cells, hook, seconds, most, processors):
         lines += ["", "Did not run:", ""]
         lines += [f"- `{name}`{f' `{variant}`' if variant else ''}: {reason}" for name, variant, reason in reasons]
     return "\n".join(lines) + "\n"
+
+
+def timed_table(cells):
+    """What time alone tells, as lines of the document."""
+    total = summed(cells)
+    if not total.true_links:
+        return []
+    lines = ["", "## Time alone", "", TIMED.format(concurrency=cells[0].concurrency), "",
+             "| runtime | calls | right | wrong | ambiguous |", "| --- |" + " --- |" * 4]
+    rows = [(f"`{cell.runtime.name}`", cell.score) for cell in cells if cell.score]
+    for name, score in [*rows, ("*all*", total)]:
+        count = max(score.true_links, 1)
+        wrong = score.links.made - score.links.right
+        lines.append(f"| {name} | {score.true_links} | {100 * score.links.right / count:.1f} % | {100 * wrong / count:.1f} % | "
+                     f"{100 * (score.ambiguous + score.alone) / count:.1f} % |")
+    return lines
 
 
 def brief(cell):

@@ -181,6 +181,7 @@ impl Play {
             }),
             task: if self.tasks { u64::from(step.first >> THREAD_SHIFT & THREAD_MASK) } else { 0 },
             parent_task: 0,
+            sleeps: if self.tasks { 0 } else { 1 + u32::from(step.first >> 7) },
             unread: (step.kind() == UNREAD).then_some(Unread::File),
             bytes: if step.kind() == UNREAD { Vec::new() } else { step.captured.to_vec() },
         });
@@ -270,6 +271,7 @@ impl Play {
                 connection,
                 process: connection as u32,
                 thread: 1,
+                sleeps: 0,
                 role,
                 local: endpoint(40_000),
                 remote: endpoint(5),

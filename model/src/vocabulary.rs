@@ -104,6 +104,9 @@ vocabulary!(
     /// The logical task (a goroutine, an asyncio task, a virtual thread) that made it
     /// serves that request, or was made while serving it.
     Task = "task",
+    /// The thread made the call right after it had read something of that request, with
+    /// no wait between, in a process that has answered nearly all its requests so.
+    Turn = "turn",
     /// The whole process had exactly one open request.
     SoleRequest = "sole_request",
     /// Both carry the same X-Request-ID.

@@ -144,7 +144,7 @@ pub const RULES: &[Rule] = &[
         name: "fragment",
         applies_to: CLIENT,
         parent_is: "the request that the agent says it was made for",
-        evidence: "task, thread or sole_request, as the agent says",
+        evidence: "task, thread, turn or sole_request, as the agent says",
         find: client::fragment,
     },
     Rule {

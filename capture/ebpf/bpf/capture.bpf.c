@@ -102,6 +102,11 @@ static __always_inline bool announce(const struct sock *sk, struct socket_state 
     opened->first_known = state->established_nano != 0;
     opened->event.seq = state->first_sent_seq;
     opened->event.extra = state->first_received_seq;
+    opened->event.sleeps = 0;
+    if (state->role == SPANWISE_CLIENT && state->opener_process == task >> 32) {
+        opened->event.thread = state->opener_thread;
+        opened->event.sleeps = state->opener_sleeps;
+    }
     opened->connect_nano = 0;
     if (state->role == SPANWISE_CLIENT && state->established_nano > state->connect_start_nano)
         opened->connect_nano = state->established_nano - state->connect_start_nano;
@@ -163,6 +168,7 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
         state->filter_generation = 0;
         state->opener_process = task >> 32;
         state->opener_thread = (__u32)task;
+        state->opener_sleeps = thread_sleeps();
     } else if (new == TCP_ESTABLISHED) {
         state->established_nano = now;
         state->first_sent_seq = BPF_CORE_READ((struct tcp_sock *)sk, write_seq);

@@ -18,6 +18,16 @@ struct transfer {
     __u8 sent;
 };
 
+/* How often the thread that runs has given its processor away to wait for something.
+ * Between two events with one number it has not waited. The helper that makes it a plain
+ * load came with Linux 5.11. */
+static __always_inline __u32 thread_sleeps(void)
+{
+    if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf))
+        return bpf_get_current_task_btf()->nvcsw;
+    return BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), nvcsw);
+}
+
 static __always_inline void fill_data(struct spanwise_event *event,
                                       const struct transfer *transfer, __u32 captured)
 {
@@ -35,6 +45,7 @@ static __always_inline void fill_data(struct spanwise_event *event,
     event->extra = transfer->extra;
     event->task = transfer->ids.task;
     event->parent_task = transfer->ids.parent;
+    event->sleeps = thread_sleeps();
 }
 
 /* The compiler would drop a bound that it can prove and the verifier cannot:

@@ -33,6 +33,10 @@ enum bpf_map_type {
     BPF_MAP_TYPE_RINGBUF = 27,
 };
 
+enum bpf_func_id {
+    BPF_FUNC_get_current_task_btf = 158,
+};
+
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
@@ -172,6 +176,7 @@ struct task_struct {
     struct thread_struct thread;
     int pid;
     int tgid;
+    unsigned long nvcsw;
     struct signal_struct *signal;
     struct files_struct *files;
 };

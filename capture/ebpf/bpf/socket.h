@@ -22,6 +22,7 @@ struct socket_state {
     __u64 established_nano;
     __u32 opener_process;
     __u32 opener_thread;
+    __u32 opener_sleeps; /* see thread_sleeps */
     __u32 turn_bytes; /* bytes since the direction last changed */
     __u32 message_index;
     __u64 message_array; /* of the last sendmmsg or recvmmsg */

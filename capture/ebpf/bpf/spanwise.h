@@ -52,6 +52,8 @@ struct spanwise_event {
                          * of PLAINTEXT: how much plaintext went before in this direction */
     unsigned long long task; /* what the process's runtime considers current: task.h; */
     unsigned long long parent_task; /* by which that was made. 0: not known */
+    unsigned int sleeps; /* how often the thread has waited so far; of OPENED when it connected */
+    unsigned int pad;
 };
 
 /* Why the bytes of DATA were only counted. */

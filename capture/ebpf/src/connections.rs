@@ -3,6 +3,7 @@
 
 use spanwise_model::protocol;
 
+use crate::context::Caller;
 use crate::event::{Closed, Data, Direction, Opened, Records, Role, Task, Unread};
 use crate::opaque::{Before, End, Opaque};
 use crate::protocols::tls::{self, TlsFacts};
@@ -96,7 +97,7 @@ impl Connection {
         Self {
             opened,
             last_nano: now_nano,
-            exchanges: Exchanges::new(id),
+            exchanges: Exchanges::new(id, opened.as_ref().and_then(Caller::of_connect)),
             state: State::Inferring,
             outside: None,
             before: None,
@@ -168,6 +169,10 @@ impl Connection {
             self.exchanges.settle();
         }
         self.last_nano = self.last_nano.max(data.time_nano);
+        let received = data.direction == Direction::Received;
+        if received {
+            desk.context.bytes_read(data.into(), self.id);
+        }
         match data.plaintext {
             Some(_) if !self.decrypted => self.decrypt(desk),
             None if self.decrypted => return,
@@ -190,6 +195,7 @@ impl Connection {
             thread: data.thread,
             task: data.task,
             parent_task: data.parent_task,
+            sleeps: data.sleeps,
             retransmits: data.retransmits,
             srtt_micros: data.srtt_micros,
             missed: false,
@@ -231,6 +237,17 @@ impl Connection {
         // Nobody answers what has not been sent.
         self.send_all(desk);
         self.take(data.direction, input, desk);
+        if received {
+            self.tell_answers(data, desk);
+        }
+    }
+
+    /// Which calls' answers were read now.
+    fn tell_answers(&self, data: &Data<'_>, desk: &mut Desk<'_>) {
+        let finished = desk.finished.iter().filter(|one| one.was_read_at(data.time_nano));
+        for exchange in finished.chain(self.exchanges.read_at(data.time_nano)) {
+            desk.context.answer_read(data.into(), exchange.fragment);
+        }
     }
 
     /// TLS records went out: what waited for them has its places now.
@@ -262,7 +279,7 @@ impl Connection {
         // What is seen from outside has told what it can.
         let outside = self.outside.take();
         let facts = outside.as_ref().and_then(|outside| outside.facts());
-        self.exchanges = Exchanges::new(self.id);
+        self.exchanges = Exchanges::new(self.id, self.opened.as_ref().and_then(Caller::of_connect));
         self.exchanges.decrypted(facts.map(TlsFacts::encryption).unwrap_or_default());
         self.before = None;
         self.streams = Default::default();

@@ -133,7 +133,8 @@ impl Datagrams {
 impl Socket {
     fn new((process, port, serving): Key, datagram: &Datagram<'_>) -> Self {
         // Numbers of connections are far below.
-        let mut exchanges = Exchanges::new(1 << 63 | u64::from(process) << 16 | u64::from(port));
+        let mut exchanges =
+            Exchanges::new(1 << 63 | u64::from(process) << 16 | u64::from(port), None);
         exchanges.recognised(protocol::DNS, serving);
         let Datagram { local, network_namespace, .. } = *datagram;
         Self { exchanges, local, network_namespace }
@@ -150,6 +151,7 @@ impl Socket {
             connection: 0,
             process,
             thread: process,
+            sleeps: 0,
             role: if serving { Role::Server } else { Role::Client },
             local: self.local,
             remote: Endpoint { address: [0, 0, 0, 0].into(), port: 0 },

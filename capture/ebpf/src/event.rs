@@ -67,8 +67,11 @@ pub struct Opened {
     pub connection: u64,
     /// Process (thread group) that caused the event.
     pub process: u32,
-    /// Its thread.
+    /// Its thread; of a client's connection the one that connected.
     pub thread: u32,
+    /// See [`Data::sleeps`]: when that thread connected. 0: not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sleeps: u32,
     /// Which side of the connection this socket is.
     pub role: Role,
     /// The socket's own end.
@@ -181,6 +184,9 @@ pub struct Data<'a> {
     pub task: u64,
     /// The task that made that one; 0 where it is not known.
     pub parent_task: u64,
+    /// How often the thread had waited for something by then (it wraps). Between two of
+    /// its calls with one number it has not.
+    pub sleeps: u32,
 }
 
 /// Why the bytes of a transfer were counted and not read.
@@ -312,9 +318,8 @@ pub struct Task {
 }
 
 /// Whether a number says nothing, and is left out of recordings.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
-pub(crate) const fn is_zero(number: &u64) -> bool {
-    *number == 0
+pub(crate) fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 /// A process's beginning or end.

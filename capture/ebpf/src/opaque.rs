@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::sessions::Attributes;
 use spanwise_model::protocol;
 
-use crate::context::Fragment;
+use crate::context::{Caller, Fragment};
 use crate::event::{Direction, Opened, Role};
 use crate::process::Process;
 use crate::protocols::tls::{Handshake, TlsFacts};
@@ -105,7 +105,9 @@ impl Opaque {
         desk: &mut Desk<'_>,
     ) -> Self {
         let fragment = match opened {
-            Some(opened) if opened.role == Role::Client => desk.context.request_sent(mark.into()),
+            Some(opened) if opened.role == Role::Client => {
+                desk.context.request_sent(mark.into(), Caller::of_connect(opened))
+            }
             _ => Fragment::None,
         };
         Self {
@@ -337,7 +339,7 @@ impl Opaque {
     /// have used it as well.
     fn fragment(&self, desk: &mut Desk<'_>) -> Fragment {
         let Fragment::Within { fragment: then, .. } = self.fragment else { return Fragment::None };
-        match desk.context.request_sent(self.last.into()) {
+        match desk.context.request_sent(self.last.into(), None) {
             Fragment::Within { fragment, evidence, confidence }
                 if fragment == then && self.part == 0 =>
             {

@@ -77,6 +77,8 @@ pub struct RecordedData {
     pub task: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parent_task: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sleeps: u32,
     #[serde(with = "latin1")]
     pub bytes: Vec<u8>,
 }
@@ -138,6 +140,7 @@ impl RecordedEvent {
                 unread: data.unread,
                 task: data.task,
                 parent_task: data.parent_task,
+                sleeps: data.sleeps,
             }),
             Self::Records(records) => Event::Records(*records),
             Self::Datagram(datagram) => Event::Datagram(Datagram {
@@ -179,6 +182,7 @@ impl From<&Event<'_>> for RecordedEvent {
                 unread: data.unread,
                 task: data.task,
                 parent_task: data.parent_task,
+                sleeps: data.sleeps,
                 bytes: data.bytes.to_vec(),
             }),
             Event::Records(records) => Self::Records(*records),
@@ -256,6 +260,7 @@ mod tests {
             unread: Some(Unread::IoUring),
             task: u64::MAX,
             parent_task: 8,
+            sleeps: 9,
         });
         let mut text = Vec::new();
         write(&mut text, &event).unwrap();

@@ -206,6 +206,8 @@ pub(crate) struct Exchange {
 #[derive(Debug)]
 pub(crate) struct Exchanges {
     connection: u64,
+    /// Who connected, until a request was sent.
+    opener: Option<Caller>,
     serving: bool,
     encryption: Option<Arc<Encryption>>,
     protocol: &'static str,
@@ -242,10 +244,11 @@ fn held_bytes(exchange: &Exchange) -> usize {
 }
 
 impl Exchanges {
-    /// No exchanges yet.
-    pub(crate) const fn new(connection: u64) -> Self {
+    /// No exchanges yet, on a connection that `opener` has made, if it was this process.
+    pub(crate) const fn new(connection: u64, opener: Option<Caller>) -> Self {
         Self {
             connection,
+            opener,
             serving: false,
             encryption: None,
             protocol: "",
@@ -305,6 +308,11 @@ impl Exchanges {
         self.open.is_empty()
     }
 
+    /// The calls of which some of the answer was read at this time and more is to come.
+    pub(crate) fn read_at(&self, time_nano: u64) -> impl Iterator<Item = &Exchange> {
+        self.open.iter().filter(move |exchange| exchange.was_read_at(time_nano))
+    }
+
     /// When the oldest open request began.
     pub(crate) fn oldest_nano(&self) -> Option<u64> {
         let waiting = self.open.iter().filter(|exchange| !exchange.spent);
@@ -340,6 +348,7 @@ impl Exchanges {
         let id = *desk.exchanges;
         let serving = self.serving != (request.manner == Manner::Deliver);
         let owner = self.take_owner(request.stream);
+        let opener = self.opener.take();
         let fragment = if serving {
             let (reader, stream) = (head_end.into(), request.stream);
             let fragment = desk.context.request_read(reader, self.connection, stream, id);
@@ -348,12 +357,15 @@ impl Exchanges {
             }
             fragment
         } else if owner.is_none() && request.stream != 0 {
-            desk.context.request_sent_among_others(request_start.into())
+            desk.context.request_sent_among_others(request_start.into(), opener)
         } else {
-            desk.context.request_sent(sender(request_start, owner.as_ref()))
+            desk.context.request_sent(sender(request_start, owner.as_ref()), opener)
         };
         if matches!(fragment, Fragment::Ambiguous { .. }) && !request.silent {
             desk.counters.fragments_ambiguous += 1;
+        }
+        if !serving && !request.silent {
+            desk.context.answer_awaited(request_start.into(), self.connection);
         }
         let first = self.fresh && !request.silent;
         self.fresh &= !first;
@@ -405,7 +417,8 @@ impl Exchanges {
             return;
         }
         let was_ambiguous = matches!(exchange.fragment, Fragment::Ambiguous { .. });
-        exchange.fragment = desk.context.request_sent(sender(exchange.request_start, Some(task)));
+        let sender = sender(exchange.request_start, Some(task));
+        exchange.fragment = desk.context.request_sent(sender, None);
         let is_ambiguous = matches!(exchange.fragment, Fragment::Ambiguous { .. });
         if was_ambiguous && !is_ambiguous && !exchange.request.silent {
             desk.counters.fragments_ambiguous -= 1;
@@ -744,7 +757,7 @@ fn leave_context(exchange: &Exchange, complete: bool, desk: &mut Desk<'_>) {
     }
     let handled = match (exchange.response_start, exchange.response_end) {
         (Some(first), Some(last)) if complete => {
-            Some(Handled { first_writer: first.thread, last_writer: last.thread })
+            Some(Handled { first_writer: first.into(), last_thread: last.thread })
         }
         _ => None,
     };
@@ -756,6 +769,12 @@ fn leave_context(exchange: &Exchange, complete: bool, desk: &mut Desk<'_>) {
 }
 
 impl Exchange {
+    /// Whether it is a call, and some of its answer was read at this time.
+    pub(crate) fn was_read_at(&self, time_nano: u64) -> bool {
+        let at = |mark: Option<Mark>| mark.is_some_and(|mark| mark.time_nano == time_nano);
+        !self.serving && (at(self.response_end) || at(self.response_start))
+    }
+
     /// What passed on a connection that is only seen from outside: its two
     /// ways, each with its first byte and past its last.
     #[expect(clippy::too_many_arguments, reason = "one caller, and all of it is needed")]

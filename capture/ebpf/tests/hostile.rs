@@ -335,6 +335,7 @@ fn a_client_that_says_nothing_makes_no_span() {
         connection: 1,
         process: 1,
         thread: 1,
+        sleeps: 0,
         role: Role::Server,
         local: endpoint(80),
         remote: endpoint(4000),

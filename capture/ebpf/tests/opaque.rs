@@ -19,6 +19,7 @@ fn opened(connection: u64, role: Role, local: u16, remote: u16) -> RecordedEvent
         connection,
         process: 1,
         thread: 1,
+        sleeps: 0,
         role,
         local: endpoint(local),
         remote: endpoint(remote),

@@ -189,6 +189,7 @@ impl Traffic {
             connection,
             process: 1,
             thread: 1,
+            sleeps: 0,
             role: Role::Server,
             local: endpoint(9999),
             remote: endpoint(40_000),

@@ -51,6 +51,11 @@ function because(span: Span, parent: Span): Piece[] {
         plain("because the task that made it was serving it, or was started from it"),
         ...fragment(span),
       ];
+    case "turn":
+      return [
+        plain("because its thread had just read something of that request when it made the call"),
+        ...fragment(span),
+      ];
     case "sole_request":
       return [plain("because the whole process had exactly one open request"), ...fragment(span)];
     case "request_id":

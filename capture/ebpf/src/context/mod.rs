@@ -10,6 +10,7 @@ mod lineage;
 mod names;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use ahash::AHashMap;
 use rand::rngs::SmallRng;
@@ -18,6 +19,8 @@ use spanwise_model::Evidence;
 
 use self::lineage::{Ended, Lineage, Root};
 pub(crate) use self::names::Names;
+use self::turns::Turns;
+use crate::event::{Data, Opened, Role};
 use crate::process::Runtime;
 use crate::protocols::Mark;
 
@@ -69,12 +72,36 @@ pub(crate) struct Caller {
     pub(crate) parent_task: u64,
     /// When, `CLOCK_MONOTONIC`.
     pub(crate) time_nano: u64,
+    /// See [`crate::event::Data::sleeps`]; 0: not known.
+    pub(crate) sleeps: u32,
+}
+
+impl From<&Data<'_>> for Caller {
+    fn from(data: &Data<'_>) -> Self {
+        let Data { process, thread, task, parent_task, time_nano, sleeps, .. } = *data;
+        Self { process, thread, task, parent_task, time_nano, sleeps }
+    }
+}
+
+impl Caller {
+    /// Who connected, and when it did; `None` where it was not seen.
+    pub(crate) fn of_connect(opened: &Opened) -> Option<Self> {
+        let Opened { role, process, thread, time_nano, connect_nano, sleeps, .. } = *opened;
+        (role == Role::Client && sleeps != 0).then(|| Self {
+            process,
+            thread,
+            task: 0,
+            parent_task: 0,
+            time_nano: time_nano.saturating_sub(connect_nano.unwrap_or_default()),
+            sleeps,
+        })
+    }
 }
 
 impl From<Mark> for Caller {
     fn from(mark: Mark) -> Self {
-        let Mark { process, thread, task, parent_task, time_nano, .. } = mark;
-        Self { process, thread, task, parent_task, time_nano }
+        let Mark { process, thread, task, parent_task, time_nano, sleeps, .. } = mark;
+        Self { process, thread, task, parent_task, time_nano, sleeps }
     }
 }
 
@@ -141,15 +168,16 @@ struct ProcessContext {
     threads_shared: bool,
     /// Requests handled each on one thread, alone.
     disciplined: u32,
+    turns: Turns,
 }
 
-/// The threads that read a request and wrote its response.
+/// Who wrote the response to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Handled {
-    /// Wrote the first byte.
-    pub(crate) first_writer: u32,
-    /// Wrote the last byte.
-    pub(crate) last_writer: u32,
+    /// Its first byte.
+    pub(crate) first_writer: Caller,
+    /// The thread that wrote its last byte.
+    pub(crate) last_thread: u32,
 }
 
 /// The open server requests of every process.
@@ -223,6 +251,33 @@ impl Context {
         self.lost_nano = now_nano;
     }
 
+    /// A thread has read something on a connection; what, follows.
+    pub(crate) fn bytes_read(&mut self, reader: Caller, connection: u64) {
+        let Some(context) = self.processes.get_mut(&reader.process) else { return };
+        if reader.task != 0 {
+            return;
+        }
+        let open = context.by_line.get(&Line::Thread(reader.thread)).map_or(&[][..], Vec::as_slice);
+        let busy = open.iter().any(|open| open.connection != connection);
+        context.turns.read(reader, connection, busy);
+    }
+
+    /// What was read is the answer to a call, or some of it.
+    pub(crate) fn answer_read(&mut self, reader: Caller, call: Fragment) {
+        if let Fragment::Within { fragment, .. } = call
+            && let Some(context) = self.processes.get_mut(&reader.process)
+        {
+            context.turns.read_for(reader, fragment);
+        }
+    }
+
+    /// A request was sent that will be answered.
+    pub(crate) fn answer_awaited(&mut self, sender: Caller, connection: u64) {
+        if let Some(context) = self.processes.get_mut(&sender.process) {
+            context.turns.called(sender, connection);
+        }
+    }
+
     /// A request was read to its head's end; on a `stream` of its connection, if that has
     /// several.
     pub(crate) fn request_read(
@@ -236,6 +291,7 @@ impl Context {
             return Fragment::None;
         };
         let fragment = self.random.random::<u64>();
+        context.turns.read_for(reader, fragment);
         let line = match reader.line() {
             // Until it is handed over, nobody makes calls for it.
             Line::Task(_) if stream != 0 && context.hands_streams_over => Line::None,
@@ -370,7 +426,8 @@ impl Context {
         }
         // What was written may answer another request, which nobody saw.
         let Some(handled) = handled.filter(|_| closed.read_nano >= self.lost_nano) else { return };
-        if handled.first_writer != thread || handled.last_writer != thread {
+        context.turns.answered(handled.first_writer, fragment);
+        if handled.first_writer.thread != thread || handled.last_thread != thread {
             self.demote(process);
         } else if !closed.overlapped {
             context.disciplined = context.disciplined.saturating_add(1);
@@ -397,8 +454,9 @@ impl Context {
         std::mem::take(&mut self.orphans)
     }
 
-    /// A request is sent: for which server request?
-    pub(crate) fn request_sent(&mut self, sender: Caller) -> Fragment {
+    /// A request is sent: for which server request? `opener` has connected for it, where
+    /// it is the first on its connection.
+    pub(crate) fn request_sent(&mut self, sender: Caller, opener: Option<Caller>) -> Fragment {
         let lost_nano = self.lost_nano;
         let Some(context) = self.processes.get_mut(&sender.process) else {
             return Fragment::None;
@@ -410,10 +468,20 @@ impl Context {
             }
             Origin::Unknown | Origin::Elsewhere => {}
         }
-        if !context.threads_shared && sender.task == 0 {
+        if sender.task != 0 {
+            return context.sole();
+        }
+        if (context.threads_shared || context.turns.are_shared())
+            && let Some((fragment, confidence)) = context.turns.made_for(opener.unwrap_or(sender))
+        {
+            return within(fragment, Evidence::Turn, confidence);
+        }
+        if !context.threads_shared {
             match context.by_line.get(&Line::Thread(sender.thread)).map(Vec::as_slice) {
                 Some([only]) => {
-                    let proven = context.disciplined >= PROVEN_AFTER && only.read_nano >= lost_nano;
+                    let proven = context.disciplined >= PROVEN_AFTER
+                        && only.read_nano >= lost_nano
+                        && !context.turns.are_shared();
                     return within(
                         only.fragment,
                         Evidence::Thread,
@@ -431,10 +499,14 @@ impl Context {
 
     /// As [`Self::request_sent`], on a connection that carries several at once: where
     /// tasks share it, whoever writes may take along what others have put there.
-    pub(crate) fn request_sent_among_others(&mut self, sender: Caller) -> Fragment {
+    pub(crate) fn request_sent_among_others(
+        &mut self,
+        sender: Caller,
+        opener: Option<Caller>,
+    ) -> Fragment {
         match self.processes.get(&sender.process) {
             Some(context) if context.writes_for_others => context.sole(),
-            _ => self.request_sent(sender),
+            _ => self.request_sent(sender, opener),
         }
     }
 }

@@ -4,7 +4,7 @@ const PROCESS: u32 = 10;
 
 /// A thread without a task, as time begins.
 fn caller(thread: u32) -> Caller {
-    Caller { process: PROCESS, thread, task: 0, parent_task: 0, time_nano: 0 }
+    Caller { process: PROCESS, thread, task: 0, parent_task: 0, time_nano: 0, sleeps: 0 }
 }
 
 fn context(runtime: Runtime) -> Context {
@@ -36,7 +36,7 @@ fn read_at(
 }
 
 fn over(context: &mut Context, thread: u32, exchange: u64, writer: u32) {
-    let handled = Handled { first_writer: writer, last_writer: writer };
+    let handled = Handled { first_writer: caller(writer), last_thread: writer };
     context.request_over(caller(thread), exchange, 0, Some(handled));
 }
 
@@ -55,23 +55,23 @@ fn prove_at(context: &mut Context, read_nano: u64) {
 fn a_thread_is_likely_until_proven_and_certain_then() {
     let mut context = context(other());
     let fragment = read(&mut context, 1, 1, 1);
-    assert_eq!(context.request_sent(caller(1)), within(fragment, Evidence::Thread, 0.9));
+    assert_eq!(context.request_sent(caller(1), None), within(fragment, Evidence::Thread, 0.9));
     over(&mut context, 1, 1, 1);
     prove(&mut context);
     let first = read(&mut context, 1, 2, 2);
     let second = read(&mut context, 2, 3, 3);
-    assert_eq!(context.request_sent(caller(1)), within(first, Evidence::Thread, 1.0));
-    assert_eq!(context.request_sent(caller(2)), within(second, Evidence::Thread, 1.0));
+    assert_eq!(context.request_sent(caller(1), None), within(first, Evidence::Thread, 1.0));
+    assert_eq!(context.request_sent(caller(2), None), within(second, Evidence::Thread, 1.0));
 }
 
 #[test]
 fn without_an_open_request_there_is_no_fragment() {
     let mut context = context(other());
-    assert_eq!(context.request_sent(caller(1)), Fragment::None);
+    assert_eq!(context.request_sent(caller(1), None), Fragment::None);
     read(&mut context, 1, 1, 1);
     over(&mut context, 1, 1, 1);
-    assert_eq!(context.request_sent(caller(1)), Fragment::None);
-    assert_eq!(context.request_sent(Caller { process: 99, ..caller(1) }), Fragment::None);
+    assert_eq!(context.request_sent(caller(1), None), Fragment::None);
+    assert_eq!(context.request_sent(Caller { process: 99, ..caller(1) }, None), Fragment::None);
 }
 
 #[test]
@@ -79,9 +79,9 @@ fn another_thread_may_only_have_the_sole_request() {
     let mut context = context(other());
     let fragment = read(&mut context, 1, 1, 1);
     let sole = within(fragment, Evidence::SoleRequest, 0.9);
-    assert_eq!(context.request_sent(caller(7)), sole);
+    assert_eq!(context.request_sent(caller(7), None), sole);
     read(&mut context, 2, 2, 2);
-    assert_eq!(context.request_sent(caller(7)), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(context.request_sent(caller(7), None), Fragment::Ambiguous { candidates: 2 });
 }
 
 #[test]
@@ -90,9 +90,9 @@ fn go_and_node_threads_say_nothing() {
         let mut context = context(runtime);
         let fragment = read(&mut context, 1, 1, 1);
         let sole = within(fragment, Evidence::SoleRequest, 0.9);
-        assert_eq!(context.request_sent(caller(1)), sole);
+        assert_eq!(context.request_sent(caller(1), None), sole);
         read(&mut context, 2, 2, 2);
-        assert_eq!(context.request_sent(caller(1)), Fragment::Ambiguous { candidates: 2 });
+        assert_eq!(context.request_sent(caller(1), None), Fragment::Ambiguous { candidates: 2 });
     }
 }
 
@@ -102,14 +102,14 @@ fn a_second_request_on_a_thread_ends_the_trust_in_threads_for_good() {
     prove(&mut context);
     read(&mut context, 1, 1, 1);
     read(&mut context, 1, 2, 2);
-    assert_eq!(context.request_sent(caller(1)), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(context.request_sent(caller(1), None), Fragment::Ambiguous { candidates: 2 });
     assert_eq!(context.take_demoted(), 1);
     over(&mut context, 1, 1, 1);
     over(&mut context, 1, 2, 1);
     prove(&mut context);
     let fragment = read(&mut context, 1, 3, 3);
     let sole = within(fragment, Evidence::SoleRequest, 0.9);
-    assert_eq!(context.request_sent(caller(1)), sole);
+    assert_eq!(context.request_sent(caller(1), None), sole);
     assert_eq!(context.take_demoted(), 0);
 }
 
@@ -123,7 +123,7 @@ fn a_response_written_elsewhere_ends_it_too() {
     context.forget(PROCESS);
     context.introduce(PROCESS, &other());
     let fragment = read(&mut context, 1, 2, 2);
-    assert_eq!(context.request_sent(caller(1)), within(fragment, Evidence::Thread, 0.9));
+    assert_eq!(context.request_sent(caller(1), None), within(fragment, Evidence::Thread, 0.9));
 }
 
 #[test]
@@ -133,15 +133,15 @@ fn what_was_open_when_events_were_lost_blames_nobody_and_proves_nothing() {
     let first = read_at(&mut context, 1, 1, 1, 5);
     context.events_lost(10);
     // The thread may be at a request that nobody saw.
-    assert_eq!(context.request_sent(caller(1)), within(first, Evidence::Thread, 0.9));
+    assert_eq!(context.request_sent(caller(1), None), within(first, Evidence::Thread, 0.9));
     // It is at another one now: the end of the first was not seen.
     let second = read_at(&mut context, 1, 2, 2, 20);
     assert_eq!(context.take_demoted(), 0);
-    assert_eq!(context.request_sent(caller(1)), within(second, Evidence::Thread, 0.9));
+    assert_eq!(context.request_sent(caller(1), None), within(second, Evidence::Thread, 0.9));
     over(&mut context, 1, 2, 1);
     prove_at(&mut context, 25);
     let third = read_at(&mut context, 1, 3, 3, 30);
-    assert_eq!(context.request_sent(caller(1)), within(third, Evidence::Thread, 1.0));
+    assert_eq!(context.request_sent(caller(1), None), within(third, Evidence::Thread, 1.0));
     // What another thread wrote may be the response to what was not seen.
     over(&mut context, 1, 3, 1);
     read_at(&mut context, 1, 3, 5, 32);
@@ -160,9 +160,9 @@ fn pipelined_requests_are_ambiguous_but_no_violation() {
     prove(&mut context);
     read(&mut context, 1, 1, 1);
     let second = read(&mut context, 1, 1, 2);
-    assert_eq!(context.request_sent(caller(1)), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(context.request_sent(caller(1), None), Fragment::Ambiguous { candidates: 2 });
     over(&mut context, 1, 1, 1);
-    assert_eq!(context.request_sent(caller(1)), within(second, Evidence::Thread, 1.0));
+    assert_eq!(context.request_sent(caller(1), None), within(second, Evidence::Thread, 1.0));
     assert_eq!(context.take_demoted(), 0);
 }
 
@@ -172,14 +172,14 @@ fn a_response_without_a_visible_end_is_over_when_its_thread_reads_again() {
     prove(&mut context);
     let first = read(&mut context, 1, 1, 1);
     context.weaken(caller(1), 1);
-    assert_eq!(context.request_sent(caller(1)), within(first, Evidence::Thread, 1.0));
+    assert_eq!(context.request_sent(caller(1), None), within(first, Evidence::Thread, 1.0));
     let second = read(&mut context, 1, 2, 2);
-    assert_eq!(context.request_sent(caller(1)), within(second, Evidence::Thread, 1.0));
+    assert_eq!(context.request_sent(caller(1), None), within(second, Evidence::Thread, 1.0));
     assert_eq!(context.take_demoted(), 0);
     // What was taken for over may be closed again without harm.
     over(&mut context, 1, 1, 1);
     over(&mut context, 1, 2, 1);
-    assert_eq!(context.request_sent(caller(1)), Fragment::None);
+    assert_eq!(context.request_sent(caller(1), None), Fragment::None);
 }
 
 #[test]
@@ -190,13 +190,63 @@ fn a_request_whose_connection_closed_proves_nothing() {
         context.request_over(caller(1), exchange, 0, None);
     }
     let fragment = read(&mut context, 1, 200, 200);
-    assert_eq!(context.request_sent(caller(1)), within(fragment, Evidence::Thread, 0.9));
+    assert_eq!(context.request_sent(caller(1), None), within(fragment, Evidence::Thread, 0.9));
+}
+
+/// A loop that serves one request at a time, and makes calls of its own meanwhile.
+#[test]
+fn a_thread_that_does_more_than_one_thing_at_a_time_is_never_certain() {
+    let mut context = context(other());
+    prove(&mut context);
+    context.bytes_read(caller(1), 1);
+    let fragment = read(&mut context, 1, 1, 1);
+    let (call, own) = (2, 3);
+    for round in 0..3 {
+        assert_eq!(context.request_sent(caller(1), None), within(fragment, Evidence::Thread, 1.0));
+        context.answer_awaited(caller(1), call);
+        context.bytes_read(Caller { time_nano: round, ..caller(1) }, own);
+    }
+    assert_eq!(context.request_sent(caller(1), None), within(fragment, Evidence::Thread, 0.9));
+}
+
+/// With several requests at once, what the loop has read tells which a call is for.
+#[test]
+fn the_calls_of_a_loop_belong_to_what_it_has_read() {
+    let mut context = context(Runtime::Node);
+    let at = |time_nano: u64| Caller { time_nano, sleeps: 1, ..caller(1) };
+    let ask = |context: &mut Context, time_nano: u64| {
+        context.bytes_read(at(time_nano), time_nano);
+        match context.request_read(at(time_nano), time_nano, 0, time_nano) {
+            Fragment::Own(fragment) => fragment,
+            found => panic!("{found:?}"),
+        }
+    };
+    for exchange in 1..=20 {
+        ask(&mut context, exchange);
+        let handled = Handled { first_writer: at(exchange), last_thread: 1 };
+        context.request_over(at(exchange), exchange, exchange, Some(handled));
+    }
+    let turn = |fragment: u64| within(fragment, Evidence::Turn, 0.99);
+    let first = ask(&mut context, 100);
+    let call = context.request_sent(at(101), None);
+    assert_eq!(call, turn(first));
+    let second = ask(&mut context, 102);
+    assert_eq!(context.request_sent(at(103), None), turn(second));
+    // The answer to the first one's call is read.
+    context.bytes_read(at(104), 7);
+    context.answer_read(at(104), call);
+    assert_eq!(context.request_sent(at(105), None), turn(first));
+    // It connects in that turn, and writes when it has read something else.
+    ask(&mut context, 106);
+    assert_eq!(context.request_sent(at(107), Some(at(105))), turn(first));
+    let after_a_timer = Caller { sleeps: 2, ..at(108) };
+    assert_eq!(context.request_sent(after_a_timer, None), Fragment::Ambiguous { candidates: 3 });
 }
 
 /// Goroutines on whatever threads.
 fn goroutine(task: u64, parent_task: u64, time_nano: u64) -> Caller {
     let thread = u32::try_from(time_nano % 4).expect("small");
-    Caller { process: PROCESS, thread, task, parent_task, time_nano }
+    Caller { process: PROCESS, thread, task, parent_task, time_nano, sleeps: 0 }
 }
 
 fn serve(context: &mut Context, reader: Caller, connection: u64, exchange: u64) -> u64 {
@@ -215,14 +265,14 @@ fn calls_of_a_task_and_of_those_made_by_it_are_certain() {
     let mut context = context(Runtime::Go);
     let first = serve(&mut context, goroutine(50, 1, 1), 1, 1);
     let second = serve(&mut context, goroutine(51, 1, 2), 2, 2);
-    assert_eq!(context.request_sent(goroutine(50, 1, 3)), certain(first));
-    assert_eq!(context.request_sent(goroutine(51, 1, 4)), certain(second));
-    assert_eq!(context.request_sent(goroutine(60, 51, 5)), certain(second));
+    assert_eq!(context.request_sent(goroutine(50, 1, 3), None), certain(first));
+    assert_eq!(context.request_sent(goroutine(51, 1, 4), None), certain(second));
+    assert_eq!(context.request_sent(goroutine(60, 51, 5), None), certain(second));
     // A grandchild, whose parent was told of before and one that was not.
     context.task_known(PROCESS, 61, 50);
-    assert_eq!(context.request_sent(goroutine(70, 61, 6)), certain(first));
+    assert_eq!(context.request_sent(goroutine(70, 61, 6), None), certain(first));
     let unknown = goroutine(71, 62, 7);
-    assert_eq!(context.request_sent(unknown), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(context.request_sent(unknown, None), Fragment::Ambiguous { candidates: 2 });
     assert_eq!(context.take_demoted(), 0);
 }
 
@@ -231,19 +281,22 @@ fn a_task_that_outlives_its_request_is_not_the_next_ones() {
     let mut context = context(Runtime::Go);
     let first = serve(&mut context, goroutine(50, 1, 1), 1, 1);
     let writer = |time_nano| goroutine(60, 50, time_nano);
-    assert_eq!(context.request_sent(writer(2)), certain(first));
+    assert_eq!(context.request_sent(writer(2), None), certain(first));
     context.request_over(goroutine(50, 1, 1), 1, 10, None);
     // What it has left to do.
-    assert_eq!(context.request_sent(writer(11)), within(first, Evidence::Task, LIKELY));
-    assert_eq!(context.request_sent(goroutine(50, 1, 11)), certain(first));
-    assert_eq!(context.request_sent(goroutine(61, 50, 12)), within(first, Evidence::Task, LIKELY));
+    assert_eq!(context.request_sent(writer(11), None), within(first, Evidence::Task, LIKELY));
+    assert_eq!(context.request_sent(goroutine(50, 1, 11), None), certain(first));
+    assert_eq!(
+        context.request_sent(goroutine(61, 50, 12), None),
+        within(first, Evidence::Task, LIKELY)
+    );
     // Long after.
-    assert_eq!(context.request_sent(writer(11 + ENDED_NANO)), Fragment::None);
+    assert_eq!(context.request_sent(writer(11 + ENDED_NANO), None), Fragment::None);
     let second = serve(&mut context, goroutine(50, 1, 20), 1, 2);
     let others = serve(&mut context, goroutine(51, 1, 21), 2, 3);
     assert_ne!(second, others);
-    assert_eq!(context.request_sent(writer(22)), Fragment::Ambiguous { candidates: 2 });
-    assert_eq!(context.request_sent(goroutine(62, 50, 23)), certain(second));
+    assert_eq!(context.request_sent(writer(22), None), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(context.request_sent(goroutine(62, 50, 23), None), certain(second));
 }
 
 #[test]
@@ -252,16 +305,19 @@ fn several_requests_of_a_task_are_ambiguous_until_another_task_takes_one() {
     let reader = goroutine(50, 1, 1);
     let first = serve(&mut context, reader, 1, 1);
     let second = serve(&mut context, reader, 1, 2);
-    assert_eq!(context.request_sent(goroutine(60, 50, 2)), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(
+        context.request_sent(goroutine(60, 50, 2), None),
+        Fragment::Ambiguous { candidates: 2 }
+    );
     context.request_handed(reader, 1, 60);
     context.request_handed(reader, 2, 61);
-    assert_eq!(context.request_sent(goroutine(60, 50, 3)), certain(first));
-    assert_eq!(context.request_sent(goroutine(70, 61, 3)), certain(second));
+    assert_eq!(context.request_sent(goroutine(60, 50, 3), None), certain(first));
+    assert_eq!(context.request_sent(goroutine(70, 61, 3), None), certain(second));
     context.weaken(reader, 2);
     context.request_over(reader, 1, 4, None);
     context.request_over(reader, 2, 4, None);
-    assert_eq!(context.request_sent(goroutine(60, 50, 5)), certain(first));
-    assert_eq!(context.request_sent(goroutine(62, 50, 5)), Fragment::None);
+    assert_eq!(context.request_sent(goroutine(60, 50, 5), None), certain(first));
+    assert_eq!(context.request_sent(goroutine(62, 50, 5), None), Fragment::None);
 }
 
 fn made(context: &mut Context, task: u64, parent: u64, time_nano: u64) {
@@ -273,21 +329,30 @@ fn a_new_task_belongs_to_what_its_parent_serves_then() {
     let mut context = context(Runtime::Python);
     let first = serve(&mut context, goroutine(50, 0, 1), 1, 1);
     made(&mut context, 60, 50, 2);
-    assert_eq!(context.request_sent(goroutine(60, 0, 2)), certain(first));
+    assert_eq!(context.request_sent(goroutine(60, 0, 2), None), certain(first));
     // Made while its parent serves nothing: what that serves later is not its.
     made(&mut context, 70, 80, 2);
     let second = serve(&mut context, goroutine(80, 0, 3), 2, 2);
-    assert_eq!(context.request_sent(goroutine(70, 0, 4)), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(
+        context.request_sent(goroutine(70, 0, 4), None),
+        Fragment::Ambiguous { candidates: 2 }
+    );
     made(&mut context, 61, 80, 4);
-    assert_eq!(context.request_sent(goroutine(61, 0, 5)), certain(second));
+    assert_eq!(context.request_sent(goroutine(61, 0, 5), None), certain(second));
     // The next request of the first's reader is not its children's.
     context.request_over(goroutine(50, 0, 1), 1, 7, None);
     let third = serve(&mut context, goroutine(50, 0, 8), 1, 3);
-    assert_eq!(context.request_sent(goroutine(60, 0, 9)), within(first, Evidence::Task, LIKELY));
+    assert_eq!(
+        context.request_sent(goroutine(60, 0, 9), None),
+        within(first, Evidence::Task, LIKELY)
+    );
     made(&mut context, 62, 50, 9);
     made(&mut context, 63, 60, 9);
-    assert_eq!(context.request_sent(goroutine(62, 0, 10)), certain(third));
-    assert_eq!(context.request_sent(goroutine(63, 0, 10)), within(first, Evidence::Task, LIKELY));
+    assert_eq!(context.request_sent(goroutine(62, 0, 10), None), certain(third));
+    assert_eq!(
+        context.request_sent(goroutine(63, 0, 10), None),
+        within(first, Evidence::Task, LIKELY)
+    );
 }
 
 /// As asyncio accepts: one task for the connection (10), in it a callback that adds the
@@ -310,23 +375,23 @@ fn a_handler_that_was_made_beside_the_reader_of_its_connection_serves_its_reques
     accept(&mut context, 30, 3, 3000);
     let first = serve(&mut context, goroutine(13, 0, 4000), 1, 1);
     let second = serve(&mut context, goroutine(23, 0, 4001), 2, 2);
-    assert_eq!(context.request_sent(goroutine(14, 0, 4002)), certain(first));
+    assert_eq!(context.request_sent(goroutine(14, 0, 4002), None), certain(first));
     made(&mut context, 25, 24, 4003);
-    assert_eq!(context.request_sent(goroutine(25, 0, 4004)), certain(second));
+    assert_eq!(context.request_sent(goroutine(25, 0, 4004), None), certain(second));
     // Nothing was read for the third, and none of that is the listener's.
     let several = Fragment::Ambiguous { candidates: 2 };
-    assert_eq!(context.request_sent(goroutine(34, 0, 4005)), several);
-    assert_eq!(context.request_sent(goroutine(1, 0, 4006)), several);
+    assert_eq!(context.request_sent(goroutine(34, 0, 4005), None), several);
+    assert_eq!(context.request_sent(goroutine(1, 0, 4006), None), several);
     // The next request on the connection; what was made for the one before is not its.
     context.request_over(goroutine(23, 0, 0), 2, 4010, None);
     assert_eq!(
-        context.request_sent(goroutine(24, 0, 4011)),
+        context.request_sent(goroutine(24, 0, 4011), None),
         within(second, Evidence::Task, LIKELY)
     );
     let third = serve(&mut context, goroutine(23, 0, 4012), 2, 3);
-    assert_eq!(context.request_sent(goroutine(24, 0, 4013)), certain(third));
+    assert_eq!(context.request_sent(goroutine(24, 0, 4013), None), certain(third));
     assert_eq!(
-        context.request_sent(goroutine(25, 0, 4014)),
+        context.request_sent(goroutine(25, 0, 4014), None),
         within(second, Evidence::Task, LIKELY)
     );
 }
@@ -344,7 +409,7 @@ fn what_two_connections_come_from_is_neithers() {
     serve(&mut context, goroutine(52, 0, 31), 2, 2);
     made(&mut context, 53, 50, 32);
     let several = Fragment::Ambiguous { candidates: 2 };
-    assert_eq!(context.request_sent(goroutine(53, 0, 33)), several);
+    assert_eq!(context.request_sent(goroutine(53, 0, 33), None), several);
 }
 
 #[test]
@@ -356,7 +421,10 @@ fn who_begins_with_a_pipelined_request_is_not_sure() {
     serve(&mut context, goroutine(50, 0, 3), 1, 2);
     context.request_over(reader, 1, 4, None);
     made(&mut context, 61, 60, 5);
-    assert_eq!(context.request_sent(goroutine(61, 0, 6)), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(
+        context.request_sent(goroutine(61, 0, 6), None),
+        Fragment::Ambiguous { candidates: 2 }
+    );
 }
 
 #[test]
@@ -367,11 +435,11 @@ fn what_is_made_in_the_callback_of_a_read_is_that_connections() {
     let second = serve(&mut context, goroutine(0, 0, 2), 2, 2);
     context.task_made(PROCESS, 60, 50, 2, 3);
     context.task_made(PROCESS, 61, 50, 1, 3);
-    assert_eq!(context.request_sent(goroutine(60, 0, 4)), certain(second));
-    assert_eq!(context.request_sent(goroutine(61, 0, 4)), certain(first));
+    assert_eq!(context.request_sent(goroutine(60, 0, 4), None), certain(second));
+    assert_eq!(context.request_sent(goroutine(61, 0, 4), None), certain(first));
     // What belongs to a request already does not change it.
     context.task_made(PROCESS, 62, 60, 1, 5);
-    assert_eq!(context.request_sent(goroutine(62, 0, 6)), certain(second));
+    assert_eq!(context.request_sent(goroutine(62, 0, 6), None), certain(second));
 }
 
 #[test]
@@ -391,7 +459,7 @@ fn who_answers_a_connection_serves_it_from_then_on() {
         serve_on(&mut context, 1, exchange);
         serve_on(&mut context, 2, exchange + 1);
         // A task may have been made for one request, and answer it.
-        assert_eq!(context.request_sent(goroutine(60, 0, 21)), several, "nobody knows yet");
+        assert_eq!(context.request_sent(goroutine(60, 0, 21), None), several, "nobody knows yet");
         context.answered_by(PROCESS, exchange, 60);
         context.answered_by(PROCESS, exchange + 1, 61);
         context.request_over(reader, exchange, 22, None);
@@ -399,14 +467,14 @@ fn who_answers_a_connection_serves_it_from_then_on() {
     }
     let fifth = serve_on(&mut context, 1, 5);
     let sixth = serve_on(&mut context, 2, 6);
-    assert_eq!(context.request_sent(goroutine(60, 0, 23)), certain(fifth));
-    assert_eq!(context.request_sent(goroutine(61, 0, 23)), certain(sixth));
+    assert_eq!(context.request_sent(goroutine(60, 0, 23), None), certain(fifth));
+    assert_eq!(context.request_sent(goroutine(61, 0, 23), None), certain(sixth));
     // One that answers for both, and one that is older than the connection.
     context.answered_by(PROCESS, 6, 60);
-    assert_eq!(context.request_sent(goroutine(60, 0, 24)), several);
+    assert_eq!(context.request_sent(goroutine(60, 0, 24), None), several);
     context.answered_by(PROCESS, 5, 5);
     context.answered_by(PROCESS, 5, 5);
-    assert_eq!(context.request_sent(goroutine(5, 0, 25)), several);
+    assert_eq!(context.request_sent(goroutine(5, 0, 25), None), several);
 }
 
 #[test]
@@ -414,7 +482,7 @@ fn lineage_without_end_is_followed_only_so_far() {
     let mut context = context(Runtime::Go);
     context.task_known(PROCESS, 60, 61);
     context.task_known(PROCESS, 61, 60);
-    assert_eq!(context.request_sent(goroutine(60, 61, 1)), Fragment::None);
+    assert_eq!(context.request_sent(goroutine(60, 61, 1), None), Fragment::None);
 }
 
 #[test]
@@ -427,11 +495,11 @@ fn a_stream_belongs_to_nobody_until_it_is_handed_over() {
     // Its parent reads for all; what this one handles was not seen.
     context.unseen_handed(PROCESS, 60);
     let guess = within(first, Evidence::SoleRequest, LIKELY);
-    assert_eq!(context.request_sent(goroutine(60, 50, 2)), guess);
+    assert_eq!(context.request_sent(goroutine(60, 50, 2), None), guess);
     context.request_handed(reader, 1, 61);
-    assert_eq!(context.request_sent(goroutine(61, 50, 3)), certain(first));
+    assert_eq!(context.request_sent(goroutine(61, 50, 3), None), certain(first));
     context.request_over(reader, 1, 4, None);
-    assert_eq!(context.request_sent(goroutine(61, 50, 5)), certain(first));
+    assert_eq!(context.request_sent(goroutine(61, 50, 5), None), certain(first));
     context.unseen_handed(PROCESS, 61);
-    assert_eq!(context.request_sent(goroutine(61, 50, 6)), Fragment::None);
+    assert_eq!(context.request_sent(goroutine(61, 50, 6), None), Fragment::None);
 }

@@ -214,6 +214,7 @@ mod tests {
             connection,
             process: 10,
             thread: 10,
+            sleeps: 0,
             role,
             local: end(local),
             remote: end(remote),

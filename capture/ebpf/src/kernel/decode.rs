@@ -24,7 +24,7 @@ pub enum DecodeError {
     },
 }
 
-const EVENT_BYTES: usize = 64;
+const EVENT_BYTES: usize = 72;
 const OPENED_BYTES: usize = EVENT_BYTES + 72;
 const OPENED_UNIX_BYTES: usize = OPENED_BYTES + UNIX_PATH_BYTES + 4;
 const RECORDS_BYTES: usize = EVENT_BYTES + 64;
@@ -67,6 +67,10 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
         return Err(DecodeError::Short { length: record.len() });
     }
     let fields = Fields(record);
+    let endpoint = |address: usize, port: usize| Endpoint {
+        address: fields.address(address),
+        port: fields.u16(port),
+    };
     let kind = record[0];
     let process = fields.u32(4);
     let thread = fields.u32(8);
@@ -78,29 +82,31 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
             if record.len() < needed {
                 return Err(DecodeError::Short { length: record.len() });
             }
-            let connect_nano = fields.u64(104);
+            let connect_nano = fields.u64(EVENT_BYTES + 40);
             Ok(Event::Opened(Opened {
                 time_nano,
                 connection,
                 process,
                 thread,
-                role: match fields.u32(112) {
+                sleeps: fields.u32(64),
+                role: match fields.u32(EVENT_BYTES + 48) {
                     1 => Role::Client,
                     2 => Role::Server,
                     _ => Role::Unknown,
                 },
-                local: Endpoint { address: fields.address(64), port: fields.u16(96) },
-                remote: Endpoint { address: fields.address(80), port: fields.u16(98) },
-                network_namespace: fields.u32(100),
+                local: endpoint(EVENT_BYTES, EVENT_BYTES + 32),
+                remote: endpoint(EVENT_BYTES + 16, EVENT_BYTES + 34),
+                network_namespace: fields.u32(EVENT_BYTES + 36),
                 connect_nano: (connect_nano > 0).then_some(connect_nano),
-                command: Command(fields.array(120)),
+                command: Command(fields.array(EVENT_BYTES + 56)),
                 unix: (kind == 10).then(|| {
                     let mut path = fields.array(OPENED_BYTES);
                     let length = usize::from(fields.u16(2)).min(UNIX_PATH_BYTES);
                     path[length..].fill(0);
                     UnixPath(path)
                 }),
-                first_seqs: (fields.u32(116) != 0).then(|| [fields.u32(12), fields.u32(44)]),
+                first_seqs: (fields.u32(EVENT_BYTES + 52) != 0)
+                    .then(|| [fields.u32(12), fields.u32(44)]),
             }))
         }
         2 | 6 | 7 => {
@@ -129,6 +135,7 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 },
                 task: fields.u64(48),
                 parent_task: fields.u64(56),
+                sleeps: fields.u32(64),
             }))
         }
         8 => {
@@ -158,16 +165,16 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
             let Some(bytes) = record.get(DATAGRAM_BYTES..DATAGRAM_BYTES + captured) else {
                 return Err(DecodeError::Short { length: record.len() });
             };
-            let remote = Endpoint { address: fields.address(80), port: fields.u16(98) };
+            let remote = endpoint(EVENT_BYTES + 16, EVENT_BYTES + 34);
             Ok(Event::Datagram(Datagram {
                 time_nano,
                 process,
                 thread,
                 direction: if record[1] == 1 { Direction::Sent } else { Direction::Received },
-                local: Endpoint { address: fields.address(64), port: fields.u16(96) },
+                local: endpoint(EVENT_BYTES, EVENT_BYTES + 32),
                 remote: (remote.port > 0).then_some(remote),
-                network_namespace: fields.u32(100),
-                command: Command(fields.array(104)),
+                network_namespace: fields.u32(EVENT_BYTES + 36),
+                command: Command(fields.array(EVENT_BYTES + 40)),
                 length: fields.u32(32),
                 bytes,
             }))

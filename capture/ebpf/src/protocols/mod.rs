@@ -61,6 +61,8 @@ pub(crate) struct Mark {
     pub(crate) task: u64,
     /// The task by which that was made.
     pub(crate) parent_task: u64,
+    /// See [`crate::event::Data::sleeps`].
+    pub(crate) sleeps: u32,
     /// Segments that the socket had sent again by then.
     pub(crate) retransmits: u32,
     /// Smoothed round-trip time; 0 where there is none yet.
@@ -79,6 +81,7 @@ impl Mark {
         thread: 0,
         task: 0,
         parent_task: 0,
+        sleeps: 0,
         retransmits: 0,
         srtt_micros: 0,
         missed: false,
