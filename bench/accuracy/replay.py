@@ -245,7 +245,7 @@ def spans(spanwise, rows):
     numbers = [int(row["id"], 16) for row in rows]
     for first in range(min(numbers) - 1, max(numbers), PAGE):
         query = f"""SELECT encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, evidence, confidence,
-            encode(span_id, 'hex') AS path, '' AS method, start_unix_nano, 0, 0 FROM spans
+            encode(span_id, 'hex') AS path, '' AS method, start_unix_nano, 0 AS served_at, 0 AS client_port FROM spans
             WHERE encode(span_id, 'hex') > '{first:016x}' AND encode(span_id, 'hex') <= '{first + PAGE:016x}'"""
         found += score.read(score.ask(spanwise.http, query), 0)
     if len(found) != len(rows):

@@ -130,7 +130,7 @@ fn of_same_request(index: &Index, app: Slot, call: &Row) -> bool {
 pub(super) fn fragment(index: &Index, _: Slot, row: &Row) -> Verdict {
     let Some(fragment) = row.fragment_id else { return Verdict::Nothing };
     let evidence = match row.evidence {
-        Some(known @ (Evidence::Thread | Evidence::Task)) => known,
+        Some(known @ (Evidence::Thread | Evidence::Task | Evidence::Turn)) => known,
         _ => Evidence::SoleRequest,
     };
     let requests = index.servers_of_fragment(fragment);

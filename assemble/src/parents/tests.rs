@@ -198,6 +198,7 @@ fn a_fragment_is_as_sure_as_the_agent_says() {
     let call = client(2, "a", 1, 9);
     child(&[served, call.within(5, Thread, 1.0)], 2, 1, Thread, 1.0);
     child(&[served, call.within(5, Evidence::Task, 1.0)], 2, 1, Evidence::Task, 1.0);
+    child(&[served, call.within(5, Evidence::Turn, 0.95)], 2, 1, Evidence::Turn, 0.95);
     child(&[served, call.within(5, SoleRequest, 0.9)], 2, 1, SoleRequest, 0.9);
     ambiguous(&[served, call.ambiguous()], 2);
     // The request is still running: what is known of it is kept for later.

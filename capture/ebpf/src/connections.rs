@@ -246,7 +246,9 @@ impl Connection {
     fn tell_answers(&self, data: &Data<'_>, desk: &mut Desk<'_>) {
         let finished = desk.finished.iter().filter(|one| one.was_read_at(data.time_nano));
         for exchange in finished.chain(self.exchanges.read_at(data.time_nano)) {
-            desk.context.answer_read(data.into(), exchange.fragment);
+            if let Some(fragment) = exchange.made_for() {
+                desk.context.answer_read(data.into(), fragment);
+            }
         }
     }
 

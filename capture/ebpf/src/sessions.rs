@@ -192,6 +192,8 @@ pub(crate) struct Exchange {
     /// Bytes of the request and of the response, where they were counted one
     /// frame after the other.
     pub(crate) counted: Option<[u64; 2]>,
+    /// Of an ambiguous call, the fragment that it is of if turns can be trusted.
+    turn: Option<u64>,
     /// Its response may have passed unseen.
     doubtful: bool,
     /// It ends with the connection, if nothing ends it before.
@@ -367,6 +369,10 @@ impl Exchanges {
         if !serving && !request.silent {
             desk.context.answer_awaited(request_start.into(), self.connection);
         }
+        let turn = match fragment {
+            Fragment::Ambiguous { .. } => desk.context.turn_of(request_start.into(), opener),
+            _ => None,
+        };
         let first = self.fresh && !request.silent;
         self.fresh &= !first;
         let exchange = Exchange {
@@ -380,6 +386,7 @@ impl Exchanges {
             answer: Answer::default(),
             serving,
             fragment,
+            turn,
             process,
             first,
             encryption: self.encryption.clone(),
@@ -775,6 +782,14 @@ impl Exchange {
         !self.serving && (at(self.response_end) || at(self.response_start))
     }
 
+    /// The fragment of the request that it was made for, as far as turns tell.
+    pub(crate) const fn made_for(&self) -> Option<u64> {
+        match self.fragment {
+            Fragment::Within { fragment, .. } => Some(fragment),
+            _ => self.turn,
+        }
+    }
+
     /// What passed on a connection that is only seen from outside: its two
     /// ways, each with its first byte and past its last.
     #[expect(clippy::too_many_arguments, reason = "one caller, and all of it is needed")]
@@ -801,6 +816,7 @@ impl Exchange {
             answer,
             serving,
             fragment,
+            turn: None,
             process,
             first,
             encryption: None,

@@ -5,7 +5,6 @@
 
 mod support;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -13,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
 use spanwise_capture_ebpf::kernel::Hook;
-use spanwise_model::{Capture, Evidence, Span};
-use support::agents::{Traced, trace, with};
+use support::agents::{trace, with};
+use support::links::{Links, links};
 use support::programs::{Directory, Running, free_port, wait_for, wait_until_looked_at};
 
 /// Calls for each request, as the programs make them.
@@ -55,61 +54,6 @@ fn wait_until_followed(agent: &Agent, count: u64) {
         assert!(Instant::now() < end, "not followed: {:?}", agent.facts().counters);
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-/// How calls were linked.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Links {
-    calls: usize,
-    /// To the right request, for certain.
-    right: usize,
-    /// To another one, for certain.
-    wrong: usize,
-    /// Not for certain: to the right request, and to another one.
-    guessed: usize,
-    guessed_wrong: usize,
-    /// Among several; and to none.
-    ambiguous: usize,
-    unlinked: usize,
-}
-
-/// The part of an operation that is a token; it has some twelve characters.
-fn token(span: &Span) -> Option<&str> {
-    let path = span.attribute("url.path").and_then(|value| value.as_str());
-    let path = path.unwrap_or(&span.operation);
-    path.split(['/', ' '])
-        .find(|part| part.len() > 9 && part.starts_with('t') && part.contains('w'))
-}
-
-fn links(traced: &Traced, front: u16, backend: u16) -> Links {
-    let mut requests: HashMap<u64, &str> = HashMap::new();
-    for span in traced.side(front, Capture::ServerProcess) {
-        if let (Some(token), Some(fragment)) = (token(span), span.fragment_id) {
-            requests.insert(fragment, token);
-        }
-    }
-    let mut links = Links::default();
-    for span in traced.side(backend, Capture::ClientProcess) {
-        let Some(token) = token(span) else { continue };
-        links.calls += 1;
-        let certain = span.confidence.is_some_and(|confidence| confidence >= Evidence::CERTAIN);
-        let linked = span.fragment_id.and_then(|fragment| requests.get(&fragment));
-        let right = linked == Some(&token);
-        // What is not known of the request says nothing about the link.
-        if span.fragment_id.is_some() && linked.is_none() {
-            continue;
-        }
-        let count = match span.evidence {
-            Some(Evidence::Ambiguous) => &mut links.ambiguous,
-            None => &mut links.unlinked,
-            Some(_) if certain && right => &mut links.right,
-            Some(_) if certain => &mut links.wrong,
-            Some(_) if right => &mut links.guessed,
-            Some(_) => &mut links.guessed_wrong,
-        };
-        *count += 1;
-    }
-    links
 }
 
 /// How the programs speak with each other.

@@ -253,22 +253,27 @@ impl Context {
 
     /// A thread has read something on a connection; what, follows.
     pub(crate) fn bytes_read(&mut self, reader: Caller, connection: u64) {
-        let Some(context) = self.processes.get_mut(&reader.process) else { return };
         if reader.task != 0 {
             return;
         }
+        let Some(context) = self.processes.get_mut(&reader.process) else { return };
         let open = context.by_line.get(&Line::Thread(reader.thread)).map_or(&[][..], Vec::as_slice);
         let busy = open.iter().any(|open| open.connection != connection);
         context.turns.read(reader, connection, busy);
     }
 
-    /// What was read is the answer to a call, or some of it.
-    pub(crate) fn answer_read(&mut self, reader: Caller, call: Fragment) {
-        if let Fragment::Within { fragment, .. } = call
-            && let Some(context) = self.processes.get_mut(&reader.process)
-        {
+    /// What was read is the answer to a call that was made for this fragment's request, or
+    /// some of it.
+    pub(crate) fn answer_read(&mut self, reader: Caller, fragment: u64) {
+        if let Some(context) = self.processes.get_mut(&reader.process) {
             context.turns.read_for(reader, fragment);
         }
+    }
+
+    /// The fragment for which a call was made, if turns can be trusted in the process.
+    pub(crate) fn turn_of(&self, sender: Caller, opener: Option<Caller>) -> Option<u64> {
+        let context = self.processes.get(&sender.process)?;
+        context.turns.perhaps_for(opener.unwrap_or(sender))
     }
 
     /// A request was sent that will be answered.

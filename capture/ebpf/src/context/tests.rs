@@ -228,13 +228,12 @@ fn the_calls_of_a_loop_belong_to_what_it_has_read() {
     }
     let turn = |fragment: u64| within(fragment, Evidence::Turn, 0.99);
     let first = ask(&mut context, 100);
-    let call = context.request_sent(at(101), None);
-    assert_eq!(call, turn(first));
+    assert_eq!(context.request_sent(at(101), None), turn(first));
     let second = ask(&mut context, 102);
     assert_eq!(context.request_sent(at(103), None), turn(second));
     // The answer to the first one's call is read.
     context.bytes_read(at(104), 7);
-    context.answer_read(at(104), call);
+    context.answer_read(at(104), first);
     assert_eq!(context.request_sent(at(105), None), turn(first));
     // It connects in that turn, and writes when it has read something else.
     ask(&mut context, 106);

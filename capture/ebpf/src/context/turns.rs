@@ -147,8 +147,13 @@ impl Turns {
         if self.answers < LEAST_ANSWERS || share < LEAST_SHARE {
             return None;
         }
+        self.perhaps_for(sender).map(|fragment| (fragment, share.min(MOST_SURE)))
+    }
+
+    /// The same, however often it is wrong: that shows only if it is followed up.
+    pub(super) fn perhaps_for(&self, sender: Caller) -> Option<u64> {
         match self.cause(sender)? {
-            Cause::Request(fragment) => Some((fragment, share.min(MOST_SURE))),
+            Cause::Request(fragment) => Some(fragment),
             Cause::None | Cause::Several => None,
         }
     }

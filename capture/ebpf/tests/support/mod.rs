@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub(crate) mod agents;
+pub(crate) mod links;
 pub(crate) mod plugins;
 pub(crate) mod programs;
 
