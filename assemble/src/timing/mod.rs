@@ -388,7 +388,12 @@ impl Process {
         for (at, call) in calls.iter().enumerate().filter(|(_, call)| call.state == State::Free) {
             let likeliest = found.get(at).copied().flatten();
             let sure = likeliest.is_some_and(|(_, sure)| sure >= LEARNT_FROM);
-            for request in solve::candidates(requests, longest, call) {
+            let candidates = || solve::candidates(requests, longest, call);
+            // It can be of no other: that is as good as known.
+            if likeliest.is_some() && candidates().nth(1).is_none() {
+                continue;
+            }
+            for request in candidates() {
                 let weight = if sure { WEIGHT_OF_FOUND } else { 0.0 };
                 weights[request] = weight.min(weights[request]);
             }

@@ -431,7 +431,10 @@ impl Context {
         }
         // What was written may answer another request, which nobody saw.
         let Some(handled) = handled.filter(|_| closed.read_nano >= self.lost_nano) else { return };
-        context.turns.answered(handled.first_writer, fragment);
+        // Where no other request is open, whatever is done is done for this one.
+        if context.open > 0 {
+            context.turns.answered(handled.first_writer, fragment);
+        }
         if handled.first_writer.thread != thread || handled.last_thread != thread {
             self.demote(process);
         } else if !closed.overlapped {

@@ -125,7 +125,8 @@ impl Turns {
         (turn.sleeps == writer.sleeps && turn.sleeps != 0).then_some(turn.cause)
     }
 
-    /// A thread has written the first bytes of the answer to this fragment's request.
+    /// A thread has written the first bytes of the answer to this fragment's request, while
+    /// others were open.
     pub(super) fn answered(&mut self, writer: Caller, fragment: u64) {
         let right = match self.cause(writer) {
             Some(Cause::Request(known)) => known == fragment,
