@@ -3,7 +3,7 @@
 import datetime
 import platform
 
-from runtimes import CONCURRENCIES, MEANING
+from runtimes import CONCURRENCIES, MEANING, TIMED_AT
 from score import Score
 
 
@@ -45,9 +45,13 @@ def figures(cells):
                 lines.append(f"{name}.{what} {links.precision:.4f} 1")
             elif not cell.flags:
                 lines.append(f"# accuracy.{cell.name}.{what}: no links made")
-    timed = summed(timed_cells(cells))
-    if timed.true_links:
-        lines.append(f"figure accuracy.timing_only.right_share {timed.recall:.4f} 1")
+    for concurrency in TIMED_AT:
+        timed = summed(cell for cell in timed_cells(cells) if cell.concurrency == concurrency)
+        if timed.true_links:
+            name = "accuracy.timing_only" + ("" if concurrency == TIMED_AT[0] else f".c{concurrency}")
+            lines.append(f"figure {name}.right_share {timed.recall:.4f} 1")
+            if timed.links.made:
+                lines.append(f"figure {name}.precision {timed.links.precision:.4f} 1")
     total = summed(observed_cells(cells))
     lines.append(f"figure accuracy.links_made {total.links.made} 1")
     lines.append(f"figure accuracy.links_wrong {total.links.made - total.links.right} 1")
@@ -122,7 +126,7 @@ Load, backend, server and agent share the machine's processors with the program,
 """
 
 
-TIMED = """Every runtime once more with {concurrency} requests under way. Of what was seen only times, processes and kinds of operations are kept: no task, no thread, no connection. A server of its own is told those, and its assembler has nothing but time to find out which call was for which request. The warm-up, one request at a time, is among what it sees, and tells it as little of the truth as the rest. (In the tables above timing has only the calls that nothing else gives to a request.)"""
+TIMED = """Every runtime once more, with few requests under way; the share of its calls that are linked rightly. Of what was seen only times, processes and kinds of operations are kept: no task, no thread, no connection. A server of its own is told those, and its assembler has nothing but time to find out which call was for which request. The warm-up, one request at a time, is among what it sees, and tells it as little of the truth as the rest. (In the tables above timing has only the calls that nothing else gives to a request.)"""
 
 
 UNLINKED = """Cells with wrong links, with calls that have no parent and are not said to be ambiguous, or without a span for every call and request. In all others each call is linked rightly, or ambiguous. Why spans are missing: TLS of the JVM is not read; of many HTTP/2 streams whose messages come in one piece, those beyond the captured bytes are lost until more is captured ([protocols.md](protocols.md))."""
@@ -182,17 +186,18 @@ def markdown(cells, hook, seconds, most, processors):
 
 def timed_table(cells):
     """What time alone tells, as lines of the document."""
-    total = summed(cells)
-    if not total.true_links:
+    if not summed(cells).true_links:
         return []
-    lines = ["", "## Time alone", "", TIMED.format(concurrency=cells[0].concurrency), "",
-             "| runtime | calls | right | wrong | ambiguous |", "| --- |" + " --- |" * 4]
-    rows = [(f"`{cell.runtime.name}`", cell.score) for cell in cells if cell.score]
-    for name, score in [*rows, ("*all*", total)]:
-        count = max(score.true_links, 1)
-        wrong = score.links.made - score.links.right
-        lines.append(f"| {name} | {score.true_links} | {100 * score.links.right / count:.1f} % | {100 * wrong / count:.1f} % | "
-                     f"{100 * (score.ambiguous + score.alone) / count:.1f} % |")
+    lines = ["", "## Time alone", "", TIMED, "",
+             "| runtime | " + " | ".join(f"{count} under way" for count in TIMED_AT) + " |", "| --- |" + " --- |" * len(TIMED_AT)]
+    for name in [*dict.fromkeys(cell.runtime.name for cell in cells), None]:
+        parts = []
+        for concurrency in TIMED_AT:
+            found = summed(cell for cell in cells if cell.concurrency == concurrency and name in (None, cell.runtime.name))
+            wrong = found.links.made - found.links.right
+            parts.append("did not run" if not found.true_links else f"{100 * found.recall:.1f} %" + (
+                f"<br>{wrong} of {found.links.made} wrong" if wrong else ""))
+        lines.append(f"| {f'`{name}`' if name else '*all*'} | " + " | ".join(parts) + " |")
     return lines
 
 

@@ -38,8 +38,9 @@ OVER_TLS = (*PLAIN, "tls")
 OVER_ALL = (*OVER_TLS, "h2")
 # It is where few requests are under way that such a call may be taken for theirs.
 BACKGROUND_AT = (1, 8)
-# What time alone tells is asked at moderate load: so many requests under way.
-TIMED_AT = 4
+# What time alone tells is asked at moderate load, so many requests under way all the
+# time, and at twice that.
+TIMED_AT = (2, 4)
 
 
 @dataclass(frozen=True)

@@ -355,13 +355,36 @@ impl Process {
             solve::solve(&self.model, requests, calls, sorts, random)
         } else {
             let mut model = self.model.clone();
-            let of = |call: usize| whose(&calls[call], plain.found[call]);
-            solve::learn(&mut model, requests, calls, of, |_| 1.0);
+            self.learn_alone(&mut model, requests, calls);
+            if model.requests() < KNOWN_AFTER {
+                let of = |call: usize| whose(&calls[call], plain.found[call]);
+                solve::learn(&mut model, requests, calls, of, |_| 1.0);
+            }
             solve::solve(&model, requests, calls, sorts, random)
         };
         let steps = plain.steps + learnt.steps;
         let better = if learnt.at_work <= plain.at_work { learnt } else { plain };
         Solution { steps, ..better }
+    }
+
+    /// Learns from requests that are new, and whose calls can be of no other.
+    fn learn_alone(&self, model: &mut Model, requests: &[Request], calls: &[Call]) {
+        let longest = solve::longest_nano(requests);
+        let new = |served: &Served| if served.learnt { 0.0 } else { 1.0 };
+        let mut weights: Vec<f64> = self.served.iter().map(new).collect();
+        let mut only = vec![None; calls.len()];
+        for (call, only) in calls.iter().zip(&mut only) {
+            let mut candidates = solve::candidates(requests, longest, call);
+            *only = candidates.next().map(|request| (request, 1.0));
+            if call.state == State::Free
+                && let Some(another) = candidates.next()
+            {
+                let several = only.iter().map(|(request, _)| *request);
+                several.chain([another]).chain(candidates).for_each(|at| weights[at] = 0.0);
+            }
+        }
+        let of = |call: usize| whose(&calls[call], only[call]);
+        solve::learn(model, requests, calls, of, |request| weights[request]);
     }
 
     /// Learns from requests that are over, and of whose calls nothing is open.
