@@ -225,6 +225,7 @@ impl Play {
             connection: byte(2) & 3,
             stream: byte(3),
             new: step.first & SENT != 0,
+            lasting: byte(4) & 1 != 0,
         });
         self.tracer.event(&event.event());
     }

@@ -49,7 +49,8 @@ struct spanwise_event {
     unsigned int srtt_eighth_micros;
     unsigned int retransmits;
     unsigned int extra; /* of DATA: enum spanwise_unread; of CLOSED: whether it was reset;
-                         * of PLAINTEXT: how much plaintext went before in this direction */
+                         * of PLAINTEXT: how much plaintext went before in this direction;
+                         * of TASK: whether what is made may work for others than its maker */
     unsigned long long task; /* what the process's runtime considers current: task.h; */
     unsigned long long parent_task; /* by which that was made. 0: not known */
 };

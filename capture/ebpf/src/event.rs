@@ -309,6 +309,9 @@ pub struct Task {
     /// It is made now: what another at its address did is not its.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub new: bool,
+    /// It may go on with what others than its maker give it, as a pool's worker does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lasting: bool,
 }
 
 /// Whether a number says nothing, and is left out of recordings.

@@ -387,7 +387,7 @@ impl Tracer {
             }
             let parent = self.names.of(process, task.parent_task);
             let made = self.names.made(process, task.task);
-            self.context.task_made(process, made, parent, connection, time_nano);
+            self.context.task_made(process, made, parent, connection, task.lasting, time_nano);
             return;
         }
         match connection {

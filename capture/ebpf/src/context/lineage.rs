@@ -50,6 +50,10 @@ struct Born {
     root: Root,
     /// When it was made, `CLOCK_MONOTONIC`; 0 where that was not seen.
     nano: u64,
+    /// It may go on with what others than its parent give it, as a pool's worker does.
+    lasting: bool,
+    /// It has made a call, or what comes of it has; of lasting ones only.
+    called: bool,
 }
 
 /// For which connections a task and those that come from it work.
@@ -74,8 +78,15 @@ pub(super) struct Lineage {
 
 impl Lineage {
     /// A task is made now.
-    pub(super) fn born(&mut self, task: u64, parent: u64, root: Root, nano: u64) {
-        self.tasks.insert(task, Born { parent, root, nano });
+    pub(super) fn born(&mut self, task: u64, parent: u64, root: Root, lasting: bool, nano: u64) {
+        self.tasks.insert(task, Born { parent, root, nano, lasting, called: false });
+    }
+
+    /// Of a task that is lasting, whether it makes its first call now.
+    pub(super) fn begins(&mut self, task: u64) -> Option<bool> {
+        let born = self.tasks.get(&task).filter(|born| born.lasting)?;
+        self.tasks.insert(task, Born { called: true, ..born });
+        Some(!born.called)
     }
 
     /// A task has read a request on a connection that was established at that time. What
@@ -131,7 +142,8 @@ impl Lineage {
     /// It is heard now that a task has this parent (0: it is not).
     pub(super) fn note(&mut self, task: u64, parent: u64) {
         if parent != 0 && self.tasks.get(&task).is_none_or(|born| born.parent != parent) {
-            self.tasks.insert(task, Born { parent, root: Root::Unknown, nano: 0 });
+            let root = Root::Unknown;
+            self.tasks.insert(task, Born { parent, root, nano: 0, lasting: false, called: false });
         }
     }
 

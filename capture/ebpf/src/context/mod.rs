@@ -137,6 +137,9 @@ struct ProcessContext {
     hands_streams_over: bool,
     /// A task that writes to a connection which several share writes what waits of all.
     writes_for_others: bool,
+    /// Lasting tasks have gone on when the request was over in which they were made: only
+    /// what they do first is for that.
+    work_for_others: bool,
     /// A thread says nothing: by the runtime's nature, or as seen.
     threads_shared: bool,
     /// Requests handled each on one thread, alone.
@@ -299,13 +302,15 @@ impl Context {
     }
 
     /// A task was made at this time. Where `connection` is not 0, it was made in a
-    /// callback for what has just been read of that.
+    /// callback for what has just been read of that. One that is `lasting` may go on with
+    /// what others give it.
     pub(crate) fn task_made(
         &mut self,
         process: u32,
         task: u64,
         parent: u64,
         connection: u64,
+        lasting: bool,
         time_nano: u64,
     ) {
         let Some(context) = self.processes.get_mut(&process) else { return };
@@ -314,7 +319,7 @@ impl Context {
             connection if connection != 0 && !known => context.root_on(connection, time_nano),
             _ => context.root_by(parent, time_nano),
         };
-        context.lineage.born(task, parent, root, time_nano);
+        context.lineage.born(task, parent, root, lasting, time_nano);
     }
 
     /// A task that was made earlier has this parent.
@@ -632,22 +637,32 @@ impl ProcessContext {
         }
         self.lineage.note(sender.task, sender.parent_task);
         let mut child = sender.task;
+        let mut lasting = false;
         for _ in 0..lineage::MAX_GENERATIONS {
             let root = self.lineage.root(child);
             let parent = self.lineage.parent(child);
+            let begins = self.lineage.begins(child);
+            lasting |= begins.is_some();
+            // Who made it is not for whom it works, if it goes on with the work of others.
+            let sure = |read_nano: u64| if lasting { LIKELY } else { sure(read_nano) };
             let serves = match (root, parent) {
                 (Root::Request(exchange), _) => {
+                    let goes_on = begins == Some(false);
                     if let Some(open) = self.open(exchange) {
+                        if goes_on && self.work_for_others {
+                            return Origin::Elsewhere;
+                        }
                         let sure = sure(open.read_nano);
                         return Origin::Request(within(open.fragment, Evidence::Task, sure));
                     }
+                    self.work_for_others |= goes_on;
                     // What outlives its request may by now work for others, as who writes
                     // to a connection that all share.
                     let busy = parent.is_some_and(|parent| {
                         !self.lineage.was_seen_made(child)
                             && self.by_line.contains_key(&Line::Task(parent))
                     });
-                    if busy {
+                    if busy || goes_on || (lasting && self.work_for_others) {
                         return Origin::Elsewhere;
                     }
                     return match self.lineage.ended_exchange(exchange, now_nano) {

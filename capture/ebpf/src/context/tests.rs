@@ -265,7 +265,7 @@ fn several_requests_of_a_task_are_ambiguous_until_another_task_takes_one() {
 }
 
 fn made(context: &mut Context, task: u64, parent: u64, time_nano: u64) {
-    context.task_made(PROCESS, task, parent, 0, time_nano);
+    context.task_made(PROCESS, task, parent, 0, false, time_nano);
 }
 
 #[test]
@@ -365,12 +365,12 @@ fn what_is_made_in_the_callback_of_a_read_is_that_connections() {
     // The loop reads in no task at all.
     let first = serve(&mut context, goroutine(0, 0, 1), 1, 1);
     let second = serve(&mut context, goroutine(0, 0, 2), 2, 2);
-    context.task_made(PROCESS, 60, 50, 2, 3);
-    context.task_made(PROCESS, 61, 50, 1, 3);
+    context.task_made(PROCESS, 60, 50, 2, false, 3);
+    context.task_made(PROCESS, 61, 50, 1, false, 3);
     assert_eq!(context.request_sent(goroutine(60, 0, 4)), certain(second));
     assert_eq!(context.request_sent(goroutine(61, 0, 4)), certain(first));
     // What belongs to a request already does not change it.
-    context.task_made(PROCESS, 62, 60, 1, 5);
+    context.task_made(PROCESS, 62, 60, 1, false, 5);
     assert_eq!(context.request_sent(goroutine(62, 0, 6)), certain(second));
 }
 
@@ -434,4 +434,67 @@ fn a_stream_belongs_to_nobody_until_it_is_handed_over() {
     assert_eq!(context.request_sent(goroutine(61, 50, 5)), certain(first));
     context.unseen_handed(PROCESS, 61);
     assert_eq!(context.request_sent(goroutine(61, 50, 6)), Fragment::None);
+}
+
+fn made_lasting(context: &mut Context, task: u64, parent: u64, time_nano: u64) {
+    context.task_made(PROCESS, task, parent, 0, true, time_nano);
+}
+
+fn likely(fragment: u64) -> Fragment {
+    within(fragment, Evidence::Task, LIKELY)
+}
+
+#[test]
+fn what_may_be_a_pools_worker_is_never_certain() {
+    let mut context = context(Runtime::Python);
+    // A greenlet for each connection, made by the hub.
+    made_lasting(&mut context, 50, 1, 1);
+    made_lasting(&mut context, 51, 1, 1);
+    let first = serve(&mut context, goroutine(50, 0, 2), 1, 1);
+    let second = serve(&mut context, goroutine(51, 0, 2), 2, 2);
+    assert_eq!(context.request_sent(goroutine(50, 0, 3)), certain(first));
+    assert_eq!(context.request_sent(goroutine(51, 0, 3)), certain(second));
+    // One that is started by a request, a context that it enters, and one that it starts.
+    made_lasting(&mut context, 60, 50, 4);
+    made(&mut context, 61, 60, 5);
+    made_lasting(&mut context, 62, 60, 5);
+    for task in [60, 61, 62, 60] {
+        assert_eq!(context.request_sent(goroutine(task, 0, 6)), likely(first));
+    }
+    // What the request's own task enters is the request's.
+    made(&mut context, 63, 50, 5);
+    assert_eq!(context.request_sent(goroutine(63, 0, 6)), certain(first));
+}
+
+#[test]
+fn what_goes_on_after_its_request_shows_that_there_are_workers() {
+    let mut context = context(Runtime::Python);
+    let first = serve(&mut context, goroutine(50, 0, 1), 1, 1);
+    let other = serve(&mut context, goroutine(51, 0, 1), 2, 2);
+    made_lasting(&mut context, 60, 50, 2);
+    made_lasting(&mut context, 61, 50, 2);
+    made_lasting(&mut context, 62, 50, 2);
+    assert_eq!(context.request_sent(goroutine(60, 0, 3)), likely(first));
+    context.request_over(goroutine(50, 0, 0), 1, 4, None);
+    // What it was started for may begin after the answer.
+    assert_eq!(context.request_sent(goroutine(61, 0, 5)), likely(first));
+    let sole = within(other, Evidence::SoleRequest, LIKELY);
+    assert_eq!(context.request_sent(goroutine(60, 0, 6)), sole);
+    assert_eq!(context.request_sent(goroutine(62, 0, 6)), sole);
+    // From now on only the first call of each is taken for its maker's.
+    made_lasting(&mut context, 70, 51, 7);
+    assert_eq!(context.request_sent(goroutine(70, 0, 8)), likely(other));
+    assert_eq!(context.request_sent(goroutine(70, 0, 9)), sole);
+}
+
+#[test]
+fn a_worker_of_a_connection_is_not_certain_of_what_is_read_there_later() {
+    let mut context = context(Runtime::Python);
+    context.accepted(1, 10);
+    // Made for the connection: a reader and a pool's worker.
+    made_lasting(&mut context, 50, 1, 11);
+    made_lasting(&mut context, 51, 50, 12);
+    made_lasting(&mut context, 52, 50, 12);
+    let first = serve(&mut context, goroutine(51, 0, 13), 1, 1);
+    assert_eq!(context.request_sent(goroutine(52, 0, 14)), likely(first));
 }

@@ -16,7 +16,7 @@ const ADDRESSES: usize = 4;
 pub(crate) enum TaskKind {
     /// Goroutines.
     Go = 1,
-    /// The current context of a Python thread.
+    /// The current context of a Python thread, or its greenlet.
     Python = 2,
     /// Virtual threads of a JVM.
     Jvm = 3,
