@@ -405,6 +405,7 @@ fn seed(events: &[RecordedEvent], only: Option<u64>, goal: Goal) -> Vec<u8> {
             RecordedEvent::Closed(_) => write(&mut input, CLOSED << KIND_SHIFT | slot, &[], 0),
             RecordedEvent::Records(_)
             | RecordedEvent::Task(_)
+            | RecordedEvent::Thread(_)
             | RecordedEvent::Exec(_)
             | RecordedEvent::Exit(_)
             | RecordedEvent::LeftOut(_) => {}

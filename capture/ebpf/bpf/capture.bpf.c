@@ -145,6 +145,7 @@ static __always_inline struct sock *socket_of(__u32 fd)
 #include "tls.h"
 #include "tls_go.h"
 #include "task_made.h"
+#include "thread_made.h"
 #include "datagram.h"
 #include "unix.h"
 
@@ -590,6 +591,8 @@ int state_raw(struct bpf_raw_tracepoint_args *context)
 
 static __always_inline int on_process(__u8 kind)
 {
+    __u32 process = bpf_get_current_pid_tgid() >> 32;
+    bpf_map_delete_elem(&thread_makers, &process);
     struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
     if (!event) {
         __sync_fetch_and_add(&lost_lifecycle, 1);

@@ -9,10 +9,10 @@ use rand::{RngExt, SeedableRng};
 use spanwise_model::{ModelError, Span, SpanBatch, SpanBatchBuilder, SpanId};
 
 use crate::connections::Connection;
-use crate::context::{Context, Names};
+use crate::context::{Caller, Context, Names};
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
-use crate::event::{Closed, Command, Data, Datagram, Event, Opened, Role, Task};
+use crate::event::{Closed, Command, Data, Datagram, Event, Opened, Role, Task, Thread};
 use crate::plugins::{Plugin, PluginFacts, Plugins};
 use crate::process::{Process, ProcessDirectory};
 use crate::processes::LabelRule;
@@ -171,6 +171,12 @@ impl Tracer {
                 self.remove(left_out.connection);
             }
             Event::Task(task) => self.task(task),
+            Event::Thread(thread) => {
+                let Thread { time_nano, process, maker, maker_task, .. } = *thread;
+                let task = self.names.of(process, maker_task);
+                let maker = Caller { process, thread: maker, task, parent_task: 0, time_nano };
+                self.context.thread_made(maker, thread.thread);
+            }
             Event::Exec(process) | Event::Exit(process) => {
                 for key in self.datagrams.of_process(process.process) {
                     self.with_datagrams(|datagrams, desk| {
@@ -256,6 +262,11 @@ impl Tracer {
     /// Processes of which it should be seen when tasks are made, since the last time.
     pub(crate) fn take_orphans(&mut self) -> Vec<u32> {
         self.context.take_orphans()
+    }
+
+    /// Processes of which it should be seen when threads are made, since the last time.
+    pub(crate) fn take_thread_makers(&mut self) -> Vec<u32> {
+        self.context.take_thread_makers()
     }
 
     fn ask_for_more(&mut self, id: u64) {

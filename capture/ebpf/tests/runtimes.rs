@@ -13,7 +13,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
-use spanwise_model::{AttributeValue, Capture, Span, SpanBatch};
+use spanwise_model::{AttributeValue, Capture, Evidence, Span, SpanBatch};
 use support::programs::{Running, free_port, wait_for};
 
 /// What the servers need, from PyPI.
@@ -77,6 +77,9 @@ struct Found {
     right: usize,
     /// and to a wrong one.
     wrong: usize,
+    /// Likely links by what has started the task or thread, right and wrong.
+    guessed: usize,
+    guessed_wrong: usize,
     others: HashMap<String, usize>,
 }
 
@@ -190,6 +193,11 @@ fn found(spans: &[Span], port: u16, backend: u16, process: u32) -> Found {
                 let which = format!("wrong: {number:?} {:?}", call.evidence);
                 *found.others.entry(which).or_default() += 1;
             }
+            Some(request) if matches!(call.evidence, Some(Evidence::Task | Evidence::Thread)) => {
+                let right = *request == token;
+                found.guessed += usize::from(right);
+                found.guessed_wrong += usize::from(!right);
+            }
             Some(request) => {
                 let right = if *request == token { "right" } else { "wrong" };
                 let which = format!("{:?} {:?} {right}", call.evidence, call.confidence);
@@ -274,17 +282,59 @@ fn calls_that_other_threads_write_are_not_linked_to_a_wrong_request() {
     assert_eq!(load.run().wrong, 0);
 }
 
-/// Greenlets have no context of their own: no link is better than a wrong one.
+/// Three calls of six are the own ones of the greenlet or thread that serves the request,
+/// and certain; three are made by others that it starts: likely, for they could be a pool's.
+fn is_followed_by_halves(program: &str, arguments: &[&str], pooled: bool) {
+    let found = Load { program, arguments, concurrency: 32, requests: 10, pooled }.run();
+    assert_eq!(found.wrong, 0, "{found:?}");
+    assert_eq!(found.guessed_wrong, 0, "{found:?}");
+    // Threads are proven by their first twenty requests.
+    assert!(found.right * 100 >= found.calls * 40, "{found:?}");
+    assert!((found.right + found.guessed) * 100 >= found.calls * 95, "{found:?}");
+}
+
 #[test]
-fn greenlets_are_not_linked_to_a_wrong_request() {
-    let load = Load {
-        program: "gevent_app.py",
-        arguments: &[],
-        concurrency: 32,
-        requests: 8,
-        pooled: true,
+fn greenlets() {
+    for pooled in [true, false] {
+        is_followed_by_halves("gevent_app.py", &["spawn"], pooled);
+    }
+}
+
+/// Threads are greenlets under gevent, those of a pool that requests share as well.
+#[test]
+fn a_pool_of_greenlets_is_nobodys_for_certain() {
+    let arguments = &["pool"];
+    let program = "gevent_app.py";
+    let found = Load { program, arguments, concurrency: 32, requests: 10, pooled: true }.run();
+    assert_eq!(found.wrong, 0, "{found:?}");
+    assert!(found.right * 100 >= found.calls * 47, "{found:?}");
+    assert!(found.guessed_wrong * 50 <= found.calls, "{found:?}");
+}
+
+#[test]
+fn threads_that_requests_start() {
+    is_followed_by_halves("threads_app.py", &["thread"], true);
+    is_followed_by_halves("threads_app.py", &["thread"], false);
+    is_followed_by_halves("threads_app.py", &["pool"], true);
+}
+
+#[test]
+fn threads_that_requests_start_in_java() {
+    let Some(java) = jdk() else {
+        eprintln!("not tested: there is no JDK of version 24 or newer below /usr/lib/jvm");
+        return;
     };
-    assert_eq!(load.run().wrong, 0);
+    is_followed_by_halves(&java, &["threads"], true);
+}
+
+#[test]
+fn a_pool_of_threads_is_nobodys_for_certain() {
+    let arguments = &["shared"];
+    let program = "threads_app.py";
+    let found = Load { program, arguments, concurrency: 32, requests: 10, pooled: true }.run();
+    assert_eq!(found.wrong, 0, "{found:?}");
+    assert!(found.right * 100 >= found.calls * 40, "{found:?}");
+    assert!(found.guessed_wrong * 50 <= found.calls, "{found:?}");
 }
 
 /// Calls of workers are nobody's, and those of tasks that outlive their request are not the

@@ -156,6 +156,11 @@ impl Lineage {
         self.tasks.get(&task).is_some_and(|born| born.nano != 0)
     }
 
+    /// Whether that was seen, and after this time.
+    pub(super) fn was_seen_made_after(&mut self, task: u64, nano: u64) -> bool {
+        self.tasks.get(&task).is_some_and(|born| born.nano > nano)
+    }
+
     pub(super) fn root(&mut self, task: u64) -> Root {
         self.tasks.get(&task).map_or(Root::Unknown, |born| born.root)
     }

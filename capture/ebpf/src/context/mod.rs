@@ -33,6 +33,9 @@ const ENDED_NANO: u64 = 2_000_000_000;
 
 /// It is said no more often of a process that the origin of its tasks is not known.
 const SAY_ORPHANS_EVERY_NANO: u64 = 1_000_000_000;
+/// A thread, among tasks: no number that a runtime gives its tasks, no address and no
+/// name has just this bit.
+const THREAD: u64 = 1 << 62;
 /// The task that the program began with, where tasks are numbered (Go's).
 const FIRST_TASK: u64 = 1;
 
@@ -79,6 +82,14 @@ impl From<Mark> for Caller {
 }
 
 impl Caller {
+    /// What it is in the lineage.
+    fn origin(&self) -> u64 {
+        match self.task {
+            0 => u64::from(self.thread) | THREAD,
+            task => task,
+        }
+    }
+
     const fn line(&self) -> Line {
         match self.task {
             0 => Line::Thread(self.thread),
@@ -142,6 +153,8 @@ struct ProcessContext {
     work_for_others: bool,
     /// A thread says nothing: by the runtime's nature, or as seen.
     threads_shared: bool,
+    /// Whether it was asked for that its threads are seen being made.
+    threads_watched: bool,
     /// Requests handled each on one thread, alone.
     disciplined: u32,
 }
@@ -167,6 +180,8 @@ pub(crate) struct Context {
     demoted: u64,
     /// Processes with tasks whose origin is not known, since the last look.
     orphans: Vec<u32>,
+    /// Processes that make calls on threads of which that is so, likewise.
+    thread_makers: Vec<u32>,
 }
 
 impl Context {
@@ -180,6 +195,7 @@ impl Context {
             lost_nano: 0,
             demoted: 0,
             orphans: Vec::new(),
+            thread_makers: Vec::new(),
         }
     }
 
@@ -322,6 +338,22 @@ impl Context {
         context.lineage.born(task, parent, root, lasting, time_nano);
     }
 
+    /// A thread is made.
+    pub(crate) fn thread_made(&mut self, maker: Caller, thread: u32) {
+        let Some(context) = self.processes.get_mut(&maker.process) else { return };
+        let root = match maker.line() {
+            Line::Thread(_) if context.threads_shared => Root::None,
+            line @ Line::Thread(_) => {
+                let open = context.by_line.get(&line).map_or(&[][..], Vec::as_slice);
+                Serves::one_of(&open.iter().collect::<Vec<_>>(), None).root()
+            }
+            Line::Task(task) => context.root_by(task, maker.time_nano),
+            Line::None => Root::None,
+        };
+        let made = u64::from(thread) | THREAD;
+        context.lineage.born(made, maker.origin(), root, true, maker.time_nano);
+    }
+
     /// A task that was made earlier has this parent.
     pub(crate) fn task_known(&mut self, process: u32, task: u64, parent: u64) {
         if let Some(context) = self.processes.get_mut(&process) {
@@ -402,6 +434,12 @@ impl Context {
         std::mem::take(&mut self.orphans)
     }
 
+    /// Processes that serve requests and make calls on threads of which it is not known by
+    /// which they were made, since the last call.
+    pub(crate) fn take_thread_makers(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.thread_makers)
+    }
+
     /// A request is sent: for which server request?
     pub(crate) fn request_sent(&mut self, sender: Caller) -> Fragment {
         let lost_nano = self.lost_nano;
@@ -429,6 +467,12 @@ impl Context {
                     return Fragment::Ambiguous { candidates: several.len() };
                 }
                 _ => {}
+            }
+            if let Some(found) = context.of_thread(sender, lost_nano) {
+                return found;
+            }
+            if context.open > 0 && !std::mem::replace(&mut context.threads_watched, true) {
+                self.thread_makers.push(sender.process);
             }
         }
         context.sole()
@@ -703,6 +747,23 @@ impl ProcessContext {
             child = parent;
         }
         Origin::Elsewhere
+    }
+
+    /// The request for which a thread makes a call that serves none itself: that of the
+    /// thread by which it was made.
+    fn of_thread(&mut self, sender: Caller, lost_nano: u64) -> Option<Fragment> {
+        let task = sender.origin();
+        // There may have been another one of that number since.
+        if !self.lineage.was_seen_made_after(task, lost_nano) {
+            return None;
+        }
+        match self.of_task(Caller { task, ..sender }, lost_nano) {
+            Origin::Request(Fragment::Within { fragment, confidence, .. }) => {
+                Some(within(fragment, Evidence::Thread, confidence))
+            }
+            Origin::Request(found) => Some(found),
+            Origin::Elsewhere | Origin::Unknown => None,
+        }
     }
 
     fn family(&mut self, task: u64, now_nano: u64) -> Serves {

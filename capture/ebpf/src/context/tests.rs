@@ -498,3 +498,80 @@ fn a_worker_of_a_connection_is_not_certain_of_what_is_read_there_later() {
     let first = serve(&mut context, goroutine(51, 0, 13), 1, 1);
     assert_eq!(context.request_sent(goroutine(52, 0, 14)), likely(first));
 }
+
+fn thread_made(context: &mut Context, thread: u32, maker: u32, time_nano: u64) {
+    context.thread_made(Caller { time_nano, ..caller(maker) }, thread);
+}
+
+fn by_thread(fragment: u64) -> Fragment {
+    within(fragment, Evidence::Thread, LIKELY)
+}
+
+#[test]
+fn a_thread_that_a_request_starts_is_likely_its_own() {
+    let mut context = context(other());
+    let first = read(&mut context, 1, 1, 1);
+    let second = read(&mut context, 2, 2, 2);
+    // Threads are watched once one is missed.
+    assert_eq!(context.request_sent(caller(7)), Fragment::Ambiguous { candidates: 2 });
+    assert_eq!(context.take_thread_makers(), [PROCESS]);
+    assert_eq!(context.request_sent(caller(7)), Fragment::Ambiguous { candidates: 2 });
+    assert!(context.take_thread_makers().is_empty());
+    thread_made(&mut context, 8, 1, 5);
+    thread_made(&mut context, 9, 2, 5);
+    thread_made(&mut context, 10, 9, 6);
+    thread_made(&mut context, 11, 7, 6);
+    assert_eq!(context.request_sent(caller(8)), by_thread(first));
+    assert_eq!(context.request_sent(caller(8)), by_thread(first));
+    assert_eq!(context.request_sent(caller(9)), by_thread(second));
+    assert_eq!(context.request_sent(caller(10)), by_thread(second));
+    let several = Fragment::Ambiguous { candidates: 2 };
+    assert_eq!(context.request_sent(caller(11)), several);
+    // What has a request of its own is not its maker's.
+    let third = read(&mut context, 8, 3, 3);
+    assert_eq!(context.request_sent(caller(8)), by_thread(third));
+    // The number is another thread's now.
+    thread_made(&mut context, 9, 1, 7);
+    assert_eq!(context.request_sent(caller(9)), by_thread(first));
+    // Or may be.
+    context.events_lost(8);
+    assert_eq!(context.request_sent(caller(9)), Fragment::Ambiguous { candidates: 3 });
+}
+
+#[test]
+fn threads_that_outlive_their_request_are_workers() {
+    let mut context = context(other());
+    let first = read(&mut context, 1, 1, 1);
+    read(&mut context, 2, 2, 2);
+    read(&mut context, 3, 3, 3);
+    thread_made(&mut context, 8, 1, 5);
+    assert_eq!(context.request_sent(caller(8)), by_thread(first));
+    over(&mut context, 1, 1, 1);
+    let several = Fragment::Ambiguous { candidates: 2 };
+    assert_eq!(context.request_sent(caller(8)), several);
+    let next = read(&mut context, 1, 1, 4);
+    thread_made(&mut context, 9, 1, 6);
+    assert_eq!(context.request_sent(caller(9)), by_thread(next));
+    assert_eq!(context.request_sent(caller(9)), Fragment::Ambiguous { candidates: 3 });
+}
+
+#[test]
+fn threads_of_a_process_that_shares_them_say_nothing_of_those_that_they_start() {
+    let mut context = context(Runtime::Node);
+    read(&mut context, 1, 1, 1);
+    read(&mut context, 2, 2, 2);
+    thread_made(&mut context, 8, 1, 5);
+    let several = Fragment::Ambiguous { candidates: 2 };
+    assert_eq!(context.request_sent(caller(8)), several);
+    assert!(context.take_thread_makers().is_empty());
+}
+
+#[test]
+fn a_thread_that_a_task_starts_is_likely_the_tasks() {
+    let mut context = context(Runtime::Python);
+    let first = serve(&mut context, goroutine(50, 0, 1), 1, 1);
+    serve(&mut context, goroutine(51, 0, 2), 2, 2);
+    context.thread_made(goroutine(50, 0, 3), 8);
+    let sender = Caller { time_nano: 4, ..caller(8) };
+    assert_eq!(context.request_sent(sender), by_thread(first));
+}

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::event::{
     Closed, Command, Data, Datagram, Direction, Endpoint, Event, LeftOut, Opened, Plaintext,
-    ProcessEvent, Record, Records, Role, Task, UNIX_PATH_BYTES, UnixPath, Unread,
+    ProcessEvent, Record, Records, Role, Task, Thread, UNIX_PATH_BYTES, UnixPath, Unread,
 };
 
 /// A record that is not of the form that `bpf/spanwise.h` gives.
@@ -182,6 +182,13 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
             stream: u64::from(fields.u32(32)),
             new: record[1] == 1,
             lasting: fields.u32(44) != 0,
+        })),
+        13 => Ok(Event::Thread(Thread {
+            time_nano,
+            process,
+            thread: fields.u32(44),
+            maker: thread,
+            maker_task: fields.u64(48),
         })),
         _ => Err(DecodeError::Kind { kind }),
     }
