@@ -618,5 +618,8 @@ int process_exec(void *context)
 SEC("?raw_tp/sched_process_exit")
 int process_exit(void *context)
 {
-    return last_thread() ? on_process(SPANWISE_EXIT) : 0;
+    if (last_thread())
+        return on_process(SPANWISE_EXIT);
+    thread_ends();
+    return 0;
 }

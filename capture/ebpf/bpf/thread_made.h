@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Where a process makes a thread: on which thread, and in which logical task. Attached when
- * the first process needs it, and told of those only. */
+/* Where a process makes a thread: on which thread, and in which logical task; and where one
+ * ends, for a pool's workers do not. Told of processes only that need it; the first program
+ * is attached when one does. */
 #ifndef SPANWISE_THREAD_MADE_H
 #define SPANWISE_THREAD_MADE_H
 
@@ -33,6 +34,22 @@ int thread_made(struct bpf_raw_tracepoint_args *context)
     event->task = ids.task;
     bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
     return 0;
+}
+
+static __always_inline void thread_ends(void)
+{
+    __u64 thread = bpf_get_current_pid_tgid();
+    __u32 process = thread >> 32;
+    if (!bpf_map_lookup_elem(&thread_makers, &process))
+        return;
+    struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
+    if (!event) {
+        __sync_fetch_and_add(&lost_lifecycle, 1);
+        return;
+    }
+    fill(event, SPANWISE_THREAD, 0, thread, bpf_ktime_get_ns());
+    event->direction = 1;
+    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
 
 #endif

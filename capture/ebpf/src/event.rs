@@ -20,7 +20,7 @@ pub enum Event<'a> {
     LeftOut(LeftOut),
     /// Something about a logical task that no transfer tells.
     Task(Task),
-    /// A process made a thread.
+    /// A process makes a thread, or one ends.
     Thread(Thread),
     /// A process replaced its program (or was seen for the first time).
     Exec(ProcessEvent),
@@ -316,7 +316,7 @@ pub struct Task {
     pub lasting: bool,
 }
 
-/// A thread that is made now.
+/// A thread that is made now, or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Thread {
     /// When.
@@ -325,7 +325,7 @@ pub struct Thread {
     pub process: u32,
     /// The thread.
     pub thread: u32,
-    /// The thread that makes it,
+    /// The thread that makes it; 0 where it ends;
     pub maker: u32,
     /// and the logical task that does; 0 where that is not known.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -171,6 +171,9 @@ impl Tracer {
                 self.remove(left_out.connection);
             }
             Event::Task(task) => self.task(task),
+            Event::Thread(Thread { process, thread, maker: 0, .. }) => {
+                self.context.thread_ended(*process, *thread);
+            }
             Event::Thread(thread) => {
                 let Thread { time_nano, process, maker, maker_task, .. } = *thread;
                 let task = self.names.of(process, maker_task);

@@ -285,12 +285,12 @@ fn calls_that_other_threads_write_are_not_linked_to_a_wrong_request() {
 /// Three calls of six are the own ones of the greenlet or thread that serves the request,
 /// and certain; three are made by others that it starts: likely, for they could be a pool's.
 fn is_followed_by_halves(program: &str, arguments: &[&str], pooled: bool) {
-    let found = Load { program, arguments, concurrency: 32, requests: 10, pooled }.run();
+    let found = Load { program, arguments, concurrency: 32, requests: 20, pooled }.run();
     assert_eq!(found.wrong, 0, "{found:?}");
     assert_eq!(found.guessed_wrong, 0, "{found:?}");
-    // Threads are proven by their first twenty requests.
-    assert!(found.right * 100 >= found.calls * 40, "{found:?}");
-    assert!((found.right + found.guessed) * 100 >= found.calls * 95, "{found:?}");
+    // Threads, those of requests and those that they start, are to be proven.
+    assert!(found.right * 100 >= found.calls * 45, "{found:?}");
+    assert!((found.right + found.guessed) * 100 >= found.calls * 94, "{found:?}");
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn a_pool_of_threads_is_nobodys_for_certain() {
     let found = Load { program, arguments, concurrency: 32, requests: 10, pooled: true }.run();
     assert_eq!(found.wrong, 0, "{found:?}");
     assert!(found.right * 100 >= found.calls * 40, "{found:?}");
-    assert!(found.guessed_wrong * 50 <= found.calls, "{found:?}");
+    assert_eq!(found.guessed_wrong, 0, "{found:?}");
 }
 
 /// Calls of workers are nobody's, and those of tasks that outlive their request are not the

@@ -155,6 +155,8 @@ struct ProcessContext {
     threads_shared: bool,
     /// Whether it was asked for that its threads are seen being made.
     threads_watched: bool,
+    /// Threads that were made for a request, have made a call, and ended.
+    threads_ended: u32,
     /// Requests handled each on one thread, alone.
     disciplined: u32,
 }
@@ -352,6 +354,16 @@ impl Context {
         };
         let made = u64::from(thread) | THREAD;
         context.lineage.born(made, maker.origin(), root, true, maker.time_nano);
+    }
+
+    /// A thread ends: it was no pool's worker, that goes on with the work of others.
+    pub(crate) fn thread_ended(&mut self, process: u32, thread: u32) {
+        let Some(context) = self.processes.get_mut(&process) else { return };
+        let task = u64::from(thread) | THREAD;
+        let made_for = matches!(context.lineage.root(task), Root::Request(_));
+        if made_for && context.lineage.begins(task) == Some(false) {
+            context.threads_ended = context.threads_ended.saturating_add(1);
+        }
     }
 
     /// A task that was made earlier has this parent.
@@ -750,7 +762,8 @@ impl ProcessContext {
     }
 
     /// The request for which a thread makes a call that serves none itself: that of the
-    /// thread by which it was made.
+    /// thread by which it was made, in a process whose threads end with what they were
+    /// made for.
     fn of_thread(&mut self, sender: Caller, lost_nano: u64) -> Option<Fragment> {
         let task = sender.origin();
         // There may have been another one of that number since.
@@ -758,6 +771,7 @@ impl ProcessContext {
             return None;
         }
         match self.of_task(Caller { task, ..sender }, lost_nano) {
+            _ if self.threads_ended < PROVEN_AFTER || self.work_for_others => None,
             Origin::Request(Fragment::Within { fragment, confidence, .. }) => {
                 Some(within(fragment, Evidence::Thread, confidence))
             }

@@ -507,13 +507,25 @@ fn by_thread(fragment: u64) -> Fragment {
     within(fragment, Evidence::Thread, LIKELY)
 }
 
+/// Threads are made for requests, make a call, and end.
+fn prove_threads(context: &mut Context) {
+    for exchange in 5000..5000 + u64::from(PROVEN_AFTER) {
+        read(context, 90, exchange, exchange);
+        thread_made(context, 91, 90, 1);
+        let found = context.request_sent(caller(91));
+        assert!(!matches!(found, Fragment::Within { evidence: Evidence::Thread, .. }));
+        context.thread_ended(PROCESS, 91);
+        over(context, 90, exchange, 90);
+    }
+}
+
 #[test]
 fn a_thread_that_a_request_starts_is_likely_its_own() {
     let mut context = context(other());
+    prove_threads(&mut context);
     let first = read(&mut context, 1, 1, 1);
     let second = read(&mut context, 2, 2, 2);
-    // Threads are watched once one is missed.
-    assert_eq!(context.request_sent(caller(7)), Fragment::Ambiguous { candidates: 2 });
+    // Threads are watched since one was missed.
     assert_eq!(context.take_thread_makers(), [PROCESS]);
     assert_eq!(context.request_sent(caller(7)), Fragment::Ambiguous { candidates: 2 });
     assert!(context.take_thread_makers().is_empty());
@@ -529,7 +541,7 @@ fn a_thread_that_a_request_starts_is_likely_its_own() {
     assert_eq!(context.request_sent(caller(11)), several);
     // What has a request of its own is not its maker's.
     let third = read(&mut context, 8, 3, 3);
-    assert_eq!(context.request_sent(caller(8)), by_thread(third));
+    assert_eq!(context.request_sent(caller(8)), within(third, Evidence::Thread, 1.0));
     // The number is another thread's now.
     thread_made(&mut context, 9, 1, 7);
     assert_eq!(context.request_sent(caller(9)), by_thread(first));
@@ -541,6 +553,7 @@ fn a_thread_that_a_request_starts_is_likely_its_own() {
 #[test]
 fn threads_that_outlive_their_request_are_workers() {
     let mut context = context(other());
+    prove_threads(&mut context);
     let first = read(&mut context, 1, 1, 1);
     read(&mut context, 2, 2, 2);
     read(&mut context, 3, 3, 3);
@@ -549,9 +562,9 @@ fn threads_that_outlive_their_request_are_workers() {
     over(&mut context, 1, 1, 1);
     let several = Fragment::Ambiguous { candidates: 2 };
     assert_eq!(context.request_sent(caller(8)), several);
-    let next = read(&mut context, 1, 1, 4);
+    // From now on nothing is said of any.
+    read(&mut context, 1, 1, 4);
     thread_made(&mut context, 9, 1, 6);
-    assert_eq!(context.request_sent(caller(9)), by_thread(next));
     assert_eq!(context.request_sent(caller(9)), Fragment::Ambiguous { candidates: 3 });
 }
 
@@ -569,6 +582,7 @@ fn threads_of_a_process_that_shares_them_say_nothing_of_those_that_they_start() 
 #[test]
 fn a_thread_that_a_task_starts_is_likely_the_tasks() {
     let mut context = context(Runtime::Python);
+    prove_threads(&mut context);
     let first = serve(&mut context, goroutine(50, 0, 1), 1, 1);
     serve(&mut context, goroutine(51, 0, 2), 2, 2);
     context.thread_made(goroutine(50, 0, 3), 8);

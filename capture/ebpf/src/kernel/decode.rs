@@ -183,13 +183,12 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
             new: record[1] == 1,
             lasting: fields.u32(44) != 0,
         })),
-        13 => Ok(Event::Thread(Thread {
-            time_nano,
-            process,
-            thread: fields.u32(44),
-            maker: thread,
-            maker_task: fields.u64(48),
-        })),
+        13 => {
+            let ends = record[1] == 1;
+            let (thread, maker) = if ends { (thread, 0) } else { (fields.u32(44), thread) };
+            let maker_task = fields.u64(48);
+            Ok(Event::Thread(Thread { time_nano, process, thread, maker, maker_task }))
+        }
         _ => Err(DecodeError::Kind { kind }),
     }
 }
