@@ -400,7 +400,10 @@ impl Tracer {
                 self.context.introduce(process, &described.runtime);
             }
             let parent = self.names.of(process, task.parent_task);
-            let made = self.names.made(process, task.task);
+            let (made, former) = self.names.made(process, task.task);
+            if let Some(former) = former {
+                self.context.task_ended(process, former);
+            }
             self.context.task_made(process, made, parent, connection, task.lasting, time_nano);
             return;
         }

@@ -308,7 +308,7 @@ fn a_pool_of_greenlets_is_nobodys_for_certain() {
     let found = Load { program, arguments, concurrency: 32, requests: 10, pooled: true }.run();
     assert_eq!(found.wrong, 0, "{found:?}");
     assert!(found.right * 100 >= found.calls * 47, "{found:?}");
-    assert!(found.guessed_wrong * 50 <= found.calls, "{found:?}");
+    assert_eq!(found.guessed_wrong, 0, "{found:?}");
 }
 
 #[test]

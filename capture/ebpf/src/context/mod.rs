@@ -148,15 +148,10 @@ struct ProcessContext {
     hands_streams_over: bool,
     /// A task that writes to a connection which several share writes what waits of all.
     writes_for_others: bool,
-    /// Lasting tasks have gone on when the request was over in which they were made: only
-    /// what they do first is for that.
-    work_for_others: bool,
     /// A thread says nothing: by the runtime's nature, or as seen.
     threads_shared: bool,
     /// Whether it was asked for that its threads are seen being made.
     threads_watched: bool,
-    /// Threads that were made for a request, have made a call, and ended.
-    threads_ended: u32,
     /// Requests handled each on one thread, alone.
     disciplined: u32,
 }
@@ -356,14 +351,16 @@ impl Context {
         context.lineage.born(made, maker.origin(), root, true, maker.time_nano);
     }
 
-    /// A thread ends: it was no pool's worker, that goes on with the work of others.
-    pub(crate) fn thread_ended(&mut self, process: u32, thread: u32) {
-        let Some(context) = self.processes.get_mut(&process) else { return };
-        let task = u64::from(thread) | THREAD;
-        let made_for = matches!(context.lineage.root(task), Root::Request(_));
-        if made_for && context.lineage.begins(task) == Some(false) {
-            context.threads_ended = context.threads_ended.saturating_add(1);
+    /// A task has ended: it was no pool's worker, that goes on with the work of others.
+    pub(crate) fn task_ended(&mut self, process: u32, task: u64) {
+        if let Some(context) = self.processes.get_mut(&process) {
+            context.lineage.task_ended(task);
         }
+    }
+
+    /// A thread has.
+    pub(crate) fn thread_ended(&mut self, process: u32, thread: u32) {
+        self.task_ended(process, u64::from(thread) | THREAD);
     }
 
     /// A task that was made earlier has this parent.
@@ -703,22 +700,24 @@ impl ProcessContext {
             let sure = |read_nano: u64| if lasting { LIKELY } else { sure(read_nano) };
             let serves = match (root, parent) {
                 (Root::Request(exchange), _) => {
-                    let goes_on = begins == Some(false);
+                    if begins == Some(false) && self.open(exchange).is_none() {
+                        self.lineage.lasts(child);
+                        return Origin::Elsewhere;
+                    }
+                    if lasting && !self.lineage.trusts_lasting() {
+                        return Origin::Elsewhere;
+                    }
                     if let Some(open) = self.open(exchange) {
-                        if goes_on && self.work_for_others {
-                            return Origin::Elsewhere;
-                        }
                         let sure = sure(open.read_nano);
                         return Origin::Request(within(open.fragment, Evidence::Task, sure));
                     }
-                    self.work_for_others |= goes_on;
                     // What outlives its request may by now work for others, as who writes
                     // to a connection that all share.
                     let busy = parent.is_some_and(|parent| {
                         !self.lineage.was_seen_made(child)
                             && self.by_line.contains_key(&Line::Task(parent))
                     });
-                    if busy || goes_on || (lasting && self.work_for_others) {
+                    if busy {
                         return Origin::Elsewhere;
                     }
                     return match self.lineage.ended_exchange(exchange, now_nano) {
@@ -734,6 +733,9 @@ impl ProcessContext {
                 (_, None) if child == FIRST_TASK => return Origin::Elsewhere,
                 (_, None) => return Origin::Unknown,
                 // It may come from what was made for a connection, as did who reads that.
+                (Root::None, Some(_)) if lasting && !self.lineage.trusts_lasting() => {
+                    Serves::Nothing
+                }
                 (Root::None, Some(parent)) => self.family(parent, now_nano),
                 (Root::Unknown, Some(parent)) => {
                     let serves = self.served_by(parent, now_nano);
@@ -762,8 +764,7 @@ impl ProcessContext {
     }
 
     /// The request for which a thread makes a call that serves none itself: that of the
-    /// thread by which it was made, in a process whose threads end with what they were
-    /// made for.
+    /// thread by which it was made.
     fn of_thread(&mut self, sender: Caller, lost_nano: u64) -> Option<Fragment> {
         let task = sender.origin();
         // There may have been another one of that number since.
@@ -771,7 +772,6 @@ impl ProcessContext {
             return None;
         }
         match self.of_task(Caller { task, ..sender }, lost_nano) {
-            _ if self.threads_ended < PROVEN_AFTER || self.work_for_others => None,
             Origin::Request(Fragment::Within { fragment, confidence, .. }) => {
                 Some(within(fragment, Evidence::Thread, confidence))
             }

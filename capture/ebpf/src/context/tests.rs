@@ -444,9 +444,21 @@ fn likely(fragment: u64) -> Fragment {
     within(fragment, Evidence::Task, LIKELY)
 }
 
+/// So many tasks are made for requests, make a call, and end.
+fn prove_lasting(context: &mut Context, times: u64) {
+    for number in 5000..5000 + times {
+        serve(context, goroutine(number, 0, 1), number, number);
+        made_lasting(context, 40_000 + number, number, 2);
+        context.request_sent(goroutine(40_000 + number, 0, 3));
+        context.request_over(goroutine(number, 0, 0), number, 4, None);
+        context.task_ended(PROCESS, 40_000 + number);
+    }
+}
+
 #[test]
 fn what_may_be_a_pools_worker_is_never_certain() {
     let mut context = context(Runtime::Python);
+    prove_lasting(&mut context, u64::from(PROVEN_AFTER));
     // A greenlet for each connection, made by the hub.
     made_lasting(&mut context, 50, 1, 1);
     made_lasting(&mut context, 51, 1, 1);
@@ -464,39 +476,59 @@ fn what_may_be_a_pools_worker_is_never_certain() {
     // What the request's own task enters is the request's.
     made(&mut context, 63, 50, 5);
     assert_eq!(context.request_sent(goroutine(63, 0, 6)), certain(first));
+    // What it was started for may begin after the answer, once.
+    made_lasting(&mut context, 64, 50, 5);
+    context.request_over(goroutine(50, 0, 0), 1, 7, None);
+    let sole = within(second, Evidence::SoleRequest, LIKELY);
+    assert_eq!(context.request_sent(goroutine(64, 0, 8)), likely(first));
+    assert_eq!(context.request_sent(goroutine(64, 0, 9)), sole);
 }
 
 #[test]
-fn what_goes_on_after_its_request_shows_that_there_are_workers() {
+fn what_goes_on_after_its_request_takes_from_the_trust() {
     let mut context = context(Runtime::Python);
-    let first = serve(&mut context, goroutine(50, 0, 1), 1, 1);
-    let other = serve(&mut context, goroutine(51, 0, 1), 2, 2);
-    made_lasting(&mut context, 60, 50, 2);
-    made_lasting(&mut context, 61, 50, 2);
-    made_lasting(&mut context, 62, 50, 2);
-    assert_eq!(context.request_sent(goroutine(60, 0, 3)), likely(first));
-    context.request_over(goroutine(50, 0, 0), 1, 4, None);
-    // What it was started for may begin after the answer.
-    assert_eq!(context.request_sent(goroutine(61, 0, 5)), likely(first));
-    let sole = within(other, Evidence::SoleRequest, LIKELY);
-    assert_eq!(context.request_sent(goroutine(60, 0, 6)), sole);
-    assert_eq!(context.request_sent(goroutine(62, 0, 6)), sole);
-    // From now on only the first call of each is taken for its maker's.
-    made_lasting(&mut context, 70, 51, 7);
-    assert_eq!(context.request_sent(goroutine(70, 0, 8)), likely(other));
-    assert_eq!(context.request_sent(goroutine(70, 0, 9)), sole);
+    let calls = |context: &mut Context, number: u64| {
+        let first = serve(context, goroutine(50, 0, 10), 1, number);
+        serve(context, goroutine(51, 0, 10), 2, number + 1);
+        made_lasting(context, 60, 50, 11);
+        let found = context.request_sent(goroutine(60, 0, 12));
+        context.request_over(goroutine(50, 0, 0), number, 13, None);
+        let later = context.request_sent(goroutine(60, 0, 14));
+        assert_ne!(later, likely(first), "it goes on");
+        context.request_over(goroutine(51, 0, 0), number + 1, 15, None);
+        found == likely(first)
+    };
+    assert!(!calls(&mut context, 1), "nothing is proven");
+    prove_lasting(&mut context, u64::from(PROVEN_AFTER));
+    assert!(calls(&mut context, 3), "one of twenty");
+    assert!(!calls(&mut context, 5), "two of twenty");
+    prove_lasting(&mut context, 2 * u64::from(PROVEN_AFTER));
+    assert!(calls(&mut context, 7), "three of sixty");
+    assert!(!calls(&mut context, 9), "four of sixty");
 }
 
 #[test]
 fn a_worker_of_a_connection_is_not_certain_of_what_is_read_there_later() {
     let mut context = context(Runtime::Python);
-    context.accepted(1, 10);
-    // Made for the connection: a reader and a pool's worker.
-    made_lasting(&mut context, 50, 1, 11);
-    made_lasting(&mut context, 51, 50, 12);
-    made_lasting(&mut context, 52, 50, 12);
-    let first = serve(&mut context, goroutine(51, 0, 13), 1, 1);
-    assert_eq!(context.request_sent(goroutine(52, 0, 14)), likely(first));
+    let made_for_it = |context: &mut Context, connection: u64| {
+        context.accepted(connection, 10);
+        // A reader and a pool's worker, by one that was made since.
+        made_lasting(context, 50, 1, 11);
+        made_lasting(context, 51, 50, 12);
+        made_lasting(context, 52, 50, 12);
+        let fragment = serve(context, goroutine(51, 0, 13), connection, connection);
+        let found = context.request_sent(goroutine(52, 0, 14));
+        context.request_over(goroutine(51, 0, 0), connection, 15, None);
+        (found, fragment)
+    };
+    let (found, fragment) = made_for_it(&mut context, 1);
+    assert_eq!(found, within(fragment, Evidence::SoleRequest, LIKELY));
+    prove_lasting(&mut context, u64::from(PROVEN_AFTER));
+    // Another process's life: what was claimed is forgotten with it.
+    let mut context = self::context(Runtime::Python);
+    prove_lasting(&mut context, u64::from(PROVEN_AFTER));
+    let (found, fragment) = made_for_it(&mut context, 1);
+    assert_eq!(found, likely(fragment));
 }
 
 fn thread_made(context: &mut Context, thread: u32, maker: u32, time_nano: u64) {
@@ -562,8 +594,13 @@ fn threads_that_outlive_their_request_are_workers() {
     over(&mut context, 1, 1, 1);
     let several = Fragment::Ambiguous { candidates: 2 };
     assert_eq!(context.request_sent(caller(8)), several);
-    // From now on nothing is said of any.
+    // Two of twenty are too many.
     read(&mut context, 1, 1, 4);
+    thread_made(&mut context, 9, 1, 6);
+    assert!(matches!(context.request_sent(caller(9)), Fragment::Within { .. }));
+    over(&mut context, 1, 4, 1);
+    assert_eq!(context.request_sent(caller(9)), several);
+    read(&mut context, 1, 1, 5);
     thread_made(&mut context, 9, 1, 6);
     assert_eq!(context.request_sent(caller(9)), Fragment::Ambiguous { candidates: 3 });
 }
