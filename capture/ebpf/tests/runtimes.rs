@@ -51,6 +51,17 @@ fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runtimes")
 }
 
+/// A server of the tests' own in Python. For checking tables of versions, `SPANWISE_PYTHON`
+/// names another interpreter, which has what the server needs.
+fn server(packages: &Path, script: &str, arguments: &[String]) -> Command {
+    let Some(interpreter) = std::env::var_os("SPANWISE_PYTHON") else {
+        return python(packages, script, arguments);
+    };
+    let mut command = Command::new(interpreter);
+    command.arg(scripts().join(script)).args(arguments).stdout(Stdio::null());
+    command
+}
+
 fn python(packages: &Path, script: &str, arguments: &[String]) -> Command {
     let mut command = Command::new("python3");
     command.arg(scripts().join(script)).args(arguments).env("PYTHONPATH", packages);
@@ -108,7 +119,7 @@ impl Load<'_> {
             command.arg(source).args(&arguments).stdout(Stdio::null());
             command
         } else {
-            python(&packages, self.program, &arguments)
+            server(&packages, self.program, &arguments)
         };
         let server = Running(command.spawn().expect("it runs"));
         wait_for(port);
