@@ -226,6 +226,22 @@ mod tests {
     }
 
     #[test]
+    fn threads_are_made_and_end() {
+        let mut record = vec![0u8; EVENT_BYTES];
+        record[0] = 13;
+        record[4..8].copy_from_slice(&7_u32.to_ne_bytes());
+        record[8..12].copy_from_slice(&8_u32.to_ne_bytes());
+        record[44..48].copy_from_slice(&9_u32.to_ne_bytes());
+        record[48..56].copy_from_slice(&50_u64.to_ne_bytes());
+        let made = Thread { time_nano: 0, process: 7, thread: 9, maker: 8, maker_task: 50 };
+        assert_eq!(decode(&record), Ok(Event::Thread(made)));
+        record[1] = 1;
+        record[44..56].fill(0);
+        let ended = Thread { thread: 8, maker: 0, maker_task: 0, ..made };
+        assert_eq!(decode(&record), Ok(Event::Thread(ended)));
+    }
+
+    #[test]
     fn an_unknown_kind_is_refused() {
         assert_eq!(decode(&[99; EVENT_BYTES]), Err(DecodeError::Kind { kind: 99 }));
     }
