@@ -35,6 +35,8 @@ const TYPE: u64 = 8;
 const MAX_VARIABLES_BYTES: u64 = 128;
 /// Most bytes of relocations that are read.
 const MAX_RELOCATIONS_BYTES: u64 = 16 << 20;
+/// `TLS_DTV_UNALLOCATED`: the thread has not used any of a library's variables so far.
+const UNUSED: u64 = u64::MAX;
 /// Thread-local blocks of a process are fewer.
 const MAX_MODULES: u64 = 1 << 20;
 
@@ -93,7 +95,7 @@ pub(super) fn greenlets(
     let blocks = threads.iter().filter_map(|thread| block(memory, &library, *thread, module));
     let mut variables: Vec<u64> = blocks
         .flat_map(|block| (0..bytes).step_by(8).map(move |variable| (block, variable)))
-        .filter(|(block, variable)| is_state(memory, block + variable, kind))
+        .filter(|(block, variable)| is_state(memory, block.wrapping_add(*variable), kind))
         .map(|(_, variable)| variable)
         .collect();
     variables.sort_unstable();
@@ -103,7 +105,10 @@ pub(super) fn greenlets(
         [variable] => variable,
         _ => return Err("a thread's greenlets are not where they should be".to_owned()),
     };
-    let made = memory.word(kind + NEW).and_then(|address| image.file_offset(address));
+    let made = kind
+        .checked_add(NEW)
+        .and_then(|slot| memory.word(slot))
+        .and_then(|address| image.file_offset(address));
     let made = made.ok_or_else(|| "it is not known where greenlets are made".to_owned())?;
     let file_id = FileId::of(&file).map_err(|error| format!("their library: {error}"))?;
     let functions = vec![Function { does: Does::PythonMakes, file_offset: made }];
@@ -173,12 +178,13 @@ fn variables(file: &File) -> Option<(Vec<u64>, u64)> {
 
 /// A thread's block of variables, where it has one.
 fn block(memory: &Memory, library: &ThreadVariables, thread: u64, module: u64) -> Option<u64> {
-    let vector = memory.word(thread + library.vector)?;
+    let vector = memory.word(thread.checked_add(library.vector)?)?;
     let count = memory.word(vector.checked_sub(ThreadVariables::ENTRY_BYTES)?)?;
     if module > count {
         return None;
     }
-    memory.word(vector + module * ThreadVariables::ENTRY_BYTES)
+    let block = memory.word(vector.checked_add(module * ThreadVariables::ENTRY_BYTES)?)?;
+    (block != UNUSED).then_some(block)
 }
 
 /// Whether a variable points at what a thread knows of its greenlets.

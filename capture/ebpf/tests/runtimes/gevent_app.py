@@ -15,6 +15,8 @@ from gevent.pywsgi import WSGIServer
 
 port, backend, others = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 idle = []
+# A thread of the system's own, which never runs a greenlet.
+monkey.get_original("_thread", "start_new_thread")(monkey.get_original("time", "sleep"), (3600,))
 pool = ThreadPoolExecutor(max_workers=16)
 
 
