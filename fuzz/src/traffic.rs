@@ -226,6 +226,7 @@ impl Play {
             connection: byte(2) & 3,
             stream: byte(3),
             new: step.first & SENT != 0,
+            lasting: byte(4) & 1 != 0,
         });
         self.tracer.event(&event.event());
     }
@@ -406,6 +407,7 @@ fn seed(events: &[RecordedEvent], only: Option<u64>, goal: Goal) -> Vec<u8> {
             RecordedEvent::Closed(_) => write(&mut input, CLOSED << KIND_SHIFT | slot, &[], 0),
             RecordedEvent::Records(_)
             | RecordedEvent::Task(_)
+            | RecordedEvent::Thread(_)
             | RecordedEvent::Exec(_)
             | RecordedEvent::Exit(_)
             | RecordedEvent::LeftOut(_) => {}

@@ -150,6 +150,7 @@ static __always_inline struct sock *socket_of(__u32 fd)
 #include "tls.h"
 #include "tls_go.h"
 #include "task_made.h"
+#include "thread_made.h"
 #include "datagram.h"
 #include "unix.h"
 
@@ -596,6 +597,8 @@ int state_raw(struct bpf_raw_tracepoint_args *context)
 
 static __always_inline int on_process(__u8 kind)
 {
+    __u32 process = bpf_get_current_pid_tgid() >> 32;
+    bpf_map_delete_elem(&thread_makers, &process);
     struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
     if (!event) {
         __sync_fetch_and_add(&lost_lifecycle, 1);
@@ -621,5 +624,8 @@ int process_exec(void *context)
 SEC("?raw_tp/sched_process_exit")
 int process_exit(void *context)
 {
-    return last_thread() ? on_process(SPANWISE_EXIT) : 0;
+    if (last_thread())
+        return on_process(SPANWISE_EXIT);
+    thread_ends();
+    return 0;
 }

@@ -44,6 +44,12 @@ int empty_exec(void *context)
     return 0;
 }
 
+SEC("?raw_tp/sched_process_fork")
+int empty_fork(void *context)
+{
+    return 0;
+}
+
 SEC("?fentry/tcp_sendmsg")
 int BPF_PROG(empty_fentry, struct sock *sk)
 {

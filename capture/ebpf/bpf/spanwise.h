@@ -19,6 +19,8 @@ enum spanwise_kind {
     SPANWISE_LEFT_OUT = 11, /* a connection goes on, and is not reported any more */
     SPANWISE_TASK = 12, /* of a logical task: its parent, and by direction 1 that it is made
                          * now; or what it works on: a stream (in length) of a connection */
+    SPANWISE_THREAD = 13, /* a thread is made now by this one, in this logical task; by
+                           * direction 1: this one ends */
 };
 
 enum spanwise_role {
@@ -49,7 +51,9 @@ struct spanwise_event {
     unsigned int srtt_eighth_micros;
     unsigned int retransmits;
     unsigned int extra; /* of DATA: enum spanwise_unread; of CLOSED: whether it was reset;
-                         * of PLAINTEXT: how much plaintext went before in this direction */
+                         * of PLAINTEXT: how much plaintext went before in this direction;
+                         * of TASK: whether what is made may work for others than its maker;
+                         * of THREAD: which thread is made */
     unsigned long long task; /* what the process's runtime considers current: task.h; */
     unsigned long long parent_task; /* by which that was made. 0: not known */
     unsigned int sleeps; /* how often the thread has waited so far; of OPENED when it connected */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Where Python makes a context: by which other one it is made. */
+/* Where Python makes a context, or a greenlet: by which other one it is made. */
 #ifndef SPANWISE_TASK_MADE_H
 #define SPANWISE_TASK_MADE_H
 
@@ -8,9 +8,10 @@ int python_context_made(struct pt_regs *context)
 {
     __u64 thread = bpf_get_current_pid_tgid();
     __u32 process = thread >> 32;
-    __u64 made = PT_REGS_RC(context);
+    __u64 made = PT_REGS_RC(context), type;
     struct task_rule *rule = bpf_map_lookup_elem(&task_rules, &process);
-    if (!made || !rule || rule->kind != TASK_PYTHON)
+    if (!made || !rule || rule->kind != TASK_PYTHON
+        || bpf_probe_read_user(&type, 8, (void *)(made + rule->offset[TASK_PYTHON_TYPE])))
         return 0;
     struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
     if (!event) {
@@ -22,7 +23,9 @@ int python_context_made(struct pt_regs *context)
     event->task = made;
     if (rule->address[TASK_PYTHON_LOOP])
         event->connection = python_reading(thread, PT_REGS_SP(context));
-    event->parent_task = python_context(rule);
+    /* What a greenlet does is not told by who has made it: it may be a pool's. */
+    event->extra = type != rule->address[TASK_PYTHON_CONTEXT_TYPE];
+    event->parent_task = python_task(rule);
     bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
     return 0;
 }

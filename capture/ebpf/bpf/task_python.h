@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* Contexts of Python (contextvars): asyncio tasks and callbacks each have their own. The
  * thread's PyThreadState is found as PyGILState_Ensure finds it, in the thread-specific
- * data of glibc: it stays there while the interpreter's lock is given up. */
+ * data of glibc: it stays there while the interpreter's lock is given up.
+ *
+ * Greenlets (gevent, eventlet) have no context that anybody has entered. Which of them runs
+ * in a thread is in a thread-local variable of their library; every thread's main greenlet
+ * is the thread itself. */
 #ifndef SPANWISE_TASK_PYTHON_H
 #define SPANWISE_TASK_PYTHON_H
 
@@ -12,13 +16,22 @@ enum task_python {
     TASK_PYTHON_CONTEXT, /* of that: context */
     TASK_PYTHON_TYPE, /* of PyObject: ob_type */
     TASK_PYTHON_ENTERED, /* of PyContext: ctx_entered */
+    TASK_PYTHON_VECTOR, /* from the thread pointer: pointer to the dtv, where the blocks of
+                         * libraries' thread-local variables are listed; */
+    TASK_PYTHON_MODULE, /* which of these is that of greenlets' library (0: there is none); */
+    TASK_PYTHON_GREENLETS, /* in the block: pointer to what it knows of the thread */
 };
 /* Places in task_rule.address. */
 enum task_python_address {
     TASK_PYTHON_CONTEXT_TYPE, /* PyContext_Type */
     TASK_PYTHON_LOOP, /* where the code of uvloop begins (0: there is none), */
     TASK_PYTHON_LOOP_END, /* and ends */
+    TASK_PYTHON_GREENLET_TYPE, /* PyGreenlet_Type */
 };
+
+/* An entry of the dtv (glibc): a block's address, and what is freed with it. Before the
+ * first one is how many there are. */
+#define DTV_ENTRY_BYTES 16
 
 /* uvloop reads in no context, and then calls what has waited for it. Whatever that makes
  * is made inside of the call: the function that has read, uv__read, has not returned. So
@@ -58,9 +71,39 @@ static __always_inline __u64 python_context(const struct task_rule *rule)
     return entered ? context : 0;
 }
 
+/* 0 where the thread's main one runs, or none ever did. */
+static __always_inline __u64 python_greenlet(const struct task_rule *rule)
+{
+    __u32 module = rule->offset[TASK_PYTHON_MODULE];
+    __u64 vector, count, block, state, type;
+    struct {
+        __u64 main, current;
+    } greenlets; /* as greenlet::ThreadState begins */
+    if (!module
+        || bpf_probe_read_user(&vector, 8,
+                               (void *)(thread_pointer() + (__s64)rule->offset[TASK_PYTHON_VECTOR]))
+        || bpf_probe_read_user(&count, 8, (void *)(vector - DTV_ENTRY_BYTES)) || module > count
+        || bpf_probe_read_user(&block, 8, (void *)(vector + module * DTV_ENTRY_BYTES))
+        || bpf_probe_read_user(&state, 8, (void *)(block + rule->offset[TASK_PYTHON_GREENLETS]))
+        || bpf_probe_read_user(&greenlets, sizeof greenlets, (void *)state)
+        || bpf_probe_read_user(&type, 8, (void *)(greenlets.main + rule->offset[TASK_PYTHON_TYPE]))
+        || type != rule->address[TASK_PYTHON_GREENLET_TYPE]
+        || greenlets.current == greenlets.main)
+        return 0;
+    return greenlets.current;
+}
+
+/* What a thread works at. A context that is entered goes before a greenlet: SQLAlchemy runs
+ * greenlets inside of asyncio's tasks. */
+static __always_inline __u64 python_task(const struct task_rule *rule)
+{
+    __u64 context = python_context(rule);
+    return context ? context : python_greenlet(rule);
+}
+
 static __always_inline void python_current(const struct task_rule *rule, struct task_ids *ids)
 {
-    ids->task = python_context(rule);
+    ids->task = python_task(rule);
     ids->loop = !ids->task && rule->address[TASK_PYTHON_LOOP];
 }
 

@@ -20,6 +20,8 @@ pub enum Event<'a> {
     LeftOut(LeftOut),
     /// Something about a logical task that no transfer tells.
     Task(Task),
+    /// A process makes a thread, or one ends.
+    Thread(Thread),
     /// A process replaced its program (or was seen for the first time).
     Exec(ProcessEvent),
     /// A process ended (its last thread did).
@@ -315,6 +317,25 @@ pub struct Task {
     /// It is made now: what another at its address did is not its.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub new: bool,
+    /// It may go on with what others than its maker give it, as a pool's worker does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lasting: bool,
+}
+
+/// A thread that is made now, or ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Thread {
+    /// When.
+    pub time_nano: u64,
+    /// Its process.
+    pub process: u32,
+    /// The thread.
+    pub thread: u32,
+    /// The thread that makes it; 0 where it ends;
+    pub maker: u32,
+    /// and the logical task that does; 0 where that is not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub maker_task: u64,
 }
 
 /// Whether a number says nothing, and is left out of recordings.

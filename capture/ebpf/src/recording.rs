@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{
     Closed, Command, Data, Datagram, Direction, Endpoint, Event, LeftOut, Opened, Plaintext,
-    ProcessEvent, Records, Task, Unread, is_zero,
+    ProcessEvent, Records, Task, Thread, Unread, is_zero,
 };
 
 /// A recording that could not be read or written.
@@ -48,6 +48,8 @@ pub enum RecordedEvent {
     LeftOut(LeftOut),
     /// See [`Event::Task`].
     Task(Task),
+    /// See [`Event::Thread`].
+    Thread(Thread),
     /// See [`Event::Exec`].
     Exec(ProcessEvent),
     /// See [`Event::Exit`].
@@ -158,6 +160,7 @@ impl RecordedEvent {
             Self::Closed(closed) => Event::Closed(*closed),
             Self::LeftOut(left_out) => Event::LeftOut(*left_out),
             Self::Task(task) => Event::Task(*task),
+            Self::Thread(thread) => Event::Thread(*thread),
             Self::Exec(process) => Event::Exec(*process),
             Self::Exit(process) => Event::Exit(*process),
         }
@@ -201,6 +204,7 @@ impl From<&Event<'_>> for RecordedEvent {
             Event::Closed(closed) => Self::Closed(*closed),
             Event::LeftOut(left_out) => Self::LeftOut(*left_out),
             Event::Task(task) => Self::Task(*task),
+            Event::Thread(thread) => Self::Thread(*thread),
             Event::Exec(process) => Self::Exec(*process),
             Event::Exit(process) => Self::Exit(*process),
         }

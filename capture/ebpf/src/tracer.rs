@@ -9,10 +9,10 @@ use rand::{RngExt, SeedableRng};
 use spanwise_model::{ModelError, Span, SpanBatch, SpanBatchBuilder, SpanId};
 
 use crate::connections::Connection;
-use crate::context::{Context, Names};
+use crate::context::{Caller, Context, Names};
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
-use crate::event::{Closed, Command, Data, Datagram, Event, Opened, Role, Task};
+use crate::event::{Closed, Command, Data, Datagram, Event, Opened, Role, Task, Thread};
 use crate::plugins::{Plugin, PluginFacts, Plugins};
 use crate::process::{Process, ProcessDirectory};
 use crate::processes::LabelRule;
@@ -171,6 +171,16 @@ impl Tracer {
                 self.remove(left_out.connection);
             }
             Event::Task(task) => self.task(task),
+            Event::Thread(Thread { process, thread, maker: 0, .. }) => {
+                self.context.thread_ended(*process, *thread);
+            }
+            Event::Thread(thread) => {
+                let Thread { time_nano, process, maker, maker_task, .. } = *thread;
+                let task = self.names.of(process, maker_task);
+                let maker =
+                    Caller { process, thread: maker, task, parent_task: 0, time_nano, sleeps: 0 };
+                self.context.thread_made(maker, thread.thread);
+            }
             Event::Exec(process) | Event::Exit(process) => {
                 for key in self.datagrams.of_process(process.process) {
                     self.with_datagrams(|datagrams, desk| {
@@ -256,6 +266,11 @@ impl Tracer {
     /// Processes of which it should be seen when tasks are made, since the last time.
     pub(crate) fn take_orphans(&mut self) -> Vec<u32> {
         self.context.take_orphans()
+    }
+
+    /// Processes of which it should be seen when threads are made, since the last time.
+    pub(crate) fn take_thread_makers(&mut self) -> Vec<u32> {
+        self.context.take_thread_makers()
     }
 
     fn ask_for_more(&mut self, id: u64) {
@@ -386,8 +401,11 @@ impl Tracer {
                 self.context.introduce(process, &described.runtime);
             }
             let parent = self.names.of(process, task.parent_task);
-            let made = self.names.made(process, task.task);
-            self.context.task_made(process, made, parent, connection, time_nano);
+            let (made, former) = self.names.made(process, task.task);
+            if let Some(former) = former {
+                self.context.task_ended(process, former);
+            }
+            self.context.task_made(process, made, parent, connection, task.lasting, time_nano);
             return;
         }
         match connection {

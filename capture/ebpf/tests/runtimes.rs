@@ -13,7 +13,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
-use spanwise_model::{AttributeValue, Capture, Span, SpanBatch};
+use spanwise_model::{AttributeValue, Capture, Evidence, Span, SpanBatch};
 use support::programs::{Running, free_port, wait_for};
 
 /// What the servers need, from PyPI.
@@ -51,6 +51,17 @@ fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runtimes")
 }
 
+/// A server of the tests' own in Python. For checking tables of versions, `SPANWISE_PYTHON`
+/// names another interpreter, which has what the server needs.
+fn server(packages: &Path, script: &str, arguments: &[String]) -> Command {
+    let Some(interpreter) = std::env::var_os("SPANWISE_PYTHON") else {
+        return python(packages, script, arguments);
+    };
+    let mut command = Command::new(interpreter);
+    command.arg(scripts().join(script)).args(arguments).stdout(Stdio::null());
+    command
+}
+
 fn python(packages: &Path, script: &str, arguments: &[String]) -> Command {
     let mut command = Command::new("python3");
     command.arg(scripts().join(script)).args(arguments).env("PYTHONPATH", packages);
@@ -77,6 +88,9 @@ struct Found {
     right: usize,
     /// and to a wrong one.
     wrong: usize,
+    /// Likely links by what has started the task or thread, right and wrong.
+    guessed: usize,
+    guessed_wrong: usize,
     others: HashMap<String, usize>,
 }
 
@@ -105,7 +119,7 @@ impl Load<'_> {
             command.arg(source).args(&arguments).stdout(Stdio::null());
             command
         } else {
-            python(&packages, self.program, &arguments)
+            server(&packages, self.program, &arguments)
         };
         let server = Running(command.spawn().expect("it runs"));
         wait_for(port);
@@ -189,6 +203,11 @@ fn found(spans: &[Span], port: u16, backend: u16, process: u32) -> Found {
                 let number = path(call).and_then(|path| path.rsplit('/').next());
                 let which = format!("wrong: {number:?} {:?}", call.evidence);
                 *found.others.entry(which).or_default() += 1;
+            }
+            Some(request) if matches!(call.evidence, Some(Evidence::Task | Evidence::Thread)) => {
+                let right = *request == token;
+                found.guessed += usize::from(right);
+                found.guessed_wrong += usize::from(!right);
             }
             Some(request) => {
                 let right = if *request == token { "right" } else { "wrong" };
@@ -274,17 +293,59 @@ fn calls_that_other_threads_write_are_not_linked_to_a_wrong_request() {
     assert_eq!(load.run().wrong, 0);
 }
 
-/// Greenlets have no context of their own: no link is better than a wrong one.
+/// Three calls of six are the own ones of the greenlet or thread that serves the request,
+/// and certain; three are made by others that it starts: likely, for they could be a pool's.
+fn is_followed_by_halves(program: &str, arguments: &[&str], pooled: bool) {
+    let found = Load { program, arguments, concurrency: 32, requests: 20, pooled }.run();
+    assert_eq!(found.wrong, 0, "{found:?}");
+    assert_eq!(found.guessed_wrong, 0, "{found:?}");
+    // Threads, those of requests and those that they start, are to be proven.
+    assert!(found.right * 100 >= found.calls * 45, "{found:?}");
+    assert!((found.right + found.guessed) * 100 >= found.calls * 94, "{found:?}");
+}
+
 #[test]
-fn greenlets_are_not_linked_to_a_wrong_request() {
-    let load = Load {
-        program: "gevent_app.py",
-        arguments: &[],
-        concurrency: 32,
-        requests: 8,
-        pooled: true,
+fn greenlets() {
+    for pooled in [true, false] {
+        is_followed_by_halves("gevent_app.py", &["spawn"], pooled);
+    }
+}
+
+/// Threads are greenlets under gevent, those of a pool that requests share as well.
+#[test]
+fn a_pool_of_greenlets_is_nobodys_for_certain() {
+    let arguments = &["pool"];
+    let program = "gevent_app.py";
+    let found = Load { program, arguments, concurrency: 32, requests: 10, pooled: true }.run();
+    assert_eq!(found.wrong, 0, "{found:?}");
+    assert!(found.right * 100 >= found.calls * 47, "{found:?}");
+    assert_eq!(found.guessed_wrong, 0, "{found:?}");
+}
+
+#[test]
+fn threads_that_requests_start() {
+    is_followed_by_halves("threads_app.py", &["thread"], true);
+    is_followed_by_halves("threads_app.py", &["thread"], false);
+    is_followed_by_halves("threads_app.py", &["pool"], true);
+}
+
+#[test]
+fn threads_that_requests_start_in_java() {
+    let Some(java) = jdk() else {
+        eprintln!("not tested: there is no JDK of version 24 or newer below /usr/lib/jvm");
+        return;
     };
-    assert_eq!(load.run().wrong, 0);
+    is_followed_by_halves(&java, &["threads"], true);
+}
+
+#[test]
+fn a_pool_of_threads_is_nobodys_for_certain() {
+    let arguments = &["shared"];
+    let program = "threads_app.py";
+    let found = Load { program, arguments, concurrency: 32, requests: 10, pooled: true }.run();
+    assert_eq!(found.wrong, 0, "{found:?}");
+    assert!(found.right * 100 >= found.calls * 40, "{found:?}");
+    assert_eq!(found.guessed_wrong, 0, "{found:?}");
 }
 
 /// Calls of workers are nobody's, and those of tasks that outlive their request are not the

@@ -280,6 +280,9 @@ pub(super) fn run(
                     tasks.watch_births(kernel, process);
                 }
             }
+            for process in state.tracer.take_thread_makers() {
+                kernel.watch_threads(process);
+            }
             course.keep_budget(ticked, kernel, &mut state);
         }
         if last {

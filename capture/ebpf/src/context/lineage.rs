@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use ahash::AHashMap;
 
-use super::ENDED_NANO;
+use super::{ENDED_NANO, PROVEN_AFTER};
 
 /// Tasks remembered of a process, and requests that are over, at least; at most twice
 /// as many.
@@ -50,6 +50,19 @@ struct Born {
     root: Root,
     /// When it was made, `CLOCK_MONOTONIC`; 0 where that was not seen.
     nano: u64,
+    /// It may go on with what others than its parent give it, as a pool's worker does.
+    lasting: bool,
+    /// Its own, and those of what comes of it; of lasting ones only.
+    calls: Calls,
+}
+
+/// When a task has made calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Calls {
+    None,
+    Some,
+    /// Not for the first time, when the request was over as whose child it was made.
+    Late,
 }
 
 /// For which connections a task and those that come from it work.
@@ -70,12 +83,47 @@ pub(super) struct Lineage {
     claims: Recent<u64, Claim>,
     /// The connections of tasks that have answered, where these may be theirs.
     answered: Recent<u64, u64>,
+    /// How many lasting tasks have gone on after their request, and how many have ended
+    /// before they did.
+    lasted: u32,
+    not_lasted: u32,
 }
 
 impl Lineage {
     /// A task is made now.
-    pub(super) fn born(&mut self, task: u64, parent: u64, root: Root, nano: u64) {
-        self.tasks.insert(task, Born { parent, root, nano });
+    pub(super) fn born(&mut self, task: u64, parent: u64, root: Root, lasting: bool, nano: u64) {
+        self.tasks.insert(task, Born { parent, root, nano, lasting, calls: Calls::None });
+    }
+
+    /// Of a task that is lasting, whether it makes its first call now.
+    pub(super) fn begins(&mut self, task: u64) -> Option<bool> {
+        let born = self.tasks.get(&task).filter(|born| born.lasting)?;
+        let calls = born.calls.max(Calls::Some);
+        self.tasks.insert(task, Born { calls, ..born });
+        Some(born.calls == Calls::None)
+    }
+
+    /// A lasting task goes on, and the request is over as whose child it was made.
+    pub(super) fn lasts(&mut self, task: u64) {
+        if let Some(born) = self.tasks.get(&task).filter(|born| born.calls != Calls::Late) {
+            self.tasks.insert(task, Born { calls: Calls::Late, ..born });
+            self.lasted = self.lasted.saturating_add(1);
+        }
+    }
+
+    /// A task has ended. Those that are lasting and have done no more than what they were
+    /// made for prove what such are made for.
+    pub(super) fn task_ended(&mut self, task: u64) {
+        if let Some(born) = self.tasks.get(&task)
+            && let (Root::Request(_), Calls::Some, true) = (born.root, born.calls, born.lasting)
+        {
+            self.not_lasted = self.not_lasted.saturating_add(1);
+        }
+    }
+
+    /// Whether lasting tasks work for whom they are made, as far as was seen.
+    pub(super) const fn trusts_lasting(&self) -> bool {
+        self.not_lasted >= PROVEN_AFTER && self.not_lasted / PROVEN_AFTER >= self.lasted
     }
 
     /// A task has read a request on a connection that was established at that time. What
@@ -131,7 +179,9 @@ impl Lineage {
     /// It is heard now that a task has this parent (0: it is not).
     pub(super) fn note(&mut self, task: u64, parent: u64) {
         if parent != 0 && self.tasks.get(&task).is_none_or(|born| born.parent != parent) {
-            self.tasks.insert(task, Born { parent, root: Root::Unknown, nano: 0 });
+            let root = Root::Unknown;
+            let (lasting, calls) = (false, Calls::None);
+            self.tasks.insert(task, Born { parent, root, nano: 0, lasting, calls });
         }
     }
 
@@ -142,6 +192,11 @@ impl Lineage {
     /// Whether it is known what its parent served when it was made.
     pub(super) fn was_seen_made(&mut self, task: u64) -> bool {
         self.tasks.get(&task).is_some_and(|born| born.nano != 0)
+    }
+
+    /// Whether that was seen, and after this time.
+    pub(super) fn was_seen_made_after(&mut self, task: u64, nano: u64) -> bool {
+        self.tasks.get(&task).is_some_and(|born| born.nano > nano)
     }
 
     pub(super) fn root(&mut self, task: u64) -> Root {

@@ -36,6 +36,9 @@ const ENDED_NANO: u64 = 2_000_000_000;
 
 /// It is said no more often of a process that the origin of its tasks is not known.
 const SAY_ORPHANS_EVERY_NANO: u64 = 1_000_000_000;
+/// A thread, among tasks: no number that a runtime gives its tasks, no address and no
+/// name has just this bit.
+const THREAD: u64 = 1 << 62;
 /// The task that the program began with, where tasks are numbered (Go's).
 const FIRST_TASK: u64 = 1;
 
@@ -106,6 +109,14 @@ impl From<Mark> for Caller {
 }
 
 impl Caller {
+    /// What it is in the lineage.
+    fn origin(&self) -> u64 {
+        match self.task {
+            0 => u64::from(self.thread) | THREAD,
+            task => task,
+        }
+    }
+
     const fn line(&self) -> Line {
         match self.task {
             0 => Line::Thread(self.thread),
@@ -166,6 +177,8 @@ struct ProcessContext {
     writes_for_others: bool,
     /// A thread says nothing: by the runtime's nature, or as seen.
     threads_shared: bool,
+    /// Whether it was asked for that its threads are seen being made.
+    threads_watched: bool,
     /// Requests handled each on one thread, alone.
     disciplined: u32,
     turns: Turns,
@@ -192,6 +205,8 @@ pub(crate) struct Context {
     demoted: u64,
     /// Processes with tasks whose origin is not known, since the last look.
     orphans: Vec<u32>,
+    /// Processes that make calls on threads of which that is so, likewise.
+    thread_makers: Vec<u32>,
 }
 
 impl Context {
@@ -205,6 +220,7 @@ impl Context {
             lost_nano: 0,
             demoted: 0,
             orphans: Vec::new(),
+            thread_makers: Vec::new(),
         }
     }
 
@@ -360,13 +376,15 @@ impl Context {
     }
 
     /// A task was made at this time. Where `connection` is not 0, it was made in a
-    /// callback for what has just been read of that.
+    /// callback for what has just been read of that. One that is `lasting` may go on with
+    /// what others give it.
     pub(crate) fn task_made(
         &mut self,
         process: u32,
         task: u64,
         parent: u64,
         connection: u64,
+        lasting: bool,
         time_nano: u64,
     ) {
         let Some(context) = self.processes.get_mut(&process) else { return };
@@ -375,7 +393,35 @@ impl Context {
             connection if connection != 0 && !known => context.root_on(connection, time_nano),
             _ => context.root_by(parent, time_nano),
         };
-        context.lineage.born(task, parent, root, time_nano);
+        context.lineage.born(task, parent, root, lasting, time_nano);
+    }
+
+    /// A thread is made.
+    pub(crate) fn thread_made(&mut self, maker: Caller, thread: u32) {
+        let Some(context) = self.processes.get_mut(&maker.process) else { return };
+        let root = match maker.line() {
+            Line::Thread(_) if context.threads_shared => Root::None,
+            line @ Line::Thread(_) => {
+                let open = context.by_line.get(&line).map_or(&[][..], Vec::as_slice);
+                Serves::one_of(&open.iter().collect::<Vec<_>>(), None).root()
+            }
+            Line::Task(task) => context.root_by(task, maker.time_nano),
+            Line::None => Root::None,
+        };
+        let made = u64::from(thread) | THREAD;
+        context.lineage.born(made, maker.origin(), root, true, maker.time_nano);
+    }
+
+    /// A task has ended: it was no pool's worker, that goes on with the work of others.
+    pub(crate) fn task_ended(&mut self, process: u32, task: u64) {
+        if let Some(context) = self.processes.get_mut(&process) {
+            context.lineage.task_ended(task);
+        }
+    }
+
+    /// A thread has.
+    pub(crate) fn thread_ended(&mut self, process: u32, thread: u32) {
+        self.task_ended(process, u64::from(thread) | THREAD);
     }
 
     /// A task that was made earlier has this parent.
@@ -462,6 +508,12 @@ impl Context {
         std::mem::take(&mut self.orphans)
     }
 
+    /// Processes that serve requests and make calls on threads of which it is not known by
+    /// which they were made, since the last call.
+    pub(crate) fn take_thread_makers(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.thread_makers)
+    }
+
     /// A request is sent: for which server request? `opener` has connected for it, where
     /// it is the first on its connection.
     pub(crate) fn request_sent(&mut self, sender: Caller, opener: Option<Caller>) -> Fragment {
@@ -500,6 +552,12 @@ impl Context {
                     return Fragment::Ambiguous { candidates: several.len() };
                 }
                 _ => {}
+            }
+            if let Some(found) = context.of_thread(sender, lost_nano) {
+                return found;
+            }
+            if context.open > 0 && !std::mem::replace(&mut context.threads_watched, true) {
+                self.thread_makers.push(sender.process);
             }
         }
         context.sole()
@@ -712,11 +770,23 @@ impl ProcessContext {
         }
         self.lineage.note(sender.task, sender.parent_task);
         let mut child = sender.task;
+        let mut lasting = false;
         for _ in 0..lineage::MAX_GENERATIONS {
             let root = self.lineage.root(child);
             let parent = self.lineage.parent(child);
+            let begins = self.lineage.begins(child);
+            lasting |= begins.is_some();
+            // Who made it is not for whom it works, if it goes on with the work of others.
+            let sure = |read_nano: u64| if lasting { LIKELY } else { sure(read_nano) };
             let serves = match (root, parent) {
                 (Root::Request(exchange), _) => {
+                    if begins == Some(false) && self.open(exchange).is_none() {
+                        self.lineage.lasts(child);
+                        return Origin::Elsewhere;
+                    }
+                    if lasting && !self.lineage.trusts_lasting() {
+                        return Origin::Elsewhere;
+                    }
                     if let Some(open) = self.open(exchange) {
                         let sure = sure(open.read_nano);
                         return Origin::Request(within(open.fragment, Evidence::Task, sure));
@@ -743,6 +813,9 @@ impl ProcessContext {
                 (_, None) if child == FIRST_TASK => return Origin::Elsewhere,
                 (_, None) => return Origin::Unknown,
                 // It may come from what was made for a connection, as did who reads that.
+                (Root::None, Some(_)) if lasting && !self.lineage.trusts_lasting() => {
+                    Serves::Nothing
+                }
                 (Root::None, Some(parent)) => self.family(parent, now_nano),
                 (Root::Unknown, Some(parent)) => {
                     let serves = self.served_by(parent, now_nano);
@@ -768,6 +841,23 @@ impl ProcessContext {
             child = parent;
         }
         Origin::Elsewhere
+    }
+
+    /// The request for which a thread makes a call that serves none itself: that of the
+    /// thread by which it was made.
+    fn of_thread(&mut self, sender: Caller, lost_nano: u64) -> Option<Fragment> {
+        let task = sender.origin();
+        // There may have been another one of that number since.
+        if !self.lineage.was_seen_made_after(task, lost_nano) {
+            return None;
+        }
+        match self.of_task(Caller { task, ..sender }, lost_nano) {
+            Origin::Request(Fragment::Within { fragment, confidence, .. }) => {
+                Some(within(fragment, Evidence::Thread, confidence))
+            }
+            Origin::Request(found) => Some(found),
+            Origin::Elsewhere | Origin::Unknown => None,
+        }
     }
 
     fn family(&mut self, task: u64, now_nano: u64) -> Serves {

@@ -15,12 +15,15 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// A task is made at this address: its name.
-    pub(crate) fn made(&mut self, process: u32, address: u64) -> u64 {
+    /// A task is made at this address: its name, and that of the one which was there
+    /// before, and has ended.
+    pub(crate) fn made(&mut self, process: u32, address: u64) -> (u64, Option<u64>) {
         self.given += 1;
         let name = self.given | NAMED;
-        self.processes.entry(process).or_default().insert(address, name);
-        name
+        let names = self.processes.entry(process).or_default();
+        let former = names.get(&address);
+        names.insert(address, name);
+        (name, former)
     }
 
     /// The name of a task; what the kernel side says where it was not seen to be made.
@@ -51,10 +54,12 @@ mod tests {
     fn an_address_is_another_task_whenever_one_is_made_there() {
         let mut names = Names::default();
         assert_eq!(names.of(1, 0x50), 0x50);
-        let first = names.made(1, 0x50);
+        let (first, before) = names.made(1, 0x50);
+        assert_eq!(before, None);
         assert_eq!([names.of(1, 0x50), names.of(2, 0x50), names.of(1, 0)], [first, 0x50, 0]);
-        let second = names.made(1, 0x50);
+        let (second, before) = names.made(1, 0x50);
         assert_ne!(first, second);
+        assert_eq!(before, Some(first));
         assert_eq!(names.of(1, 0x50), second);
         names.forget(1);
         assert_eq!(names.of(1, 0x50), 0x50);

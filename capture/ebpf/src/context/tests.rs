@@ -322,7 +322,7 @@ fn several_requests_of_a_task_are_ambiguous_until_another_task_takes_one() {
 }
 
 fn made(context: &mut Context, task: u64, parent: u64, time_nano: u64) {
-    context.task_made(PROCESS, task, parent, 0, time_nano);
+    context.task_made(PROCESS, task, parent, 0, false, time_nano);
 }
 
 #[test]
@@ -434,12 +434,12 @@ fn what_is_made_in_the_callback_of_a_read_is_that_connections() {
     // The loop reads in no task at all.
     let first = serve(&mut context, goroutine(0, 0, 1), 1, 1);
     let second = serve(&mut context, goroutine(0, 0, 2), 2, 2);
-    context.task_made(PROCESS, 60, 50, 2, 3);
-    context.task_made(PROCESS, 61, 50, 1, 3);
+    context.task_made(PROCESS, 60, 50, 2, false, 3);
+    context.task_made(PROCESS, 61, 50, 1, false, 3);
     assert_eq!(context.request_sent(goroutine(60, 0, 4), None), certain(second));
     assert_eq!(context.request_sent(goroutine(61, 0, 4), None), certain(first));
     // What belongs to a request already does not change it.
-    context.task_made(PROCESS, 62, 60, 1, 5);
+    context.task_made(PROCESS, 62, 60, 1, false, 5);
     assert_eq!(context.request_sent(goroutine(62, 0, 6), None), certain(second));
 }
 
@@ -503,4 +503,195 @@ fn a_stream_belongs_to_nobody_until_it_is_handed_over() {
     assert_eq!(context.request_sent(goroutine(61, 50, 5), None), certain(first));
     context.unseen_handed(PROCESS, 61);
     assert_eq!(context.request_sent(goroutine(61, 50, 6), None), Fragment::None);
+}
+
+fn made_lasting(context: &mut Context, task: u64, parent: u64, time_nano: u64) {
+    context.task_made(PROCESS, task, parent, 0, true, time_nano);
+}
+
+fn likely(fragment: u64) -> Fragment {
+    within(fragment, Evidence::Task, LIKELY)
+}
+
+/// So many tasks are made for requests, make a call, and end.
+fn prove_lasting(context: &mut Context, times: u64) {
+    for number in 5000..5000 + times {
+        serve(context, goroutine(number, 0, 1), number, number);
+        made_lasting(context, 40_000 + number, number, 2);
+        context.request_sent(goroutine(40_000 + number, 0, 3), None);
+        context.request_over(goroutine(number, 0, 0), number, 4, None);
+        context.task_ended(PROCESS, 40_000 + number);
+    }
+}
+
+#[test]
+fn what_may_be_a_pools_worker_is_never_certain() {
+    let mut context = context(Runtime::Python);
+    prove_lasting(&mut context, u64::from(PROVEN_AFTER));
+    // A greenlet for each connection, made by the hub.
+    made_lasting(&mut context, 50, 1, 1);
+    made_lasting(&mut context, 51, 1, 1);
+    let first = serve(&mut context, goroutine(50, 0, 2), 1, 1);
+    let second = serve(&mut context, goroutine(51, 0, 2), 2, 2);
+    assert_eq!(context.request_sent(goroutine(50, 0, 3), None), certain(first));
+    assert_eq!(context.request_sent(goroutine(51, 0, 3), None), certain(second));
+    // One that is started by a request, a context that it enters, and one that it starts.
+    made_lasting(&mut context, 60, 50, 4);
+    made(&mut context, 61, 60, 5);
+    made_lasting(&mut context, 62, 60, 5);
+    for task in [60, 61, 62, 60] {
+        assert_eq!(context.request_sent(goroutine(task, 0, 6), None), likely(first));
+    }
+    // What the request's own task enters is the request's.
+    made(&mut context, 63, 50, 5);
+    assert_eq!(context.request_sent(goroutine(63, 0, 6), None), certain(first));
+    // What it was started for may begin after the answer, once.
+    made_lasting(&mut context, 64, 50, 5);
+    context.request_over(goroutine(50, 0, 0), 1, 7, None);
+    let sole = within(second, Evidence::SoleRequest, LIKELY);
+    assert_eq!(context.request_sent(goroutine(64, 0, 8), None), likely(first));
+    assert_eq!(context.request_sent(goroutine(64, 0, 9), None), sole);
+}
+
+#[test]
+fn what_goes_on_after_its_request_takes_from_the_trust() {
+    let mut context = context(Runtime::Python);
+    let calls = |context: &mut Context, number: u64| {
+        let first = serve(context, goroutine(50, 0, 10), 1, number);
+        serve(context, goroutine(51, 0, 10), 2, number + 1);
+        made_lasting(context, 60, 50, 11);
+        let found = context.request_sent(goroutine(60, 0, 12), None);
+        context.request_over(goroutine(50, 0, 0), number, 13, None);
+        let later = context.request_sent(goroutine(60, 0, 14), None);
+        assert_ne!(later, likely(first), "it goes on");
+        context.request_over(goroutine(51, 0, 0), number + 1, 15, None);
+        found == likely(first)
+    };
+    assert!(!calls(&mut context, 1), "nothing is proven");
+    prove_lasting(&mut context, u64::from(PROVEN_AFTER));
+    assert!(calls(&mut context, 3), "one of twenty");
+    assert!(!calls(&mut context, 5), "two of twenty");
+    prove_lasting(&mut context, 2 * u64::from(PROVEN_AFTER));
+    assert!(calls(&mut context, 7), "three of sixty");
+    assert!(!calls(&mut context, 9), "four of sixty");
+}
+
+#[test]
+fn a_worker_of_a_connection_is_not_certain_of_what_is_read_there_later() {
+    let mut context = context(Runtime::Python);
+    let made_for_it = |context: &mut Context, connection: u64| {
+        context.accepted(connection, 10);
+        // A reader and a pool's worker, by one that was made since.
+        made_lasting(context, 50, 1, 11);
+        made_lasting(context, 51, 50, 12);
+        made_lasting(context, 52, 50, 12);
+        let fragment = serve(context, goroutine(51, 0, 13), connection, connection);
+        let found = context.request_sent(goroutine(52, 0, 14), None);
+        context.request_over(goroutine(51, 0, 0), connection, 15, None);
+        (found, fragment)
+    };
+    let (found, fragment) = made_for_it(&mut context, 1);
+    assert_eq!(found, within(fragment, Evidence::SoleRequest, LIKELY));
+    prove_lasting(&mut context, u64::from(PROVEN_AFTER));
+    // Another process's life: what was claimed is forgotten with it.
+    let mut context = self::context(Runtime::Python);
+    prove_lasting(&mut context, u64::from(PROVEN_AFTER));
+    let (found, fragment) = made_for_it(&mut context, 1);
+    assert_eq!(found, likely(fragment));
+}
+
+fn thread_made(context: &mut Context, thread: u32, maker: u32, time_nano: u64) {
+    context.thread_made(Caller { time_nano, ..caller(maker) }, thread);
+}
+
+fn by_thread(fragment: u64) -> Fragment {
+    within(fragment, Evidence::Thread, LIKELY)
+}
+
+/// Threads are made for requests, make a call, and end.
+fn prove_threads(context: &mut Context) {
+    for exchange in 5000..5000 + u64::from(PROVEN_AFTER) {
+        read(context, 90, exchange, exchange);
+        thread_made(context, 91, 90, 1);
+        let found = context.request_sent(caller(91), None);
+        assert!(!matches!(found, Fragment::Within { evidence: Evidence::Thread, .. }));
+        context.thread_ended(PROCESS, 91);
+        over(context, 90, exchange, 90);
+    }
+}
+
+#[test]
+fn a_thread_that_a_request_starts_is_likely_its_own() {
+    let mut context = context(other());
+    prove_threads(&mut context);
+    let first = read(&mut context, 1, 1, 1);
+    let second = read(&mut context, 2, 2, 2);
+    // Threads are watched since one was missed.
+    assert_eq!(context.take_thread_makers(), [PROCESS]);
+    assert_eq!(context.request_sent(caller(7), None), Fragment::Ambiguous { candidates: 2 });
+    assert!(context.take_thread_makers().is_empty());
+    thread_made(&mut context, 8, 1, 5);
+    thread_made(&mut context, 9, 2, 5);
+    thread_made(&mut context, 10, 9, 6);
+    thread_made(&mut context, 11, 7, 6);
+    assert_eq!(context.request_sent(caller(8), None), by_thread(first));
+    assert_eq!(context.request_sent(caller(8), None), by_thread(first));
+    assert_eq!(context.request_sent(caller(9), None), by_thread(second));
+    assert_eq!(context.request_sent(caller(10), None), by_thread(second));
+    let several = Fragment::Ambiguous { candidates: 2 };
+    assert_eq!(context.request_sent(caller(11), None), several);
+    // What has a request of its own is not its maker's.
+    let third = read(&mut context, 8, 3, 3);
+    assert_eq!(context.request_sent(caller(8), None), within(third, Evidence::Thread, 1.0));
+    // The number is another thread's now.
+    thread_made(&mut context, 9, 1, 7);
+    assert_eq!(context.request_sent(caller(9), None), by_thread(first));
+    // Or may be.
+    context.events_lost(8);
+    assert_eq!(context.request_sent(caller(9), None), Fragment::Ambiguous { candidates: 3 });
+}
+
+#[test]
+fn threads_that_outlive_their_request_are_workers() {
+    let mut context = context(other());
+    prove_threads(&mut context);
+    let first = read(&mut context, 1, 1, 1);
+    read(&mut context, 2, 2, 2);
+    read(&mut context, 3, 3, 3);
+    thread_made(&mut context, 8, 1, 5);
+    assert_eq!(context.request_sent(caller(8), None), by_thread(first));
+    over(&mut context, 1, 1, 1);
+    let several = Fragment::Ambiguous { candidates: 2 };
+    assert_eq!(context.request_sent(caller(8), None), several);
+    // Two of twenty are too many.
+    read(&mut context, 1, 1, 4);
+    thread_made(&mut context, 9, 1, 6);
+    assert!(matches!(context.request_sent(caller(9), None), Fragment::Within { .. }));
+    over(&mut context, 1, 4, 1);
+    assert_eq!(context.request_sent(caller(9), None), several);
+    read(&mut context, 1, 1, 5);
+    thread_made(&mut context, 9, 1, 6);
+    assert_eq!(context.request_sent(caller(9), None), Fragment::Ambiguous { candidates: 3 });
+}
+
+#[test]
+fn threads_of_a_process_that_shares_them_say_nothing_of_those_that_they_start() {
+    let mut context = context(Runtime::Node);
+    read(&mut context, 1, 1, 1);
+    read(&mut context, 2, 2, 2);
+    thread_made(&mut context, 8, 1, 5);
+    let several = Fragment::Ambiguous { candidates: 2 };
+    assert_eq!(context.request_sent(caller(8), None), several);
+    assert!(context.take_thread_makers().is_empty());
+}
+
+#[test]
+fn a_thread_that_a_task_starts_is_likely_the_tasks() {
+    let mut context = context(Runtime::Python);
+    prove_threads(&mut context);
+    let first = serve(&mut context, goroutine(50, 0, 1), 1, 1);
+    serve(&mut context, goroutine(51, 0, 2), 2, 2);
+    context.thread_made(goroutine(50, 0, 3), 8);
+    let sender = Caller { time_nano: 4, ..caller(8) };
+    assert_eq!(context.request_sent(sender, None), by_thread(first));
 }

@@ -82,6 +82,7 @@ impl Applied {
             Event::Datagram(datagram) => self.leaves_out_datagram(datagram, describe),
             Event::Closed(closed) => self.connections.remove(&closed.connection).is_some(),
             Event::LeftOut(left_out) => self.connections.remove(&left_out.connection).is_some(),
+            Event::Thread(_) => false,
             Event::Exec(process) | Event::Exit(process) => {
                 self.servers.remove(&process.process);
                 if self.processes.remove(&process.process) {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::event::{
     Closed, Command, Data, Datagram, Direction, Endpoint, Event, LeftOut, Opened, Plaintext,
-    ProcessEvent, Record, Records, Role, Task, UNIX_PATH_BYTES, UnixPath, Unread,
+    ProcessEvent, Record, Records, Role, Task, Thread, UNIX_PATH_BYTES, UnixPath, Unread,
 };
 
 /// A record that is not of the form that `bpf/spanwise.h` gives.
@@ -188,7 +188,14 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
             connection,
             stream: u64::from(fields.u32(32)),
             new: record[1] == 1,
+            lasting: fields.u32(44) != 0,
         })),
+        13 => {
+            let ends = record[1] == 1;
+            let (thread, maker) = if ends { (thread, 0) } else { (fields.u32(44), thread) };
+            let maker_task = fields.u64(48);
+            Ok(Event::Thread(Thread { time_nano, process, thread, maker, maker_task }))
+        }
         _ => Err(DecodeError::Kind { kind }),
     }
 }
@@ -223,6 +230,22 @@ mod tests {
         let Ok(Event::Opened(opened)) = decode(&record) else { panic!("an opening") };
         assert_eq!(opened.local.address.to_string(), "10.0.0.1");
         assert_eq!(opened.remote.address.to_string(), "::1");
+    }
+
+    #[test]
+    fn threads_are_made_and_end() {
+        let mut record = vec![0u8; EVENT_BYTES];
+        record[0] = 13;
+        record[4..8].copy_from_slice(&7_u32.to_ne_bytes());
+        record[8..12].copy_from_slice(&8_u32.to_ne_bytes());
+        record[44..48].copy_from_slice(&9_u32.to_ne_bytes());
+        record[48..56].copy_from_slice(&50_u64.to_ne_bytes());
+        let made = Thread { time_nano: 0, process: 7, thread: 9, maker: 8, maker_task: 50 };
+        assert_eq!(decode(&record), Ok(Event::Thread(made)));
+        record[1] = 1;
+        record[44..56].fill(0);
+        let ended = Thread { thread: 8, maker: 0, maker_task: 0, ..made };
+        assert_eq!(decode(&record), Ok(Event::Thread(ended)));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};
+use parking_lot::Mutex;
 
 pub use decode::{DecodeError, decode};
 pub use filter::FilterError;
@@ -55,6 +56,8 @@ pub struct Kernel {
     hook: Hook,
     // Links go before the object that holds their programs.
     links: Vec<Link>,
+    /// What sees threads being made, once that was wanted; empty where it is refused.
+    thread_made: Mutex<Option<Vec<Link>>>,
     object: Object,
     uprobes: Uprobes,
     tls: bool,
@@ -135,7 +138,7 @@ impl Kernel {
     ) -> Result<Self, String> {
         let ring_bytes = config.ring_bytes.clamp(1 << 16, 1 << 30).next_power_of_two();
         let (further, many) = uprobes.programs(config.tls);
-        let wanted = [hook.programs(), &further].concat();
+        let wanted = [hook.programs(), &[tasks::THREAD_MADE], &further].concat();
         let object = objects::load(objects::CAPTURE, &wanted, &many, |name, map| {
             if name == "events" {
                 map.set_max_entries(ring_bytes)?;
@@ -156,7 +159,9 @@ impl Kernel {
         }
         let links = objects::attach(&object, hook.programs())?;
         let connection_share = AtomicU32::new(u32::MAX);
-        Ok(Self { hook, links, object, uprobes, tls: config.tls, connection_share })
+        let thread_made = Mutex::new(None);
+        let tls = config.tls;
+        Ok(Self { hook, links, object, uprobes, tls, thread_made, connection_share })
     }
 
     /// The hooks in use.

@@ -69,6 +69,12 @@ const PROBES: &[(&str, &str, &str, &str)] = &[
         "a process id that is used again may keep its former name for a while",
     ),
     (
+        "raw_tp/sched_process_fork",
+        "empty_fork",
+        "by which other thread a thread is made, in processes whose calls need it",
+        "calls of threads that requests start are linked while one request is open",
+    ),
+    (
         "BPF ring buffer",
         "empty_ring",
         "carries events to the agent in order",

@@ -3,12 +3,15 @@
 
 use libbpf_rs::{MapCore, MapFlags};
 
-use super::Kernel;
+use super::{Kernel, objects};
 
 /// Fields whose places a rule may give.
 const OFFSETS: usize = 12;
 /// Addresses that it may give.
 const ADDRESSES: usize = 4;
+
+/// The program that sees threads being made.
+pub(super) const THREAD_MADE: &str = "thread_made";
 
 /// Whose tasks they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,7 +19,7 @@ const ADDRESSES: usize = 4;
 pub(crate) enum TaskKind {
     /// Goroutines.
     Go = 1,
-    /// The current context of a Python thread.
+    /// The current context of a Python thread, or its greenlet.
     Python = 2,
     /// Virtual threads of a JVM.
     Jvm = 3,
@@ -70,6 +73,24 @@ impl Kernel {
         generation
             .update(&key, &next.max(1).to_ne_bytes(), MapFlags::ANY)
             .map_err(|error| format!("{error:#}"))
+    }
+
+    /// From now on it is told when this process makes threads, until it ends or runs another
+    /// program.
+    pub(crate) fn watch_threads(&self, process: u32) {
+        let attached = &mut *self.thread_made.lock();
+        if attached.is_none() {
+            let tried = objects::attach(&self.object, &[THREAD_MADE]);
+            if let Err(reason) = &tried {
+                tracing::info!("by which other thread a thread is made stays unseen: {reason}");
+            }
+            *attached = Some(tried.unwrap_or_default());
+        }
+        let map = self.object.maps().find(|map| map.name() == "thread_makers");
+        let told = map.map(|map| map.update(&process.to_ne_bytes(), &[1], MapFlags::ANY));
+        if let Some(Err(error)) = told {
+            tracing::debug!("threads of process {process} are not followed: {error}");
+        }
     }
 
     /// A process has ended, or runs another program.

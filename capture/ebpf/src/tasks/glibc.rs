@@ -1,5 +1,5 @@
-//! Thread-specific data (`pthread_getspecific`) in the memory of another process, as glibc
-//! keeps it.
+//! Thread-specific data (`pthread_getspecific`) and thread-local variables in the memory of
+//! another process, as glibc keeps them.
 
 use super::memory::{Image, Mapping, Memory};
 
@@ -18,29 +18,60 @@ pub(super) struct ThreadData {
     data: u64,
 }
 
-/// As glibc tells debuggers (`nptl_db`): in `libc.so.6`, before 2.34 in `libpthread`.
-pub(super) fn threads(process: u32, mapped: &[Mapping]) -> Option<ThreadData> {
+/// Of a field, as glibc tells debuggers (`nptl_db`): all its bits, how many there are of it,
+/// its place in bytes.
+fn field(image: &Image, name: &str) -> Option<[u32; 3]> {
+    let bytes = image.constant::<12>(name)?;
+    let mut words =
+        bytes.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap_or_default()));
+    Some([words.next()?, words.next()?, words.next()?])
+}
+
+/// What some image of the C library says: that is `libc.so.6`, before 2.34 `libpthread`.
+fn told<T>(process: u32, mapped: &[Mapping], ask: impl Fn(&Image) -> Option<T>) -> Option<T> {
     let is_library = |mapping: &&Mapping| {
         let name = mapping.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let names = ["libc.so", "libc-2", "libpthread"];
         mapping.offset == 0 && names.iter().any(|begin| name.starts_with(begin))
     };
-    mapped.iter().filter(is_library).find_map(|mapping| {
-        let image = Image::open(process, mapped, &mapping.path)?;
-        // Of a field: all its bits, how many there are of it, its place in bytes.
-        let field = |name: &str| -> Option<[u32; 3]> {
-            let bytes = image.constant::<12>(name)?;
-            let mut words = bytes
-                .chunks_exact(4)
-                .map(|word| u32::from_ne_bytes(word.try_into().unwrap_or_default()));
-            Some([words.next()?, words.next()?, words.next()?])
-        };
-        let [blocks_bits, _, place] = field("_thread_db_pthread_specific")?;
-        let [data_bits, _, data] = field("_thread_db_pthread_key_data_data")?;
+    mapped
+        .iter()
+        .filter(is_library)
+        .find_map(|mapping| ask(&Image::open(process, mapped, &mapping.path)?))
+}
+
+pub(super) fn threads(process: u32, mapped: &[Mapping]) -> Option<ThreadData> {
+    told(process, mapped, |image| {
+        let [blocks_bits, _, place] = field(image, "_thread_db_pthread_specific")?;
+        let [data_bits, _, data] = field(image, "_thread_db_pthread_key_data_data")?;
         let size = image.constant("_thread_db_sizeof_pthread_key_data").map(u32::from_ne_bytes)?;
         let usual =
             blocks_bits as usize == BLOCKS * 64 && u64::from(size) == KEY_BYTES && data_bits == 64;
         usual.then_some(ThreadData { blocks: place.into(), data: data.into() })
+    })
+}
+
+/// Where the C library lists the blocks of thread-local variables that libraries have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ThreadVariables {
+    /// Of the pointer to the list, from the thread pointer.
+    pub(super) vector: u64,
+}
+
+impl ThreadVariables {
+    /// `dtv_t`: the block's address and what is to be freed. The one before the first says
+    /// how many there are.
+    pub(super) const ENTRY_BYTES: u64 = 16;
+}
+
+pub(super) fn thread_variables(process: u32, mapped: &[Mapping]) -> Option<ThreadVariables> {
+    told(process, mapped, |image| {
+        let [pointer_bits, _, vector] = field(image, "_thread_db_pthread_dtvp")?;
+        let [entry_bits, _, first] = field(image, "_thread_db_dtv_dtv")?;
+        let [block_bits, _, block] = field(image, "_thread_db_dtv_t_pointer_val")?;
+        let usual =
+            [pointer_bits, entry_bits, block_bits] == [64, 128, 64] && [first, block] == [0, 0];
+        usual.then_some(ThreadVariables { vector: vector.into() })
     })
 }
 

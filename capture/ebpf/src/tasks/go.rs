@@ -60,7 +60,7 @@ impl Programs {
             Known::Other => Tasks::None,
             Known::Refused(reason) => Tasks::Unknown(reason),
             Known::Rule { rule, functions, births } => {
-                let probes = Probes { file, handle: executable, functions, births };
+                let probes = Probes::new(file, executable, functions, births);
                 Tasks::Known(rule, Some(probes))
             }
         }

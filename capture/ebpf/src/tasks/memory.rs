@@ -135,6 +135,11 @@ impl Image {
         Some(Self { bias, segments, symbols, names, file })
     }
 
+    /// What to add to addresses in the file for those in memory.
+    pub(super) const fn bias(&self) -> u64 {
+        self.bias
+    }
+
     fn value(&self, wanted: &str) -> Option<u64> {
         let symbols: &[Sym64<Endianness>] = slice_from_all_bytes(&self.symbols).ok()?;
         let endian = Endianness::default();

@@ -5,6 +5,7 @@
 
 mod glibc;
 mod go;
+mod greenlets;
 mod jvm;
 mod memory;
 mod python;
@@ -49,6 +50,22 @@ pub(crate) struct Probes {
     /// Where tasks are made: probed only where it turns out to matter, for it is done
     /// often.
     pub(crate) births: Vec<Function>,
+    /// Those of a library that goes with it.
+    pub(crate) also: Option<Box<Self>>,
+    /// Some of what it calls tasks cannot be read, for this reason.
+    pub(crate) missing: Option<String>,
+}
+
+impl Probes {
+    /// Of one file, for all that is called tasks.
+    pub(crate) const fn new(
+        file: FileId,
+        handle: File,
+        functions: Vec<Function>,
+        births: Vec<Function>,
+    ) -> Self {
+        Self { file, handle, functions, births, also: None, missing: None }
+    }
 }
 
 /// What is known of the tasks of a process.
@@ -106,7 +123,12 @@ pub(crate) fn survey() -> Survey {
     for process in running() {
         match looker.tasks(process) {
             Tasks::None => {}
-            Tasks::Known(rule, _) => *survey.followed.entry(rule.kind.name()).or_default() += 1,
+            Tasks::Known(rule, probes) => {
+                *survey.followed.entry(rule.kind.name()).or_default() += 1;
+                if let Some(reason) = probes.and_then(|probes| probes.missing) {
+                    *survey.unknown.entry(reason).or_default() += 1;
+                }
+            }
             Tasks::Unknown(reason) => *survey.unknown.entry(reason).or_default() += 1,
         }
     }
@@ -269,6 +291,10 @@ impl TaskRules {
             Tasks::None => return,
             Tasks::Known(rule, probes) => match self.follow(kernel, process, &rule, &probes) {
                 Ok(true) => {
+                    if let Some(reason) = probes.as_ref().and_then(|probes| probes.missing.clone())
+                    {
+                        self.say(process, reason);
+                    }
                     Followed::Known(rule, probes.map(|probes| probes.births).unwrap_or_default())
                 }
                 Ok(false) => {
@@ -290,9 +316,12 @@ impl TaskRules {
         rule: &TaskRule,
         probes: &Option<Probes>,
     ) -> Result<bool, String> {
-        if let Some(Probes { file, handle, functions, .. }) = probes
-            && !functions.is_empty()
-        {
+        let mut next = probes.as_ref();
+        while let Some(Probes { file, handle, functions, also, .. }) = next {
+            next = also.as_deref();
+            if functions.is_empty() {
+                continue;
+            }
             match self.probed.set(kernel, process, *file, handle, functions) {
                 Set::Now | Set::Before => {}
                 Set::Later => return Ok(false),
@@ -330,13 +359,17 @@ impl TaskRules {
     }
 
     fn unknown(&mut self, process: u32, reason: String) -> Followed {
+        self.say(process, reason);
+        Followed::Unknown
+    }
+
+    fn say(&mut self, process: u32, reason: String) {
         if self.said.len() < MAX_WAITING && !self.said.contains(&reason) {
             tracing::warn!(
                 "requests inside process {process} are linked where only one is open: {reason}"
             );
             self.said.insert(reason);
         }
-        Followed::Unknown
     }
 
     /// How many processes have rules, and how many should have, by counters' names.
@@ -362,7 +395,7 @@ impl TaskKind {
     const fn name(self) -> &'static str {
         match self {
             Self::Go => "goroutines",
-            Self::Python => "Python contexts",
+            Self::Python => "Python contexts and greenlets",
             Self::Jvm => "virtual threads",
         }
     }

@@ -5,6 +5,8 @@
 //! call. The state itself is found through the thread-specific data of the C library,
 //! where `PyGILState_Ensure` looks for it.
 //!
+//! Greenlets are told apart where no context is entered: `greenlets.rs`.
+//!
 //! None of that is part of an interface, so places are listed by version (of CPython's
 //! headers, for 64-bit machines), and believed only where they hold in the process itself:
 //! each of its thread states must be found in the data of the thread that it names, and
@@ -18,6 +20,7 @@
 use std::path::{Path, PathBuf};
 
 use super::glibc::{place_of_state, threads};
+use super::greenlets::{Greenlets, greenlets};
 use super::memory::{Image, Mapping, Memory, mappings};
 use super::{Probes, Tasks};
 use crate::kernel::{Does, Function, TaskKind, TaskRule};
@@ -63,7 +66,7 @@ const NEXT_STATE: u64 = 8;
 /// `PyObject.ob_type`.
 const TYPE: u64 = 8;
 /// `PyContext.ctx_entered`, in all of these.
-const ENTERED: i32 = 40;
+const ENTERED: u64 = 40;
 /// `PyTypeObject.tp_methods`, and what an entry of that array takes.
 const METHODS: u64 = 232;
 const METHOD_BYTES: u64 = 32;
@@ -156,14 +159,26 @@ fn rule(
             return Err(never("its contexts are not where they should be".to_owned()));
         }
     }
-    let offsets = [block, state, layout.context, TYPE];
-    let offsets = offsets.map(|offset| i32::try_from(offset).unwrap_or(i32::MAX));
-    let [block, state, context, kind] = offsets;
-    let mut rule = TaskRule::new(TaskKind::Python, &[block, state, context, kind, ENTERED]);
+    let mut offsets = vec![block, state, layout.context, TYPE, ENTERED];
     let (begin, end) = event_loop(mapped).unwrap_or_default();
-    rule.addresses[..3].copy_from_slice(&[context_type, begin, end]);
-    let probes = probes(&memory, image, context_type);
-    Ok((rule, probes.ok_or_else(|| never("it cannot be probed".to_owned()))?))
+    let mut addresses = [context_type, begin, end, 0];
+    let mut probes = probes(&memory, image, context_type)
+        .ok_or_else(|| never("it cannot be probed".to_owned()))?;
+    let threads: Vec<u64> = states.iter().map(|(_, thread)| *thread).collect();
+    match greenlets(process, mapped, &memory, &threads) {
+        Ok(None) => {}
+        Ok(Some(Greenlets { vector, module, variable, kind, probes: made })) => {
+            offsets.extend([vector, module, variable]);
+            addresses[3] = kind;
+            probes.also = Some(Box::new(made));
+        }
+        Err(reason) => probes.missing = Some(reason),
+    }
+    let offsets: Vec<i32> =
+        offsets.into_iter().map(|offset| i32::try_from(offset).unwrap_or(i32::MAX)).collect();
+    let mut rule = TaskRule::new(TaskKind::Python, &offsets);
+    rule.addresses = addresses;
+    Ok((rule, probes))
 }
 
 /// The code of uvloop. It reads in no context, and calls protocols back in one that all
@@ -209,12 +224,8 @@ fn probes(memory: &Memory, image: Image, context_type: u64) -> Option<Probes> {
     places.sort_unstable();
     places.dedup();
     let function = |file_offset| Function { does: Does::PythonMakes, file_offset };
-    Some(Probes {
-        file: FileId::of(&image.file).ok()?,
-        handle: image.file,
-        functions: places.into_iter().map(function).collect(),
-        births: Vec::new(),
-    })
+    let file = FileId::of(&image.file).ok()?;
+    Some(Probes::new(file, image.file, places.into_iter().map(function).collect(), Vec::new()))
 }
 
 /// The function behind a method of a type of the interpreter's own.

@@ -5,10 +5,13 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.Executors;
 
 /** A server with a virtual thread a request. Arguments: port, the backend's port, `url` for
- *  calls by HttpURLConnection, `client` for calls by HttpClient. */
+ *  calls by HttpURLConnection, `client` for calls by HttpClient; `threads` for a platform
+ *  thread a request, which starts others for half of its calls. */
 public class Server {
     static final HttpClient CLIENT = HttpClient.newHttpClient();
 
@@ -21,18 +24,45 @@ public class Server {
         connection.getInputStream().readAllBytes();
     }
 
+    /** As `one`, on threads of their own, which are started one by one. */
+    static Thread byThread(URI uri) {
+        Thread thread = new Thread(() -> {
+            try {
+                one(uri, false);
+            } catch (Exception error) {
+                throw new IllegalStateException(error);
+            }
+        });
+        thread.start();
+        return thread;
+    }
+
+    static void all(String begin, boolean byClient, boolean threads) throws Exception {
+        List<Thread> started = new ArrayList<>();
+        for (int number = 0; number < 6; number++) {
+            URI uri = URI.create(begin + number);
+            if (threads && number % 2 == 1) {
+                started.add(byThread(uri));
+            } else {
+                one(uri, byClient);
+            }
+        }
+        for (Thread thread : started) {
+            thread.join();
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         String backend = "http://127.0.0.1:" + arguments[1] + "/out/";
         boolean byClient = arguments[2].equals("client");
         int port = Integer.parseInt(arguments[0]);
         HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", port), 1024);
-        server.setExecutor(Executors.newVirtualThreadPerTaskExecutor());
+        boolean threads = arguments[2].equals("threads");
+        server.setExecutor(threads ? Executors.newCachedThreadPool() : Executors.newVirtualThreadPerTaskExecutor());
         server.createContext("/in/", exchange -> {
             String token = exchange.getRequestURI().getPath().substring(4);
             try {
-                for (int number = 0; number < 6; number++) {
-                    one(URI.create(backend + token + "/" + number), byClient);
-                }
+                all(backend + token + "/", byClient, threads);
             } catch (Exception error) {
                 throw new java.io.IOException(error);
             }

@@ -1,5 +1,6 @@
-"""gevent's server of WSGI, with calls of its greenlet and of others that it makes.
-Arguments: port, the backend's port."""
+"""gevent's server of WSGI, with calls of its greenlet and of others.
+Arguments: port, the backend's port, and by what others are started: `spawn`, by the
+request's greenlet; `pool`, by an executor that all requests share."""
 
 from gevent import monkey
 
@@ -7,12 +8,16 @@ monkey.patch_all()
 
 import http.client
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import gevent
 from gevent.pywsgi import WSGIServer
 
-port, backend = int(sys.argv[1]), int(sys.argv[2])
+port, backend, others = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 idle = []
+# A thread of the system's own, which never runs a greenlet.
+monkey.get_original("_thread", "start_new_thread")(monkey.get_original("time", "sleep"), (3600,))
+pool = ThreadPoolExecutor(max_workers=16)
 
 
 def one(token, number):
@@ -26,7 +31,10 @@ def app(environ, start_response):
     token = environ["PATH_INFO"].rsplit("/", 1)[1]
     one(token, 0)
     one(token, 1)
-    gevent.joinall([gevent.spawn(one, token, number) for number in (2, 3, 4)])
+    if others == "spawn":
+        gevent.joinall([gevent.spawn(one, token, number) for number in (2, 3, 4)])
+    else:
+        list(pool.map(one, [token] * 3, (2, 3, 4)))
     one(token, 5)
     start_response("200 OK", [("Content-Length", "2")])
     return [b"ok"]
