@@ -300,8 +300,8 @@ fn is_followed_by_halves(program: &str, arguments: &[&str], pooled: bool) {
     assert_eq!(found.wrong, 0, "{found:?}");
     assert_eq!(found.guessed_wrong, 0, "{found:?}");
     // Threads, those of requests and those that they start, are to be proven.
-    assert!(found.right * 100 >= found.calls * 45, "{found:?}");
-    assert!((found.right + found.guessed) * 100 >= found.calls * 94, "{found:?}");
+    assert!(found.right * 100 >= found.calls * 40, "{found:?}");
+    assert!((found.right + found.guessed) * 100 >= found.calls * 90, "{found:?}");
 }
 
 #[test]
