@@ -12,15 +12,20 @@ request makes one span.
 All of it twice: bare, where nginx does the least that it can (files stay open,
 nothing is logged, connections last), and as it is installed, with sendfile. Bare, a
 request costs nginx about what it costs wrk, so the second core is full without an
-agent.
+agent. As installed, wrk waits for nginx, and nginx has to wake it: the slower nginx
+is, the more often. Waking a processor that sleeps costs nginx microseconds on virtual
+machines, which clients on other machines would not; so processors do not sleep while
+this runs (/dev/cpu_dma_latency, for root), and how often wrk waited is printed.
 
     nginx.py --spanwise target/release/spanwise --sink target/release/spanwise-bench-sink \\
              --kernel-only target/release/spanwise-bench-capture [--rounds 5] [--seconds 6]
 """
 
 import argparse
+import os
 import pathlib
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -65,6 +70,22 @@ def start_nginx(programs, directory, configuration):
     return nginx, port
 
 
+def stay_awake():
+    """Keeps idle processors from sleeping while the file is open."""
+    try:
+        awake = open("/dev/cpu_dma_latency", "wb", buffering=0)
+        awake.write(bytes(4))
+        return awake
+    except OSError as error:
+        print(f"processors may sleep: {error}", file=sys.stderr)
+        return None
+
+
+def waits_of_children():
+    """How often programs that were run to their ends have waited."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw
+
+
 def load(port, seconds):
     """Requests that were answered, and in how many seconds."""
     output = subprocess.run(
@@ -96,7 +117,9 @@ def measure(setting, options, programs, nginx, port, sink):
     warming, _ = load(port, 1)
     measured = [one for one in (process, nginx, sink.process) if one]
     before = {one: cpu_seconds(one) for one in measured}
+    waits = waits_of_children()
     requests, seconds = load(port, options.seconds)
+    waits = waits_of_children() - waits
     micros = {one: (cpu_seconds(one) - before[one]) / requests * 1e6 for one in measured}
     if process:
         programs.stop(process)
@@ -106,6 +129,7 @@ def measure(setting, options, programs, nginx, port, sink):
         "nginx_us": micros[nginx],
         "agent_us": micros.get(process, 0),
         "sink_us": micros[sink.process],
+        "waits": waits / requests,
         "spans": (sink.report()["rows"] - rows_before) / (warming + requests),
     }
 
@@ -125,6 +149,7 @@ def main():
     directory = pathlib.Path(tempfile.mkdtemp(prefix="bench-nginx-"))
     directory.chmod(0o755)
     programs = Programs(directory)
+    awake = stay_awake()
     try:
         sink = Sink(programs, options.sink, core=OTHER_CORE)
         time.sleep(1.5)
@@ -132,6 +157,8 @@ def main():
             run(options, programs, directory, sink, configuration)
     finally:
         programs.stop_all()
+        if awake:
+            awake.close()
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -148,7 +175,7 @@ def run(options, programs, directory, sink, configuration):
     programs.stop(nginx)
     median = lambda pick: statistics.median(pick(found) for found in rounds)
     columns = {"rate": "requests/s", "nginx_us": "nginx us", "agent_us": "agent us",
-               "sink_us": "sink us", "spans": "spans/request"}
+               "sink_us": "sink us", "waits": "wrk waits", "spans": "spans/request"}
     print(f"{configuration:<10}" + "".join(f"{title:>15}" for title in columns.values()))
     for setting in SETTINGS:
         figures = [median(lambda found, name=name: found[setting][name]) for name in columns]

@@ -6,6 +6,10 @@
  *   sys_exit_btf  tp_btf/sys_exit, filtered by system call number
  *   sys_exit_raw  raw_tp/sys_exit, for kernels whose BTF lacks the above
  *
+ * What a call rarely needs are functions of their own (__noinline), so that what every
+ * call runs is short and lies together: little of it is in a processor's caches when the
+ * program has done other things in between, and fetching it is most of what a hook costs.
+ *
  * Nothing here changes what a program sends or receives. */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -82,8 +86,7 @@ static __always_inline void map_ipv4(__u8 *address, __be32 ipv4)
 #include "filter.h"
 
 /* Tells user space of a connection before its first bytes. Once per socket. */
-static __always_inline bool announce(const struct sock *sk, struct socket_state *state, __u64 task,
-                                     const bool trusted)
+static __noinline bool announce(const struct sock *sk, struct socket_state *state, __u64 task)
 {
     struct spanwise_opened *opened = bpf_ringbuf_reserve(&events, sizeof *opened, 0);
     if (!opened) {
@@ -110,15 +113,15 @@ static __always_inline bool announce(const struct sock *sk, struct socket_state 
     opened->connect_nano = 0;
     if (state->role == SPANWISE_CLIENT && state->established_nano > state->connect_start_nano)
         opened->connect_nano = state->established_nano - state->connect_start_nano;
-    opened->local_port = READ(trusted, sk, __sk_common.skc_num);
+    opened->local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
     if (!opened->local_port) /* a closed socket has given it back, and remembers it here */
         opened->local_port = bpf_ntohs(BPF_CORE_READ((struct inet_sock *)sk, inet_sport));
-    opened->remote_port = bpf_ntohs(READ(trusted, sk, __sk_common.skc_dport));
-    struct net *net = READ(trusted, sk, __sk_common.skc_net.net);
+    opened->remote_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+    struct net *net = BPF_CORE_READ(sk, __sk_common.skc_net.net);
     opened->network_namespace = BPF_CORE_READ(net, ns.inum);
-    if (READ(trusted, sk, __sk_common.skc_family) == AF_INET) {
-        map_ipv4(opened->local_address, READ(trusted, sk, __sk_common.skc_rcv_saddr));
-        map_ipv4(opened->remote_address, READ(trusted, sk, __sk_common.skc_daddr));
+    if (BPF_CORE_READ(sk, __sk_common.skc_family) == AF_INET) {
+        map_ipv4(opened->local_address, BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr));
+        map_ipv4(opened->remote_address, BPF_CORE_READ(sk, __sk_common.skc_daddr));
     } else {
         BPF_CORE_READ_INTO(&opened->local_address, sk, __sk_common.skc_v6_rcv_saddr);
         BPF_CORE_READ_INTO(&opened->remote_address, sk, __sk_common.skc_v6_daddr);
@@ -198,16 +201,20 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
 
 /* Bytes that came before a reset can be read after it. A connection that is heard
  * of only then is closed at once, for nothing will tell of its end again. */
-static __always_inline void after_transfer(const struct sock *sk, struct socket_state *state,
-                                           const bool trusted)
+static __noinline void after_end(const struct sock *sk, struct socket_state *state)
 {
-    if (READ(trusted, sk, __sk_common.skc_state) != TCP_CLOSE)
-        return;
     if (state->closed_unseen)
         __sync_fetch_and_add(&unseen.connections, -1);
     state->closed_unseen = 0;
-    on_state(sk, state, TCP_CLOSE, TCP_CLOSE, trusted);
+    on_state(sk, state, TCP_CLOSE, TCP_CLOSE, false);
     state->ended = 1;
+}
+
+static __always_inline void after_transfer(const struct sock *sk, struct socket_state *state,
+                                           const bool trusted)
+{
+    if (READ(trusted, sk, __sk_common.skc_state) == TCP_CLOSE)
+        after_end(sk, state);
 }
 
 /* ---- sock_length ------------------------------------------------------- */
@@ -221,7 +228,7 @@ static __always_inline __u32 took_fin(unsigned char state, __u32 copied_seq, __u
            (state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK || state == TCP_CLOSING);
 }
 
-static __always_inline int on_datagram(struct sock *sk, int result, const bool sent)
+static __noinline int on_datagram(struct sock *sk, int result, bool sent)
 {
     if (!is_datagram(sk, true))
         return 0;
@@ -282,12 +289,12 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
             return 0;
     }
     __u64 task = bpf_get_current_pid_tgid();
-    if (!is_looked_at(sk, state, task, true)) {
+    if (!is_looked_at(sk, state, task)) {
         after_close(state);
         tls_left_out(task);
         return 0;
     }
-    if (!state->connection && !announce(sk, state, task, true))
+    if (!state->connection && !announce(sk, state, task))
         return 0;
     struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
     if (!tcp)
@@ -325,7 +332,7 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
                        took_fin(sk->__sk_common.skc_state, tcp->copied_seq, tcp->rcv_nxt);
         transfer.time_nano = bpf_ktime_get_ns();
     }
-    if (!tls_covers(state, &transfer, &call)) {
+    if (!tls_attached || !tls_covers(state, &transfer, &call)) {
         find_task(state, task, sent ? (__u64)sk : 0, &transfer.ids);
         if (!sent && transfer.ids.loop)
             python_has_read(task, state->connection, REGS_SP(regs));
@@ -442,12 +449,12 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
             return 0;
     }
     __u64 task = bpf_get_current_pid_tgid();
-    if (!is_looked_at(sk, state, task, false)) {
+    if (!is_looked_at(sk, state, task)) {
         after_close(state);
         tls_left_out(task);
         return 0;
     }
-    if (!state->connection && !announce(sk, state, task, false))
+    if (!state->connection && !announce(sk, state, task))
         return 0;
     struct tcp_sock *tcp = (struct tcp_sock *)sk;
     __u32 end_seq = sent ? BPF_CORE_READ(tcp, write_seq) : BPF_CORE_READ(tcp, copied_seq);
@@ -469,7 +476,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
         .srtt_eighth_micros = BPF_CORE_READ(tcp, srtt_us),
         .retransmits = BPF_CORE_READ(tcp, total_retrans),
     };
-    if (tls_covers(state, &transfer, &exit->call))
+    if (tls_attached && tls_covers(state, &transfer, &exit->call))
         return 0;
     find_task(state, task, sent ? (__u64)sk : 0, &transfer.ids);
     if (exit->call.shape == BUFFER_MESSAGES)

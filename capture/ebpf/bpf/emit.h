@@ -67,13 +67,17 @@ static __always_inline void fill_data(struct spanwise_event *event,
             bytes = (room);                                                             \
         if (bytes && bpf_probe_read_user(record->payload, bytes, (void *)buffer))       \
             bytes = 0;                                                                  \
-        fill_data(&record->event, transfer, bytes);                              \
+        fill_data(&record->event, transfer, bytes);                                     \
         bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);                                   \
-        return;                                                                         \
+        return 0;                                                                       \
     } while (0)
 
-static __always_inline void emit_plain(const struct transfer *transfer, __u64 buffer, __u64 wanted)
+/* Writes an event with bytes from one buffer. A function of its own to the verifier, and
+ * once in a program. */
+__noinline int emit_plain(struct transfer *transfer, __u64 buffer, __u64 wanted)
 {
+    if (!transfer)
+        return 0;
     if (wanted <= 64)
         EMIT_PLAIN(64, 127);
     if (wanted <= 256)
@@ -81,6 +85,7 @@ static __always_inline void emit_plain(const struct transfer *transfer, __u64 bu
     EMIT_PLAIN(1024, 2047);
 lost:
     __sync_fetch_and_add(&lost_data, 1);
+    return 0;
 }
 
 /* Writes an event whose bytes stand in several buffers, `skip` bytes behind their
@@ -193,47 +198,41 @@ __noinline int emit_pieces(struct transfer *whole, struct pieces *pieces)
 
 /* Whether the first of two buffers is the whole head of an HTTP/1 message and the
  * second its body, as servers send pages: nobody wants to see more of it. */
-static __always_inline bool is_head_and_body(const struct iovec *vectors,
-                                             const struct iovec *first, __u64 count)
+static __always_inline bool is_head_and_body(const struct iovec *first, const struct iovec *second)
 {
-    struct iovec second;
     __u32 begin, end, next;
-    return count == 2 && first->iov_len >= 16 && first->iov_len <= MAX_PAYLOAD
+    return first->iov_len >= 16 && first->iov_len <= MAX_PAYLOAD && second->iov_len >= 4
         && !bpf_probe_read_user(&begin, 4, first->iov_base) && begin == HTTP
         && !bpf_probe_read_user(&end, 4, first->iov_base + first->iov_len - 4)
-        && end == EMPTY_LINE && !bpf_probe_read_user(&second, sizeof second, vectors + 1)
-        && second.iov_len >= 4 && !bpf_probe_read_user(&next, 4, second.iov_base)
+        && end == EMPTY_LINE && !bpf_probe_read_user(&next, 4, second->iov_base)
         && next != HTTP;
 }
 
-static __always_inline void emit_buffer(const struct transfer *transfer, __u64 buffer,
-                                        __u64 wanted)
+static __always_inline void emit_buffer(struct transfer *transfer, __u64 buffer, __u64 wanted)
 {
-    if (!is_generous(transfer, wanted)) {
-        emit_plain(transfer, buffer, wanted);
-        return;
-    }
-    struct transfer whole = *transfer;
     struct pieces pieces = { .at = buffer };
-    emit_pieces(&whole, &pieces);
+    if (is_generous(transfer, wanted))
+        emit_pieces(transfer, &pieces);
+    else
+        emit_plain(transfer, buffer, wanted);
 }
 
-static __always_inline void emit_vectors(const struct transfer *transfer,
-                                         const struct iovec *vectors, __u64 count, __u64 wanted)
+/* A function of its own to the verifier, and once in a program. */
+__noinline int emit_vectors(struct transfer *transfer, __u64 vectors, __u64 count, __u64 wanted)
 {
-    struct iovec first;
-    if (is_generous(transfer, wanted)) {
-        struct transfer whole = *transfer;
-        struct pieces pieces = { .at = (__u64)vectors, .vectors = count };
-        emit_pieces(&whole, &pieces);
-    } else if (bpf_probe_read_user(&first, sizeof first, vectors))
-        emit_plain(transfer, 0, 0);
-    else if (count == 1 || first.iov_len >= wanted)
-        emit_plain(transfer, (__u64)first.iov_base, wanted);
-    else if (is_head_and_body(vectors, &first, count))
-        emit_plain(transfer, (__u64)first.iov_base, first.iov_len);
-    else
-        emit_vector((struct transfer *)transfer, (__u64)vectors, count, 0, wanted);
+    struct iovec both[2] = {};
+    struct pieces pieces = { .at = vectors, .vectors = count };
+    if (!transfer)
+        return 0;
+    if (is_generous(transfer, wanted))
+        return emit_pieces(transfer, &pieces);
+    if (bpf_probe_read_user(both, count < 2 ? sizeof both[0] : sizeof both, (void *)vectors))
+        return emit_plain(transfer, 0, 0);
+    if (count == 1 || both[0].iov_len >= wanted)
+        return emit_plain(transfer, (__u64)both[0].iov_base, wanted);
+    if (count == 2 && is_head_and_body(&both[0], &both[1]))
+        return emit_plain(transfer, (__u64)both[0].iov_base, both[0].iov_len);
+    return emit_vector(transfer, vectors, count, 0, wanted);
 }
 
 struct message_header { /* struct msghdr, as user space has it */
@@ -250,8 +249,7 @@ struct message_entry { /* struct mmsghdr */
     __u32 length;
 };
 
-static __always_inline void emit_message(const struct transfer *transfer, __u64 header,
-                                         __u64 wanted)
+static __always_inline void emit_message(struct transfer *transfer, __u64 header, __u64 wanted)
 {
     struct {
         struct iovec *vectors;
@@ -261,7 +259,7 @@ static __always_inline void emit_message(const struct transfer *transfer, __u64 
                             (void *)(header + __builtin_offsetof(struct message_header, vectors))))
         emit_plain(transfer, 0, 0);
     else
-        emit_vectors(transfer, list.vectors, list.count, wanted);
+        emit_vectors(transfer, (__u64)list.vectors, list.count, wanted);
 }
 
 /* Which entry of a mmsghdr array is on its way: the call passes here once for
@@ -323,7 +321,15 @@ static __always_inline __u64 wanted_in_turn(__u32 *turn_bytes, __u8 batches, __u
     return wanted > length ? length : wanted;
 }
 
-static __always_inline void emit(struct socket_state *state, const struct transfer *transfer,
+/* The first bytes of a direction. */
+static __noinline void begin_direction(struct socket_state *state, const struct transfer *transfer,
+                                       const struct call *call)
+{
+    state->begun |= 1 << transfer->sent;
+    state->batches |= expect_batches(transfer, one_buffer(call, transfer->length));
+}
+
+static __always_inline void emit(struct socket_state *state, struct transfer *transfer,
                                  const struct call *call)
 {
     if (state->direction != transfer->sent) {
@@ -331,10 +337,8 @@ static __always_inline void emit(struct socket_state *state, const struct transf
         state->turn_bytes = 0;
         state->message_index = 0;
     }
-    if (!(state->begun >> transfer->sent & 1)) {
-        state->begun |= 1 << transfer->sent;
-        state->batches |= expect_batches(transfer, one_buffer(call, transfer->length));
-    }
+    if (!(state->begun >> transfer->sent & 1))
+        begin_direction(state, transfer, call);
     __u64 wanted = wanted_in_turn(&state->turn_bytes, state->batches, transfer->length);
 
     switch (call->shape) {
@@ -342,13 +346,13 @@ static __always_inline void emit(struct socket_state *state, const struct transf
         emit_buffer(transfer, call->array, wanted);
         break;
     case BUFFER_VECTOR:
-        emit_vectors(transfer, (void *)call->array, call->count, wanted);
+        emit_vectors(transfer, call->array, call->count, wanted);
         break;
     case BUFFER_MESSAGE:
-        emit_message(transfer, call->array, wanted);
-        break;
     case BUFFER_MESSAGES:
-        emit_message(transfer, message_header_of(state, call), wanted);
+        emit_message(transfer,
+                     call->shape == BUFFER_MESSAGE ? call->array : message_header_of(state, call),
+                     wanted);
         break;
     default:
         emit_plain(transfer, 0, 0);

@@ -81,27 +81,26 @@ __noinline int is_wanted(struct filtered *socket)
 
 /* Of a connection's two ends together; without translated addresses, the same at
  * both. Knuth's multiplicative hash. */
-static __always_inline __u32 connection_hash(const struct sock *sk, const bool trusted)
+static __always_inline __u32 connection_hash(const struct sock *sk)
 {
-    __u32 ports = READ(trusted, sk, __sk_common.skc_num)
-        ^ bpf_ntohs(READ(trusted, sk, __sk_common.skc_dport));
+    __u32 ports = BPF_CORE_READ(sk, __sk_common.skc_num)
+        ^ bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
     __u32 addresses = 0;
-    if (READ(trusted, sk, __sk_common.skc_family) == AF_INET)
-        addresses = READ(trusted, sk, __sk_common.skc_daddr)
-            ^ READ(trusted, sk, __sk_common.skc_rcv_saddr);
+    if (BPF_CORE_READ(sk, __sk_common.skc_family) == AF_INET)
+        addresses = BPF_CORE_READ(sk, __sk_common.skc_daddr)
+            ^ BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr);
     return (ports * 0x9e3779b1u ^ addresses) * 0x85ebca6bu;
 }
 
-static __always_inline void ask_filter(const struct sock *sk, struct socket_state *state,
-                                       __u64 task, const bool trusted)
+static __noinline void ask_filter(const struct sock *sk, struct socket_state *state, __u64 task)
 {
-    struct net *net = READ(trusted, sk, __sk_common.skc_net.net);
-    __u16 local = READ(trusted, sk, __sk_common.skc_num);
-    __u16 remote = bpf_ntohs(READ(trusted, sk, __sk_common.skc_dport));
+    struct net *net = BPF_CORE_READ(sk, __sk_common.skc_net.net);
+    __u16 local = BPF_CORE_READ(sk, __sk_common.skc_num);
+    __u16 remote = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
     struct filtered socket = {
         .process = task >> 32,
         .namespace = BPF_CORE_READ(net, ns.inum),
-        .hash = connection_hash(sk, trusted),
+        .hash = connection_hash(sk),
         .ports = { state->role == SPANWISE_CLIENT ? remote : local,
                    state->role == SPANWISE_UNKNOWN ? remote : 0 },
     };
@@ -124,12 +123,12 @@ static __always_inline void ask_filter(const struct sock *sk, struct socket_stat
 }
 
 static __always_inline bool is_looked_at(const struct sock *sk, struct socket_state *state,
-                                         __u64 task, const bool trusted)
+                                         __u64 task)
 {
     __u32 generation = filter.generation;
     if (!state->ended && state->filter_generation != generation) {
         state->filter_generation = generation;
-        ask_filter(sk, state, task, trusted);
+        ask_filter(sk, state, task);
     }
     return !state->ignored && !state->ended;
 }

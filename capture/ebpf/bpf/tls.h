@@ -125,7 +125,7 @@ static __always_inline bool tls_covers_loose(struct socket_state *state,
                                              const struct transfer *transfer,
                                              const struct call *call)
 {
-    if (transfer->sent && state->tls != SOCKET_TLS_LOOSE)
+    if (state->tls == SOCKET_TLS_NOT || (transfer->sent && state->tls != SOCKET_TLS_LOOSE))
         return false;
     __u64 buffer = one_buffer(call, transfer->length);
     if (state->tls == SOCKET_TLS_UNKNOWN)
@@ -162,11 +162,9 @@ static __always_inline void tls_left_out(__u64 task)
 
 /* Whether a transfer is a TLS library's whose plaintext is reported: then it
  * only says to which socket that belongs. */
-static __always_inline bool tls_covers(struct socket_state *state,
-                                       const struct transfer *transfer, const struct call *call)
+static __noinline bool tls_covers(struct socket_state *state, const struct transfer *transfer,
+                                  const struct call *call)
 {
-    if (!tls_attached)
-        return false;
     struct tls_thread *thread = tls_thread_of(transfer->task, false);
     if (!thread || !thread->call.session) {
         if (state->tls == SOCKET_TLS_NESTED)

@@ -143,7 +143,7 @@ static __always_inline void ended_unix(struct sock *sk, struct unix_state *state
     state->socket.ended = 1;
 }
 
-static __always_inline int on_unix(struct sock *sk, int result, int flags, const bool sent)
+static __noinline int on_unix(struct sock *sk, int result, int flags, bool sent)
 {
     if (sk->sk_type != SOCK_STREAM)
         return 0;
@@ -159,7 +159,7 @@ static __always_inline int on_unix(struct sock *sk, int result, int flags, const
         return 0;
     __u64 task = bpf_get_current_pid_tgid();
     /* It has no ports, and none that is asked for. */
-    if (!is_looked_at(sk, &state->socket, task, true))
+    if (!is_looked_at(sk, &state->socket, task))
         return 0;
     if (!state->socket.connection && !announce_unix(sk, state, task))
         return 0;

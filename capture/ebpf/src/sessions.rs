@@ -2,6 +2,7 @@
 //! first out, or by the stream that both name.
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use spanwise_model::{AttributeValue, Kind};
@@ -13,7 +14,7 @@ use crate::plugins::Plugins;
 use crate::process::{Process, ProcessDirectory};
 use crate::protocols::tls::Encryption;
 use crate::protocols::trace_headers::TraceHeaders;
-use crate::protocols::{Known, Mark, Topics};
+use crate::protocols::{Heads, Known, Mark, Topics};
 
 /// Open requests per connection; requests beyond make no spans.
 const MAX_OPEN: usize = 4096;
@@ -38,6 +39,8 @@ pub(crate) struct Desk<'a> {
     pub(crate) exchanges: &'a mut u64,
     /// Kafka's topics, whose ids and names pass on different connections.
     pub(crate) topics: &'a mut Topics,
+    /// Heads of HTTP/1 seen of late.
+    pub(crate) heads: &'a mut Heads,
     /// What connections are taken to speak, where their bytes are not asked.
     pub(crate) assumed: Option<&'static Known>,
     /// Parsers of the operator's own.
@@ -45,7 +48,7 @@ pub(crate) struct Desk<'a> {
 }
 
 /// What a protocol must remember of a request to understand its response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Tag {
     /// Nothing.
     Plain,
@@ -84,6 +87,30 @@ impl Manner {
             (_, true) => Kind::Server,
             (_, false) => Kind::Client,
         }
+    }
+}
+
+/// What several exchanges may say alike: kept once, until one of them changes it.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared<T>(Arc<T>);
+
+impl<T> From<T> for Shared<T> {
+    fn from(value: T) -> Self {
+        Self(Arc::new(value))
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Clone> DerefMut for Shared<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        Arc::make_mut(&mut self.0)
     }
 }
 
@@ -172,7 +199,7 @@ pub(crate) struct Exchange {
     /// Past its last byte so far.
     pub(crate) response_end: Option<Mark>,
     /// What the request says.
-    pub(crate) request: Request,
+    pub(crate) request: Shared<Request>,
     /// What the response says.
     pub(crate) answer: Answer,
     /// Whether the traced process serves it.
@@ -327,9 +354,10 @@ impl Exchanges {
         &mut self,
         request_start: Mark,
         head_end: Mark,
-        request: Request,
+        request: impl Into<Shared<Request>>,
         desk: &mut Desk<'_>,
     ) {
+        let request = request.into();
         if self.unsure {
             desk.counters.requests_lost += u64::from(!request.silent);
             self.uploading = None;
@@ -337,10 +365,14 @@ impl Exchanges {
         }
         self.pipelined |= self.open.iter().any(|exchange| !exchange.spent);
         if self.open.len() >= MAX_OPEN || self.held_bytes > MAX_HELD_BYTES {
-            // Which response belongs to which request is lost with the first
-            // that has no place in the order.
             desk.counters.requests_over_limit += 1;
             self.abandon(desk);
+            if request.stream == 0 {
+                // Those that were given up will still be answered, and first: until
+                // a silence there are no pairs.
+                self.unsure = true;
+                return;
+            }
         }
         let process = desk.processes.describe(head_end.process);
         if !desk.context.knows(head_end.process) {
@@ -375,7 +407,7 @@ impl Exchanges {
         };
         let first = self.fresh && !request.silent;
         self.fresh &= !first;
-        let exchange = Exchange {
+        let mut exchange = Exchange {
             id,
             request_start,
             head_end,
@@ -398,7 +430,7 @@ impl Exchanges {
             weight: 0,
             spent: false,
         };
-        let exchange = Exchange { weight: held_bytes(&exchange), ..exchange };
+        exchange.weight = held_bytes(&exchange);
         self.held_bytes += exchange.weight;
         self.uploading = Some(id);
         self.open.push_back(exchange);
@@ -812,7 +844,7 @@ impl Exchange {
             request_end,
             response_start,
             response_end: Some(response_end),
-            request,
+            request: request.into(),
             answer,
             serving,
             fragment,
@@ -837,7 +869,8 @@ impl Exchange {
                 tag: self.request.tag,
                 stream: self.request.stream,
                 ..Request::new(String::new())
-            },
+            }
+            .into(),
             answer: Answer::default(),
             process: Arc::clone(&self.process),
             encryption: None,

@@ -16,7 +16,7 @@ use crate::event::{Closed, Command, Data, Datagram, Event, Opened, Role, Task, T
 use crate::plugins::{Plugin, PluginFacts, Plugins};
 use crate::process::{Process, ProcessDirectory};
 use crate::processes::LabelRule;
-use crate::protocols::{Known, Topics, known};
+use crate::protocols::{Heads, Known, Topics, known};
 use crate::sampling::{Sampler, Sampling};
 use crate::sessions::{Desk, Exchange};
 use crate::spans::{self, Ends};
@@ -74,6 +74,7 @@ pub struct Tracer {
     context: Context,
     names: Names,
     topics: Topics,
+    heads: Heads,
     plugins: Plugins,
     counters: Counters,
     random: SmallRng,
@@ -105,6 +106,7 @@ impl Tracer {
             context: Context::new(random.random()),
             names: Names::default(),
             topics: Topics::default(),
+            heads: Heads::default(),
             plugins: Plugins::default(),
             counters: Counters::default(),
             random,
@@ -432,6 +434,7 @@ impl Tracer {
             finished: &mut self.finished,
             exchanges: &mut self.exchanges,
             topics: &mut self.topics,
+            heads: &mut self.heads,
             assumed: self.config.assumed.map(|assumed| assumed.0),
             plugins: &mut self.plugins,
         };
@@ -451,6 +454,7 @@ impl Tracer {
             finished: &mut self.finished,
             exchanges: &mut self.exchanges,
             topics: &mut self.topics,
+            heads: &mut self.heads,
             assumed: self.config.assumed.map(|assumed| assumed.0),
             plugins: &mut self.plugins,
         };
@@ -461,10 +465,11 @@ impl Tracer {
 
     fn finish(&mut self, ends: Ends) {
         self.counters.processes_without_thread_discipline += self.context.take_demoted();
-        for exchange in self.finished.drain(..) {
+        // Where they lie, for they are large.
+        for exchange in &self.finished {
             let offset = self.unix_minus_monotonic_nano;
             let start_unix_nano = exchange.request_start.time_nano.saturating_add_signed(offset);
-            let Some(kept) = self.sampler.keeps(&exchange, start_unix_nano) else {
+            let Some(kept) = self.sampler.keeps(exchange, start_unix_nano) else {
                 self.counters.spans_sampled_out += 1;
                 continue;
             };
@@ -477,8 +482,9 @@ impl Tracer {
             } else {
                 Arc::clone(&exchange.process)
             };
-            spans::write(&exchange, ends, &process, offset, span_id, kept, &mut self.spans);
+            spans::write(exchange, ends, &process, offset, span_id, kept, &mut self.spans);
         }
+        self.finished.clear();
     }
 
     /// Drops connections while there are too many or they hold too much.

@@ -498,6 +498,40 @@ fn many_open_requests_on_one_connection_are_bounded() {
 }
 
 #[test]
+fn answers_to_requests_that_were_given_up_are_nobody_elses() {
+    const STATUSES: [u32; 7] = [200, 201, 202, 203, 204, 205, 206];
+    let mut tracer = tracer();
+    let (mut asked, mut answered, mut time_nano) = (1000, 5000, 0);
+    let mut pass = |requests: std::ops::Range<usize>| {
+        time_nano += 1_000_000_000;
+        for number in requests.clone() {
+            let text = format!("GET /{number}/{} HTTP/1.1\r\n\r\n", STATUSES[number % 7]);
+            let data = RecordedData { time_nano, ..plain(Received, asked, text.as_bytes()) };
+            tracer.event(&RecordedEvent::Data(data).event());
+            asked += text.len() as u32;
+        }
+        for number in requests {
+            let text = format!("HTTP/1.1 {} X\r\nContent-Length: 0\r\n\r\n", STATUSES[number % 7]);
+            let data = RecordedData { time_nano, ..plain(Sent, answered, text.as_bytes()) };
+            tracer.event(&RecordedEvent::Data(data).event());
+            answered += text.len() as u32;
+        }
+    };
+    // At once, more than are kept; then, after a silence, one.
+    pass(0..5000);
+    pass(5000..5001);
+    assert_eq!(counter(&tracer, "requests_over_limit"), 1);
+    let mut found = Vec::new();
+    tracer.drain(&mut found).expect("valid rows");
+    let status = |span: &Span| span.status_code.map(|status| format!("/{status}"));
+    let path = |span: &Span| span.attribute("url.path").map(ToString::to_string);
+    for span in &found {
+        assert!(path(span).unwrap().ends_with(&status(span).unwrap()), "{span:#?}");
+    }
+    assert_eq!(found.last().and_then(path).as_deref(), Some("/5000/202"));
+}
+
+#[test]
 fn many_prepared_statements_on_one_connection_are_bounded() {
     let mut tracer = tracer();
     let mut seq = 1000;

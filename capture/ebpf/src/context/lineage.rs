@@ -268,7 +268,9 @@ impl<K: Copy + Eq + Hash, V: Copy> Recent<K, V> {
 
     pub(super) fn insert(&mut self, key: K, value: V) {
         if self.young.len() >= REMEMBERED {
-            self.old = std::mem::take(&mut self.young);
+            // With the memory that it has.
+            std::mem::swap(&mut self.old, &mut self.young);
+            self.young.clear();
         }
         self.young.insert(key, value);
     }

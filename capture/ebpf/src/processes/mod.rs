@@ -6,11 +6,11 @@ mod labels;
 mod listeners;
 mod runtime;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ahash::AHashMap;
 pub(crate) use facts::environment_variable;
 use facts::{Facts, container_id, systemd_unit};
 pub use labels::LabelRule;
@@ -62,9 +62,9 @@ pub struct Processes {
     own_cgroup: String,
     rules: Vec<ServiceRule>,
     labels: Vec<LabelRule>,
-    known: HashMap<u32, Known>,
+    known: AHashMap<u32, Known>,
     /// Names by which the kernel knows processes.
-    commands: HashMap<u32, String>,
+    commands: AHashMap<u32, String>,
 }
 
 struct Known {
@@ -84,8 +84,8 @@ impl Processes {
             own_cgroup,
             rules,
             labels: Vec::new(),
-            known: HashMap::new(),
-            commands: HashMap::new(),
+            known: AHashMap::new(),
+            commands: AHashMap::new(),
         }
     }
 

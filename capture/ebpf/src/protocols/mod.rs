@@ -29,6 +29,7 @@ use spanwise_model::AttributeValue;
 
 use crate::sessions::{Desk, Exchanges};
 
+pub(crate) use http1::heads::Heads;
 pub(crate) use infer::{Known, Likeness, Speaker, infer, is_built_in, known};
 pub(crate) use kafka::Topics;
 

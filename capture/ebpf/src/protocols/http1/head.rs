@@ -3,7 +3,7 @@
 
 use crate::protocols::http::{self, Asked, Target};
 use crate::protocols::trace_headers::TraceHeaders;
-use crate::sessions::{Answer, Request, Tag};
+use crate::sessions::{Answer, Request, Shared, Tag};
 
 /// Further registered methods that are met in practice.
 pub(super) const OTHER_METHODS: [&str; 11] = [
@@ -41,8 +41,9 @@ impl Body {
 }
 
 /// A request's head.
+#[derive(Clone)]
 pub(in crate::protocols) struct RequestHead {
-    pub(in crate::protocols) request: Request,
+    pub(in crate::protocols) request: Shared<Request>,
     pub(super) body: Body,
 }
 
@@ -56,6 +57,7 @@ pub(super) enum Upgrade {
 }
 
 /// A response's head.
+#[derive(Clone)]
 pub(in crate::protocols) struct ResponseHead {
     pub(super) status: u16,
     pub(super) upgrade: Option<Upgrade>,
@@ -165,7 +167,7 @@ pub(in crate::protocols) fn request(head: &[u8], complete: bool) -> Option<Reque
     let length = body.length();
     let asked = Asked { method: Some(method), target, scheme: "http", agent, length, version };
     let request = http::request(&asked, found);
-    Some(RequestHead { request, body })
+    Some(RequestHead { request: request.into(), body })
 }
 
 /// Reads a response's head, as [`request`] does: that of a request that was

@@ -3,6 +3,7 @@
 
 mod chunks;
 pub(super) mod head;
+pub(super) mod heads;
 mod recognise;
 
 use spanwise_model::protocol;
@@ -232,7 +233,8 @@ impl Http1 {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
-        let Some(found) = head::request(head, complete) else {
+        let found = if complete { desk.heads.request(head) } else { head::request(head, complete) };
+        let Some(found) = found else {
             return self.malformed(Side::Request, desk);
         };
         self.strikes = 0;
@@ -260,7 +262,12 @@ impl Http1 {
         desk: &mut Desk<'_>,
     ) -> Outcome {
         let tag = exchanges.answering().map_or(Tag::Plain, |exchange| exchange.request.tag);
-        let Some(found) = head::response(head, tag, self.serving) else {
+        let found = if complete {
+            desk.heads.response(head, tag, self.serving)
+        } else {
+            head::response(head, tag, self.serving)
+        };
+        let Some(found) = found else {
             return self.malformed(Side::Response, desk);
         };
         self.strikes = 0;
