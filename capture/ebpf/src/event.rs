@@ -309,6 +309,17 @@ pub struct Task {
     /// It is made now: what another at its address did is not its.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub new: bool,
+    /// Where the program itself tells of work that is handed between its threads: the
+    /// thread that does, else 0. [`Self::parent_task`] is the work in whose course this
+    /// was handed over, at [`Self::time_nano`]. Work that is a thread's own was handed over
+    /// by nobody: its parent is the thread's logical task, if it has one.
+    #[serde(default, skip_serializing_if = "is_no_thread")]
+    pub teller: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+const fn is_no_thread(thread: &u32) -> bool {
+    *thread == 0
 }
 
 /// Whether a number says nothing, and is left out of recordings.

@@ -10,6 +10,7 @@ mod lineage;
 mod names;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use ahash::AHashMap;
 use rand::rngs::SmallRng;
@@ -131,6 +132,7 @@ struct ProcessContext {
     by_connection: AHashMap<u64, Vec<u64>>,
     open: usize,
     lineage: Lineage,
+    told: told::Told,
     /// When it was last said that a task's origin is not known.
     orphan_nano: u64,
     /// What one task reads of a connection with streams, others handle (Go).
@@ -271,6 +273,7 @@ impl Context {
             violated |= other.connection != connection;
         }
         let read_nano = reader.time_nano;
+        context.told.read(line, told::Read { exchange, fragment, connection, nano: read_nano });
         let of_connection = context.by_connection.entry(connection).or_default();
         let pipelined = !of_connection.is_empty();
         of_connection.push(exchange);
@@ -321,6 +324,13 @@ impl Context {
     pub(crate) fn task_known(&mut self, process: u32, task: u64, parent: u64) {
         if let Some(context) = self.processes.get_mut(&process) {
             context.lineage.note(task, parent);
+        }
+    }
+
+    /// The process tells of work, see [`crate::event::Task::teller`].
+    pub(crate) fn work_told(&mut self, process: u32, work: u64, origin: u64, at: (u32, u64)) {
+        if let Some(context) = self.processes.get_mut(&process) {
+            context.told(work, origin, at.0, at.1);
         }
     }
 
@@ -433,7 +443,9 @@ impl Context {
     /// tasks share it, whoever writes may take along what others have put there.
     pub(crate) fn request_sent_among_others(&mut self, sender: Caller) -> Fragment {
         match self.processes.get(&sender.process) {
-            Some(context) if context.writes_for_others => context.sole(),
+            Some(context) if context.writes_for_others || told::is_work(sender.task) => {
+                context.sole()
+            }
             _ => self.request_sent(sender),
         }
     }
@@ -613,6 +625,9 @@ impl ProcessContext {
     fn of_task(&mut self, sender: Caller, lost_nano: u64) -> Origin {
         if sender.task == 0 {
             return Origin::Elsewhere;
+        }
+        if told::is_work(sender.task) {
+            return self.of_work(sender, lost_nano);
         }
         let sure = |read_nano: u64| if read_nano >= lost_nano { 1.0 } else { LIKELY };
         let now_nano = sender.time_nano;

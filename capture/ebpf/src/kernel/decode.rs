@@ -181,6 +181,7 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
             connection,
             stream: u64::from(fields.u32(32)),
             new: record[1] == 1,
+            teller: if record[1] == 2 { thread } else { 0 },
         })),
         _ => Err(DecodeError::Kind { kind }),
     }
