@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import org.objectweb.asm.ClassReader;
 import org.objectweb.asm.ClassVisitor;
 import org.objectweb.asm.ClassWriter;
@@ -25,6 +26,9 @@ final class Rewriter implements ClassFileTransformer {
   private static final String RUNNABLE = "Ljava/lang/Runnable;";
   private static final String TASK = "L" + CONCURRENT + "ForkJoinTask;";
   private static final String LIST = "Ljava/util/List;";
+
+  /** With the boot loader, that of the JDK's classes. */
+  private static final ClassLoader PLATFORM = ClassLoader.getPlatformClassLoader();
 
   /** What can be handed over. */
   private static final Set<String> FUNCTIONS = Set.of(
@@ -59,11 +63,12 @@ final class Rewriter implements ClassFileTransformer {
       Map.entry(CONCURRENT + "ForkJoinTask$AdaptedInterruptibleRunnable", constructor("wrap")),
       Map.entry(CONCURRENT + "ForkJoinTask$RunnableExecuteAction", constructor("wrap")),
       Map.entry(CONCURRENT + "ForkJoinTask$CallableWithTimeout", constructor("wrap")),
-      Map.entry(CONCURRENT + "ForkJoinTask$InvokeAnyTask", constructor("wrap")));
+      Map.entry(CONCURRENT + "ForkJoinTask$InvokeAnyTask", constructor("wrap")),
+      Map.entry("jdk/internal/net/http/Http1Exchange$Http1Publisher", Rewriter::ofHttpPublisher));
 
   private final Instrumentation instrumentation;
   /** Classes that were changed. */
-  private final Set<String> changed = java.util.concurrent.ConcurrentHashMap.newKeySet();
+  private final Set<String> changed = ConcurrentHashMap.newKeySet();
 
   Rewriter(Instrumentation instrumentation) {
     this.instrumentation = instrumentation;
@@ -103,8 +108,8 @@ final class Rewriter implements ClassFileTransformer {
   @Override
   public byte[] transform(
       ClassLoader loader, String name, Class<?> redefined, ProtectionDomain domain, byte[] bytes) {
-    Change change = name == null || loader != null ? null : CHANGES.get(name);
-    if (change == null) {
+    Change change = name == null ? null : CHANGES.get(name);
+    if (change == null || (loader != null && loader != PLATFORM)) {
       return null;
     }
     try {
@@ -198,6 +203,22 @@ final class Rewriter implements ClassFileTransformer {
           call(this, "ends", "(" + TASK + ")V");
         }
         super.visitInsn(code);
+      }
+    };
+  }
+
+  /**
+   * The JDK's HTTP client has a request written by whatever thread its connection is ready on. The
+   * task that writes belongs to one request, and is made in the course of its sending.
+   */
+  private static MethodVisitor ofHttpPublisher(String name, Type type, boolean isStatic, MethodVisitor next) {
+    return new MethodVisitor(Opcodes.ASM9, next) {
+      @Override
+      public void visitMethodInsn(int code, String owner, String called, String type, boolean isInterface) {
+        if (owner.endsWith("/SequentialScheduler") && type.startsWith("(" + RUNNABLE + ")")) {
+          call(this, "wrap", "(" + RUNNABLE + ")" + RUNNABLE);
+        }
+        super.visitMethodInsn(code, owner, called, type, isInterface);
       }
     };
   }
