@@ -201,3 +201,187 @@ enum Found {
     /// Nothing that is still worked on, or that tells something.
     Nothing,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Context;
+    use super::*;
+    use crate::process::Runtime;
+
+    const PROCESS: u32 = 10;
+
+    const fn work(number: u64) -> u64 {
+        number | 1 << WORK_BITS
+    }
+
+    const fn own(number: u64) -> u64 {
+        work(number) | OWN
+    }
+
+    fn context() -> Context {
+        let mut context = Context::new(1);
+        context.introduce(PROCESS, &Runtime::Other("java".to_owned()));
+        // Whose own work is whose is told with a thread's first call.
+        context.work_told(PROCESS, own(1), 0, (1, 0));
+        context
+    }
+
+    fn by(task: u64, time_nano: u64) -> Caller {
+        Caller { process: PROCESS, thread: 1, task, parent_task: 0, time_nano }
+    }
+
+    fn read(context: &mut Context, reader: Caller, connection: u64, exchange: u64) -> u64 {
+        match context.request_read(reader, connection, 0, exchange) {
+            Fragment::Own(fragment) => fragment,
+            found => panic!("a server request has its own fragment, not {found:?}"),
+        }
+    }
+
+    fn handed(context: &mut Context, to: u64, origin: u64, nano: u64) {
+        context.work_told(PROCESS, to, origin, (2, nano));
+    }
+
+    fn certain(fragment: u64) -> Fragment {
+        within(fragment, Evidence::Task, 1.0)
+    }
+
+    fn likely(fragment: u64) -> Fragment {
+        within(fragment, Evidence::Task, LIKELY)
+    }
+
+    const SEVERAL: Fragment = Fragment::Ambiguous { candidates: 2 };
+
+    #[test]
+    fn a_call_belongs_to_what_was_read_by_whom_its_work_comes_from() {
+        let mut context = context();
+        // The thread that waits for all connections hands each to another, which reads.
+        handed(&mut context, work(10), own(1), 5);
+        handed(&mut context, work(20), own(1), 6);
+        let first = read(&mut context, by(work(10), 10), 1, 1);
+        let second = read(&mut context, by(work(20), 11), 2, 2);
+        assert_eq!(context.request_sent(by(work(10), 12)), certain(first));
+        // Two hops on.
+        handed(&mut context, work(21), work(20), 13);
+        handed(&mut context, work(22), work(21), 14);
+        assert_eq!(context.request_sent(by(work(22), 15)), certain(second));
+        // What was handed on before anything was read comes from elsewhere.
+        handed(&mut context, work(23), work(20), 7);
+        assert_eq!(context.request_sent(by(work(23), 16)), SEVERAL);
+        // As does what nobody has handed over, or of which the beginning is not known.
+        assert_eq!(context.request_sent(by(work(30), 16)), SEVERAL);
+        handed(&mut context, work(31), work(99), 16);
+        assert_eq!(context.request_sent(by(work(31), 17)), SEVERAL);
+    }
+
+    #[test]
+    fn when_it_was_handed_over_decides_among_requests_of_a_connection() {
+        let mut context = context();
+        handed(&mut context, work(10), own(1), 5);
+        let first = read(&mut context, by(work(10), 10), 1, 1);
+        handed(&mut context, work(11), work(10), 11);
+        context.request_over(by(work(10), 10), 1, 20, None);
+        let second = read(&mut context, by(work(10), 30), 1, 2);
+        handed(&mut context, work(12), work(10), 31);
+        assert_eq!(context.request_sent(by(work(12), 32)), certain(second));
+        // What is left to do for the first, for two seconds.
+        assert_eq!(context.request_sent(by(work(11), 33)), likely(first));
+        context.request_over(by(work(10), 30), 2, 40, None);
+        let sole = read(&mut context, by(0, 41), 3, 3);
+        let later = by(work(11), 21 + ENDED_NANO);
+        assert_eq!(context.request_sent(later), within(sole, Evidence::SoleRequest, LIKELY));
+    }
+
+    #[test]
+    fn who_reads_of_several_connections_is_believed_right_after_reading() {
+        let mut context = context();
+        let first = read(&mut context, by(0, 1000), 1, 1);
+        handed(&mut context, work(10), own(1), 1001);
+        let second = read(&mut context, by(0, 2000), 2, 2);
+        handed(&mut context, work(11), own(1), 2001);
+        assert_eq!(context.request_sent(by(work(10), 3000)), likely(first));
+        assert_eq!(context.request_sent(by(work(11), 3000)), likely(second));
+        // It may have come back to either.
+        handed(&mut context, work(12), own(1), 2000 + HANDED_SOON_NANO);
+        assert_eq!(context.request_sent(by(work(12), 3_000_000)), SEVERAL);
+        // Two in one piece are handed over one after the other.
+        read(&mut context, by(0, 4_000_000), 3, 3);
+        read(&mut context, by(0, 4_000_000), 3, 4);
+        handed(&mut context, work(13), own(1), 4_000_001);
+        let four = Fragment::Ambiguous { candidates: 4 };
+        assert_eq!(context.request_sent(by(work(13), 4_000_002)), four);
+    }
+
+    #[test]
+    fn a_loop_that_runs_as_work_is_not_believed_about_itself() {
+        let mut context = context();
+        handed(&mut context, work(10), own(1), 5);
+        read(&mut context, by(work(10), 10), 1, 1);
+        context.request_over(by(work(10), 10), 1, 11, None);
+        let second = read(&mut context, by(work(10), 20), 2, 2);
+        let sole = within(second, Evidence::SoleRequest, LIKELY);
+        assert_eq!(context.request_sent(by(work(10), 21)), sole);
+        read(&mut context, by(work(10), 22), 3, 3);
+        assert_eq!(context.request_sent(by(work(10), 23)), SEVERAL);
+    }
+
+    #[test]
+    fn threads_that_were_started_and_losses_leave_it_likely() {
+        let mut context = context();
+        handed(&mut context, work(10), own(1), 5);
+        let fragment = read(&mut context, by(work(10), 10), 1, 1);
+        let started = work(11) | STARTED;
+        handed(&mut context, started, work(10), 11);
+        assert_eq!(context.request_sent(by(started, 12)), likely(fragment));
+        // But whoever it reads itself for is certain.
+        handed(&mut context, work(12), started, 14);
+        assert_eq!(context.request_sent(by(work(12), 15)), likely(fragment));
+        let own = read(&mut context, by(started, 20), 2, 2);
+        assert_eq!(context.request_sent(by(started, 21)), certain(own));
+        context.events_lost(30);
+        assert_eq!(context.request_sent(by(started, 31)), likely(own));
+    }
+
+    #[test]
+    fn a_virtual_threads_own_work_is_its_line() {
+        let mut context = context();
+        context.work_told(PROCESS, own(2), 77, (3, 0));
+        let fragment = read(&mut context, by(77, 10), 1, 1);
+        let other = read(&mut context, by(78, 11), 2, 2);
+        handed(&mut context, work(10), own(2), 12);
+        assert_eq!(context.request_sent(by(work(10), 13)), certain(fragment));
+        assert_eq!(context.request_sent(by(78, 13)), certain(other));
+    }
+
+    #[test]
+    fn on_a_connection_that_several_share_who_writes_proves_nothing() {
+        let mut context = context();
+        handed(&mut context, work(10), own(1), 5);
+        let fragment = read(&mut context, by(work(10), 10), 1, 1);
+        let sole = within(fragment, Evidence::SoleRequest, LIKELY);
+        assert_eq!(context.request_sent_among_others(by(work(10), 11)), sole);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut context = context();
+        for number in 1..5 * LINES as u64 {
+            handed(&mut context, work(number), own(1), number);
+            read(&mut context, by(work(number), number), number, number);
+            context.request_over(by(work(number), number), number, number, None);
+        }
+        for exchange in 0..5 * READS as u64 {
+            read(&mut context, by(work(1), exchange), 1, exchange);
+        }
+        let told = &context.processes[&PROCESS].told;
+        assert!(told.young.len() + told.old.len() <= 2 * LINES);
+        assert!(told.reads(Line::Task(work(1))).is_some_and(|reads| reads.last.len() <= READS));
+    }
+
+    #[test]
+    fn work_that_goes_round_ends() {
+        let mut context = context();
+        handed(&mut context, work(10), work(11), 5);
+        handed(&mut context, work(11), work(10), 6);
+        assert_eq!(context.request_sent(by(work(10), 7)), Fragment::None);
+    }
+}

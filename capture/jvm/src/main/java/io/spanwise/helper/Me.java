@@ -15,7 +15,8 @@ final class Me {
   private static final long LOGICAL = 1L << 63;
   /** Numbers that a thread takes at a time. */
   private static final int NUMBERS = 256;
-  private static final AtomicLong NEXT = new AtomicLong(NUMBERS);
+  /** From where no earlier process of this number can have come: nobody hands over every nanosecond. */
+  private static final AtomicLong NEXT = new AtomicLong(System.nanoTime() & (1L << 55) - 1);
   private static final ThreadLocal<Me> MINE = new ThreadLocal<>();
   private static final MethodHandle IS_VIRTUAL = isVirtualHandle();
   /** From this version on the kernel side tells virtual threads apart. */
