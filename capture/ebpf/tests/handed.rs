@@ -37,7 +37,12 @@ fn jdks() -> Vec<(u32, PathBuf)> {
     found.sort();
     found.dedup_by_key(|(major, _)| *major);
     let last = found.len().saturating_sub(1);
-    found.into_iter().enumerate().filter(|(at, _)| [0, last].contains(at)).map(|(_, jdk)| jdk).collect()
+    found
+        .into_iter()
+        .enumerate()
+        .filter(|(at, _)| [0, last].contains(at))
+        .map(|(_, jdk)| jdk)
+        .collect()
 }
 
 fn directory() -> &'static Path {
@@ -86,11 +91,17 @@ fn run(java: &Path, how: &str, concurrency: usize, requests: usize) -> Found {
     let server = Running(command.spawn().expect("it runs"));
     wait_for(port);
     let end = Instant::now() + Duration::from_secs(20);
-    while agent.facts().counters.get("processes_with_handed_work_followed").is_none_or(|count| *count < 1) {
+    while agent
+        .facts()
+        .counters
+        .get("processes_with_handed_work_followed")
+        .is_none_or(|count| *count < 1)
+    {
         assert!(Instant::now() < end, "{:?}", agent.facts().counters);
         std::thread::sleep(Duration::from_millis(20));
     }
-    let words = [&port.to_string(), &concurrency.to_string(), &requests.to_string(), "pooled", "in"];
+    let words =
+        [&port.to_string(), &concurrency.to_string(), &requests.to_string(), "pooled", "in"];
     let asked = python("load.py", &words.map(str::to_owned)).status().expect("it runs");
     assert!(asked.success(), "{asked}");
     std::thread::sleep(Duration::from_millis(500));
@@ -121,7 +132,8 @@ fn path(span: &Span) -> Option<&str> {
 
 fn found(spans: &[Span], port: u16, backend: u16, process: u32) -> Found {
     let to = |port: u16, capture: Capture| {
-        let wanted = move |span: &&Span| span.flow.server_port == Some(port) && span.capture == capture;
+        let wanted =
+            move |span: &&Span| span.flow.server_port == Some(port) && span.capture == capture;
         spans.iter().filter(wanted)
     };
     let requests: HashMap<u64, &str> = to(port, Capture::ServerProcess)

@@ -177,10 +177,13 @@ impl ProcessContext {
         }
         if self.open(last.exchange).is_none() {
             let ended = self.lineage.ended_exchange(last.exchange, now_nano);
-            let recent = ended.is_some_and(|ended| now_nano - ended.end_nano.min(now_nano) <= ENDED_NANO);
+            let recent =
+                ended.is_some_and(|ended| now_nano - ended.end_nano.min(now_nano) <= ENDED_NANO);
             return Some(match recent {
                 // It does nothing after its request but what it has left to do for it.
-                true => Found::Request { fragment: last.fragment, read_nano: last.nano, sure: itself },
+                true => {
+                    Found::Request { fragment: last.fragment, read_nano: last.nano, sure: itself }
+                }
                 false => Found::Nothing,
             });
         }
