@@ -23,8 +23,12 @@ enum task_told_address {
 #define TOLD_LOGICAL (1ULL << 63)
 /* Of a number of work, in events: it is one. */
 #define TOLD_WORK (1ULL << 62)
-/* And in the table, too: nobody has handed it over, it is what a thread does by itself. */
+/* And in the table, too: it is what a thread does by itself, and nobody has handed it over, */
 #define TOLD_OWN (1ULL << 61)
+/* or who has started the thread. */
+#define TOLD_STARTED (1ULL << 60)
+/* Of a key of what was told: that it is a thread's. */
+#define TOLD_WHOSE (1ULL << 63)
 #define TOLD_SPREAD 0x9e3779b97f4a7c15ULL
 
 struct told_slot {
@@ -63,10 +67,12 @@ static __always_inline __u64 told_thread(void)
     return (__u32)number.nr;
 }
 
-/* Tells user space of work, once; false where it knew. */
+/* Tells user space of work, once; false where it knew. By whose work it was handed over, or
+ * where that is no work, which logical task of the thread's has it. */
 static __always_inline bool told_tell(__u64 process, __u64 work, __u64 origin, __u64 nano)
 {
-    struct told_key key = { .work = work, .process = process };
+    struct told_key key = { .work = origin & TOLD_WORK ? work : work | TOLD_WHOSE,
+                            .process = process };
     __u64 told = 1;
     if (bpf_map_lookup_elem(&told_works, &key))
         return false;
@@ -105,12 +111,12 @@ static __always_inline void told_current(const struct task_rule *rule, struct ta
     __u64 at = rule->address[TASK_TOLD_SLOTS] + (place + found) * (__u32)rule->offset[TASK_TOLD_SLOT];
     if (bpf_probe_read_user(&slot, sizeof slot, (void *)at) || !slot.work)
         return;
-    if (slot.work & TOLD_OWN) {
+    if (slot.work & (TOLD_OWN | TOLD_STARTED)) {
         told_tell(lookup->process, slot.work, lookup->ids.task, bpf_ktime_get_ns());
-        return;
+    } else {
+        lookup->ids.task = slot.work | TOLD_WORK;
+        lookup->ids.parent = 0;
     }
-    lookup->ids.task = slot.work | TOLD_WORK;
-    lookup->ids.parent = 0;
     for (__u64 i = 0; i < TOLD_HOPS && i < slot.hops; i++) {
         struct told_hop hop;
         if (bpf_probe_read_user(&hop, sizeof hop, (void *)(at + sizeof slot + i * sizeof hop))

@@ -311,8 +311,8 @@ pub struct Task {
     pub new: bool,
     /// Where the program itself tells of work that is handed between its threads: the
     /// thread that does, else 0. [`Self::parent_task`] is the work in whose course this
-    /// was handed over, at [`Self::time_nano`]. Work that is a thread's own was handed over
-    /// by nobody: its parent is the thread's logical task, if it has one.
+    /// was handed over, at [`Self::time_nano`]. Where that is no work, the task is what the
+    /// thread does by itself, and the parent its logical task, if it has one.
     #[serde(default, skip_serializing_if = "is_no_thread")]
     pub teller: u32,
 }

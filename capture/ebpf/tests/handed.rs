@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
@@ -74,7 +75,11 @@ struct Found {
     others: HashMap<String, usize>,
 }
 
-fn run(java: &Path, how: &str, concurrency: usize, requests: usize) -> Found {
+/// Runs the server by this command.
+fn run(java: &[&str], how: &str, concurrency: usize, requests: usize) -> Found {
+    // An agent counts the virtual machines of all tests.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (port, backend) = (free_port(), free_port());
     let served = python("backend.py", &[backend.to_string()]).spawn().expect("it runs");
     let _backend = Running(served);
@@ -84,11 +89,14 @@ fn run(java: &Path, how: &str, concurrency: usize, requests: usize) -> Found {
         let _ = send.send(batch);
     });
     let agent = Agent::start(AgentConfig::default(), deliver).expect("BPF is allowed here");
-    let mut command = Command::new(java);
-    command.arg(format!("-javaagent:{}", helper().display())).arg("-Dhttp.maxConnections=64");
+    let mut command = Command::new(java[0]);
+    command
+        .args(&java[1..])
+        .arg(format!("-javaagent:{}", helper().display()))
+        .arg("-Dhttp.maxConnections=64");
     command.arg(directory().join("tests/runtimes/Handed.java"));
     command.args([&port.to_string(), &backend.to_string(), how]).stdout(Stdio::null());
-    let server = Running(command.spawn().expect("it runs"));
+    let _server = Running(command.spawn().expect("it runs"));
     wait_for(port);
     let end = Instant::now() + Duration::from_secs(20);
     while agent
@@ -106,15 +114,14 @@ fn run(java: &Path, how: &str, concurrency: usize, requests: usize) -> Found {
     assert!(asked.success(), "{asked}");
     std::thread::sleep(Duration::from_millis(500));
     let lost = agent.facts().counters["kernel_events_lost_ring_full"];
-    let process = server.0.id();
     agent.stop();
     let mut spans: Vec<Span> = Vec::new();
     for batch in batches.try_iter() {
         let batch = SpanBatch::try_from(batch).expect("the span schema");
         spans.extend(batch.spans().map(|span| span.expect("a span")));
     }
-    let found = found(&spans, port, backend, process);
-    eprintln!("{} {how} {concurrency}, {lost} events lost: {found:?}", java.display());
+    let found = found(&spans, port, backend);
+    eprintln!("{java:?} {how} {concurrency}, {lost} events lost: {found:?}");
     // A machine that is too slow loses events; what is linked must be right all the same.
     if lost == 0 {
         assert_eq!(found.requests, concurrency * requests, "{found:?}");
@@ -130,7 +137,7 @@ fn path(span: &Span) -> Option<&str> {
     })
 }
 
-fn found(spans: &[Span], port: u16, backend: u16, process: u32) -> Found {
+fn found(spans: &[Span], port: u16, backend: u16) -> Found {
     let to = |port: u16, capture: Capture| {
         let wanted =
             move |span: &&Span| span.flow.server_port == Some(port) && span.capture == capture;
@@ -141,9 +148,6 @@ fn found(spans: &[Span], port: u16, backend: u16, process: u32) -> Found {
         .collect();
     let mut found = Found { requests: requests.len(), ..Found::default() };
     for call in to(backend, Capture::ClientProcess) {
-        if call.process_id != Some(process) {
-            continue;
-        }
         let Some(token) = path(call).and_then(|path| path.split('/').nth(2)) else { continue };
         found.calls += usize::from(token != NOBODY);
         let request = call.fragment_id.and_then(|fragment| requests.get(&fragment));
@@ -170,7 +174,7 @@ fn is_followed(how: &str, from: u32) {
         eprintln!("not tested: there is no JDK of version {from} or newer below /usr/lib/jvm");
     }
     for (_, java) in jdks {
-        let found = run(&java, how, 32, 8);
+        let found = run(&[&java.to_string_lossy()], how, 32, 8);
         assert_eq!(found.wrong, 0, "{found:?}");
         assert!(found.right * 100 >= found.calls * 99, "{found:?}");
     }
@@ -209,4 +213,45 @@ fn scheduled_work() {
 #[test]
 fn children_of_virtual_threads() {
     is_followed("virtual", 24);
+}
+
+/// A thread that was started may live on for others: its calls are guessed, and rightly.
+#[test]
+fn threads_that_requests_start() {
+    for (_, java) in jdks() {
+        let found = run(&[&java.to_string_lossy()], "thread", 16, 8);
+        assert_eq!(found.wrong, 0, "{found:?}");
+        let likely = found.others.get("Some(Task) Some(0.9) right").copied().unwrap_or_default();
+        assert!((found.right + likely) * 100 >= found.calls * 99, "{found:?}");
+    }
+}
+
+/// Where threads have other numbers than the kernel side sees first.
+#[test]
+fn in_a_namespace_of_its_own() {
+    let jdks = jdks();
+    let Some((_, java)) = jdks.first() else {
+        eprintln!("not tested: there is no JDK below /usr/lib/jvm");
+        return;
+    };
+    let java = java.to_string_lossy();
+    let inside = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", &java];
+    let found = run(&inside, "pool", 16, 4);
+    assert_eq!(found.wrong, 0, "{found:?}");
+    assert!(found.right * 100 >= found.calls * 99, "{found:?}");
+}
+
+/// From hundreds of requests at once to one at a time.
+#[test]
+#[ignore = "takes minutes"]
+fn any_number_at_once() {
+    for (_, java) in jdks() {
+        for how in ["pool", "futures", "client", "parallel", "stream", "later"] {
+            for (concurrency, requests) in [(256, 4), (64, 10), (8, 20), (1, 40)] {
+                let found = run(&[&java.to_string_lossy()], how, concurrency, requests);
+                assert_eq!(found.wrong, 0, "{found:?}");
+                assert!(found.right * 100 >= found.calls * 99, "{found:?}");
+            }
+        }
+    }
 }

@@ -436,6 +436,11 @@ impl Context {
                 _ => {}
             }
         }
+        if sender.task == 0
+            && let Some(found) = context.of_started(sender, lost_nano)
+        {
+            return found;
+        }
         context.sole()
     }
 

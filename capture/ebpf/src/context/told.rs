@@ -4,7 +4,8 @@
 //! the work in whose course that was handed over to him, and so on.
 //!
 //! Work has a number, which is never used again. What a thread does by itself is work, too,
-//! that nobody has handed over: its calls are the thread's, as elsewhere.
+//! that nobody has handed over, or who has started the thread: its calls are the thread's, as
+//! elsewhere.
 
 use std::collections::VecDeque;
 
@@ -18,7 +19,7 @@ use super::{Caller, ENDED_NANO, Fragment, LIKELY, Line, Origin, ProcessContext, 
 const WORK_BITS: u32 = 62;
 /// Of such a number: it is what a thread does by itself.
 const OWN: u64 = 1 << 61;
-/// And this: a thread that was started for it, which may live on for others.
+/// And this: by itself, too, as what it was started for. It may live on for others.
 const STARTED: u64 = 1 << 60;
 /// How often work is followed to whom it was handed over by.
 const MAX_HOPS: usize = 32;
@@ -67,6 +68,8 @@ pub(super) struct Told {
     handed: Recent<u64, Handed>,
     /// Whose own work is whose.
     own: Recent<u64, Line>,
+    /// For what threads were started.
+    started: Recent<u32, u64>,
     young: AHashMap<Line, Reads>,
     old: AHashMap<Line, Reads>,
     /// Something was told.
@@ -98,7 +101,7 @@ impl Told {
 
     /// On which line the calls of some work are made.
     fn line(&mut self, work: u64) -> Option<Line> {
-        match work & OWN {
+        match work & (OWN | STARTED) {
             0 => Some(Line::Task(work)),
             _ => self.own.get(&work),
         }
@@ -110,12 +113,28 @@ impl ProcessContext {
     /// own is told of.
     pub(super) fn told(&mut self, work: u64, origin: u64, teller: u32, nano: u64) {
         self.told.begun = true;
-        if work & OWN == 0 {
+        if is_work(origin) {
             self.told.handed.insert(work, Handed { origin, nano });
             return;
         }
         let line = if origin == 0 { Line::Thread(teller) } else { Line::Task(origin) };
         self.told.own.insert(work, line);
+        if work & STARTED != 0 {
+            self.told.started.insert(teller, work);
+        }
+    }
+
+    /// The request for which a thread makes a call that was started in its course, and has
+    /// itself read none.
+    pub(super) fn of_started(&mut self, sender: Caller, lost_nano: u64) -> Option<Fragment> {
+        let task = self.told.started.get(&sender.thread)?;
+        if self.told.reads(Line::Thread(sender.thread)).is_some() {
+            return None;
+        }
+        match self.of_work(Caller { task, ..sender }, lost_nano) {
+            Origin::Request(found) => Some(found),
+            Origin::Elsewhere | Origin::Unknown => None,
+        }
     }
 
     /// The request for which work makes a call.
@@ -333,15 +352,26 @@ mod tests {
         handed(&mut context, work(10), own(1), 5);
         let fragment = read(&mut context, by(work(10), 10), 1, 1);
         let started = work(11) | STARTED;
+        let thread = |time_nano| Caller { thread: 2, ..by(0, time_nano) };
         handed(&mut context, started, work(10), 11);
-        assert_eq!(context.request_sent(by(started, 12)), likely(fragment));
-        // But whoever it reads itself for is certain.
+        handed(&mut context, started, 0, 11);
+        assert_eq!(context.request_sent(thread(12)), likely(fragment));
         handed(&mut context, work(12), started, 14);
         assert_eq!(context.request_sent(by(work(12), 15)), likely(fragment));
-        let own = read(&mut context, by(started, 20), 2, 2);
-        assert_eq!(context.request_sent(by(started, 21)), certain(own));
+        // What it reads itself is its own.
+        let own = read(&mut context, thread(20), 2, 2);
+        assert_eq!(context.request_sent(thread(21)), within(own, Evidence::Thread, LIKELY));
+        handed(&mut context, work(13), started, 22);
+        assert_eq!(context.request_sent(by(work(13), 23)), certain(own));
         context.events_lost(30);
-        assert_eq!(context.request_sent(by(started, 31)), likely(own));
+        assert_eq!(context.request_sent(by(work(13), 31)), likely(own));
+        context.request_over(thread(20), 2, 40, None);
+        read(&mut context, thread(41), 3, 3);
+        context.request_over(thread(41), 3, 50, None);
+        assert_eq!(
+            context.request_sent(thread(51)),
+            within(fragment, Evidence::SoleRequest, LIKELY)
+        );
     }
 
     #[test]

@@ -102,6 +102,18 @@ public class Handed {
                 IntStream.range(0, CALLS).parallel().forEach(number -> call(token, number));
                 answer(exchange);
             }
+            case "thread" -> {
+                List<Thread> calls = new ArrayList<>();
+                for (int number = 0; number < CALLS; number++) {
+                    int which = number;
+                    calls.add(new Thread(() -> call(token, which)));
+                    calls.get(number).start();
+                }
+                for (Thread each : calls) {
+                    each.join();
+                }
+                answer(exchange);
+            }
             case "later" -> later(exchange, token, 0);
             default -> throw new IllegalArgumentException(how);
         }

@@ -152,8 +152,11 @@ public final class Handover {
   }
 
   /** A task as it stands in the queue of a pool. */
-  public static Runnable queued(ThreadPoolExecutor pool, Runnable task) {
-    for (Runnable each : pool.getQueue()) {
+  public static Runnable queued(Object pool, Runnable task) {
+    if (!(pool instanceof ThreadPoolExecutor)) {
+      return task;
+    }
+    for (Runnable each : ((ThreadPoolExecutor) pool).getQueue()) {
       if (each instanceof Handed.OfRunnable && ((Handed.OfRunnable) each).task.equals(task)) {
         return each;
       }

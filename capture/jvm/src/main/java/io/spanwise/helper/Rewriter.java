@@ -50,6 +50,7 @@ final class Rewriter implements ClassFileTransformer {
       Map.entry("java/lang/Thread", Rewriter::ofThread),
       Map.entry("java/lang/VirtualThread", constructor("wrapVirtual")),
       Map.entry(CONCURRENT + "ThreadPoolExecutor", Rewriter::ofPool),
+      Map.entry("org/apache/tomcat/util/threads/ThreadPoolExecutor", Rewriter::ofPool),
       Map.entry(CONCURRENT + "ScheduledThreadPoolExecutor", Rewriter::ofScheduler),
       Map.entry(CONCURRENT + "FutureTask", constructor("wrap")),
       Map.entry(CONCURRENT + "CompletableFuture", Rewriter::ofFuture),
@@ -109,7 +110,7 @@ final class Rewriter implements ClassFileTransformer {
   public byte[] transform(
       ClassLoader loader, String name, Class<?> redefined, ProtectionDomain domain, byte[] bytes) {
     Change change = name == null ? null : CHANGES.get(name);
-    if (change == null || (loader != null && loader != PLATFORM)) {
+    if (change == null || !isOf(loader, name)) {
       return null;
     }
     try {
@@ -119,6 +120,22 @@ final class Rewriter implements ClassFileTransformer {
     } catch (Throwable failure) {
       Helper.say(name + " is left as it is: " + failure);
       return null;
+    }
+  }
+
+  /** Whether a loader is the one that such a class is expected of, and finds what it would call. */
+  private static boolean isOf(ClassLoader loader, String name) {
+    if (loader == null || loader == PLATFORM) {
+      return true;
+    }
+    if (name.startsWith("java/") || name.startsWith("jdk/")) {
+      return false;
+    }
+    try {
+      return Class.forName(Handover.class.getName(), false, loader) == Handover.class;
+    } catch (ClassNotFoundException | LinkageError hidden) {
+      Helper.say(name + " is left as it is: its loader does not find the helper");
+      return false;
     }
   }
 
@@ -235,7 +252,7 @@ final class Rewriter implements ClassFileTransformer {
             super.visitCode();
             super.visitVarInsn(Opcodes.ALOAD, 0);
             super.visitVarInsn(Opcodes.ALOAD, 1);
-            call(this, "queued", "(L" + CONCURRENT + "ThreadPoolExecutor;" + RUNNABLE + ")" + RUNNABLE);
+            call(this, "queued", "(Ljava/lang/Object;" + RUNNABLE + ")" + RUNNABLE);
             super.visitVarInsn(Opcodes.ASTORE, 1);
           }
         };
