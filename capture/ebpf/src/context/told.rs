@@ -13,7 +13,9 @@ use ahash::AHashMap;
 use spanwise_model::Evidence;
 
 use super::lineage::Recent;
-use super::{Caller, ENDED_NANO, Fragment, LIKELY, Line, Origin, ProcessContext, within};
+use super::{
+    Caller, ENDED_NANO, Fragment, LIKELY, Line, Origin, PROVEN_AFTER, ProcessContext, within,
+};
 
 /// This bit of a task's number says that it is work (`bpf/task_told.h`).
 const WORK_BITS: u32 = 62;
@@ -206,7 +208,12 @@ impl ProcessContext {
                 false => Found::Nothing,
             });
         }
-        let sure = at_once == 1 && !of_several;
+        // As for a thread's own calls, it has to be seen first that it serves one at a time.
+        let serves_one = match line {
+            Line::Thread(_) => !self.threads_shared && self.disciplined >= PROVEN_AFTER,
+            Line::Task(_) | Line::None => !of_several,
+        };
+        let sure = at_once == 1 && serves_one;
         Some(Found::Request { fragment: last.fragment, read_nano: last.nano, sure })
     }
 }
@@ -226,7 +233,7 @@ enum Found {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Context;
+    use super::super::{Context, Handled};
     use super::*;
     use crate::process::Runtime;
 
@@ -362,9 +369,7 @@ mod tests {
         let own = read(&mut context, thread(20), 2, 2);
         assert_eq!(context.request_sent(thread(21)), within(own, Evidence::Thread, LIKELY));
         handed(&mut context, work(13), started, 22);
-        assert_eq!(context.request_sent(by(work(13), 23)), certain(own));
-        context.events_lost(30);
-        assert_eq!(context.request_sent(by(work(13), 31)), likely(own));
+        assert_eq!(context.request_sent(by(work(13), 23)), likely(own));
         context.request_over(thread(20), 2, 40, None);
         read(&mut context, thread(41), 3, 3);
         context.request_over(thread(41), 3, 50, None);
@@ -372,6 +377,30 @@ mod tests {
             context.request_sent(thread(51)),
             within(fragment, Evidence::SoleRequest, LIKELY)
         );
+    }
+
+    #[test]
+    fn threads_that_serve_one_request_at_a_time_hand_over_for_certain() {
+        let mut context = context();
+        for exchange in 1000..1000 + u64::from(PROVEN_AFTER) {
+            read(&mut context, by(0, 1), exchange, exchange);
+            let handled = Handled { first_writer: 1, last_writer: 1 };
+            context.request_over(by(0, 1), exchange, 2, Some(handled));
+        }
+        let fragment = read(&mut context, by(0, 10), 1, 1);
+        handed(&mut context, work(10), own(1), 10 + 2 * HANDED_SOON_NANO);
+        let later = 11 + 2 * HANDED_SOON_NANO;
+        assert_eq!(context.request_sent(by(work(10), later)), certain(fragment));
+        context.events_lost(later + 1);
+        assert_eq!(context.request_sent(by(work(10), later + 2)), likely(fragment));
+        // Two at a time: it is a loop.
+        read(&mut context, by(0, later + 3), 2, 2);
+        handed(&mut context, work(11), own(1), later + 4);
+        assert_eq!(context.take_demoted(), 0);
+        let third = read(&mut context, by(0, later + 5), 3, 3);
+        assert_eq!(context.take_demoted(), 1);
+        handed(&mut context, work(12), own(1), later + 6);
+        assert_eq!(context.request_sent(by(work(12), later + 7)), likely(third));
     }
 
     #[test]
