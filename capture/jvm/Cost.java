@@ -17,12 +17,12 @@ public class Cost {
         void run() throws Exception;
     }
 
-    static void measure(String what, Round round) throws Exception {
+    static void measure(String what, int times, Round round) throws Exception {
         double best = Double.MAX_VALUE;
         for (int number = 0; number < ROUNDS; number++) {
             long begin = System.nanoTime();
             round.run();
-            best = Math.min(best, (double) (System.nanoTime() - begin) / TIMES);
+            best = Math.min(best, (double) (System.nanoTime() - begin) / times);
         }
         System.out.printf("%s: %.0f ns%n", what, best);
     }
@@ -30,7 +30,7 @@ public class Cost {
     public static void main(String[] arguments) throws Exception {
         ExecutorService pool = Executors.newFixedThreadPool(1);
         Executor here = Runnable::run;
-        measure("a stage of a future, on the thread that completes it", () -> {
+        measure("a stage of a future, on the thread that completes it", TIMES, () -> {
             CompletableFuture<Integer> first = new CompletableFuture<>();
             CompletableFuture<Integer> last = first;
             for (int number = 0; number < TIMES; number++) {
@@ -42,21 +42,25 @@ public class Cost {
                 }
             }
         });
-        measure("a task of a pool", () -> {
+        measure("a task of a pool", TIMES, () -> {
             CountDownLatch done = new CountDownLatch(TIMES);
             for (int number = 0; number < TIMES; number++) {
                 pool.execute(done::countDown);
             }
             done.await();
         });
-        measure("a task of a pool, with a future", () -> {
+        measure("a task of a pool, with a future", TIMES, () -> {
             for (int number = 0; number < TIMES - 1; number++) {
                 pool.submit(() -> 1);
             }
             pool.submit(() -> 1).get();
         });
-        measure("an element of a parallel stream", () -> IntStream.range(0, TIMES).parallel().map(each -> each + 1).sum());
-        measure("a hundredth of a thread", () -> {
+        measure("a parallel stream of 1000", TIMES / 100, () -> {
+            for (int number = 0; number < TIMES / 100; number++) {
+                IntStream.range(0, 1000).parallel().map(each -> each + 1).sum();
+            }
+        });
+        measure("a thread", TIMES / 100, () -> {
             for (int number = 0; number < TIMES / 100; number++) {
                 Thread thread = new Thread(() -> {});
                 thread.start();
