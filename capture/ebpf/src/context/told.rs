@@ -148,7 +148,9 @@ impl ProcessContext {
                 && let Some(found) = self.last_read(line, hop == 0, before_nano, now_nano)
             {
                 return match found {
-                    Found::Request { fragment, read_nano, sure } => {
+                    // By then, a thread that was started for it may work for others.
+                    Found::Request { over: true, .. } if likely => Origin::Elsewhere,
+                    Found::Request { fragment, read_nano, sure, .. } => {
                         let sure = sure && !likely && read_nano >= lost_nano;
                         let confidence = if sure { 1.0 } else { LIKELY };
                         Origin::Request(within(fragment, Evidence::Task, confidence))
@@ -202,9 +204,12 @@ impl ProcessContext {
                 ended.is_some_and(|ended| now_nano - ended.end_nano.min(now_nano) <= ENDED_NANO);
             return Some(match recent {
                 // It does nothing after its request but what it has left to do for it.
-                true => {
-                    Found::Request { fragment: last.fragment, read_nano: last.nano, sure: itself }
-                }
+                true => Found::Request {
+                    fragment: last.fragment,
+                    read_nano: last.nano,
+                    sure: itself,
+                    over: true,
+                },
                 false => Found::Nothing,
             });
         }
@@ -214,7 +219,8 @@ impl ProcessContext {
             Line::Task(_) | Line::None => !of_several,
         };
         let sure = at_once == 1 && serves_one;
-        Some(Found::Request { fragment: last.fragment, read_nano: last.nano, sure })
+        let Read { fragment, nano: read_nano, .. } = last;
+        Some(Found::Request { fragment, read_nano, sure, over: false })
     }
 }
 
@@ -225,6 +231,8 @@ enum Found {
         read_nano: u64,
         /// There was no other that it could be.
         sure: bool,
+        /// It has been answered.
+        over: bool,
     },
     Several(usize),
     /// Nothing that is still worked on, or that tells something.
@@ -365,6 +373,15 @@ mod tests {
         assert_eq!(context.request_sent(thread(12)), likely(fragment));
         handed(&mut context, work(12), started, 14);
         assert_eq!(context.request_sent(by(work(12), 15)), likely(fragment));
+        // A thread that was started for one that is over.
+        handed(&mut context, work(20), own(1), 5);
+        read(&mut context, by(work(20), 16), 9, 9);
+        let pools = work(21) | STARTED;
+        handed(&mut context, pools, work(20), 17);
+        handed(&mut context, work(22), pools, 18);
+        context.request_over(by(work(20), 16), 9, 19, None);
+        let sole = within(fragment, Evidence::SoleRequest, LIKELY);
+        assert_eq!(context.request_sent(by(work(22), 19)), sole);
         // What it reads itself is its own.
         let own = read(&mut context, thread(20), 2, 2);
         assert_eq!(context.request_sent(thread(21)), within(own, Evidence::Thread, LIKELY));
