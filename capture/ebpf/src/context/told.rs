@@ -134,8 +134,9 @@ impl ProcessContext {
             return None;
         }
         match self.of_work(Caller { task, ..sender }, lost_nano) {
+            // It may be given work in ways that nobody tells of.
+            Origin::Request(Fragment::None) | Origin::Elsewhere | Origin::Unknown => None,
             Origin::Request(found) => Some(found),
-            Origin::Elsewhere | Origin::Unknown => None,
         }
     }
 
@@ -162,7 +163,11 @@ impl ProcessContext {
                 };
             }
             likely |= work & STARTED != 0;
-            let Some(handed) = self.told.handed.get(&work) else { break };
+            let Some(handed) = self.told.handed.get(&work) else {
+                // A thread that has read nothing has handed it over: no request asked for it.
+                let of_nobody = work & OWN != 0;
+                return if of_nobody { Origin::Request(Fragment::None) } else { Origin::Elsewhere };
+            };
             (work, before_nano) = (handed.origin, handed.nano);
         }
         Origin::Elsewhere
@@ -301,10 +306,13 @@ mod tests {
         handed(&mut context, work(21), work(20), 13);
         handed(&mut context, work(22), work(21), 14);
         assert_eq!(context.request_sent(by(work(22), 15)), certain(second));
-        // What was handed on before anything was read comes from elsewhere.
+        // What was handed on before anything was read is no request's, nor what nobody has
+        // handed over.
         handed(&mut context, work(23), work(20), 7);
-        assert_eq!(context.request_sent(by(work(23), 16)), SEVERAL);
-        // As does what nobody has handed over, or of which the beginning is not known.
+        assert_eq!(context.request_sent(by(work(23), 16)), Fragment::None);
+        handed(&mut context, work(24), own(0), 7);
+        assert_eq!(context.request_sent(by(work(24), 16)), Fragment::None);
+        // Where the beginning is not known, it may be any.
         assert_eq!(context.request_sent(by(work(30), 16)), SEVERAL);
         handed(&mut context, work(31), work(99), 16);
         assert_eq!(context.request_sent(by(work(31), 17)), SEVERAL);
@@ -382,6 +390,12 @@ mod tests {
         context.request_over(by(work(20), 16), 9, 19, None);
         let sole = within(fragment, Evidence::SoleRequest, LIKELY);
         assert_eq!(context.request_sent(by(work(22), 19)), sole);
+        // One that nobody's request has started may be given others' all the same.
+        let early = work(25) | STARTED;
+        context.work_told(PROCESS, early, own(1), (5, 1));
+        context.work_told(PROCESS, early, 0, (5, 1));
+        let thread_of_pool = Caller { thread: 5, ..by(0, 19) };
+        assert_eq!(context.request_sent(thread_of_pool), sole);
         // What it reads itself is its own.
         let own = read(&mut context, thread(20), 2, 2);
         assert_eq!(context.request_sent(thread(21)), within(own, Evidence::Thread, LIKELY));

@@ -123,7 +123,7 @@ final class Me {
 
   /** What this thread begins now for nobody. */
   Work begin() {
-    return Work.detached(number());
+    return Work.handed(number(), Work.NOBODY);
   }
 
   /** Works on this from now on; gives back what it has worked on. */

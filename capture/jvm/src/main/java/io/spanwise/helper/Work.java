@@ -14,6 +14,9 @@ final class Work {
   private static final int LONGEST = 28;
   private static final int CUT_TO = 14;
 
+  /** From whom comes what nobody asks for. */
+  static final Work NOBODY = own(0);
+
   final long number;
   final long nano;
   final Work origin;
@@ -35,11 +38,6 @@ final class Work {
   static Work handed(long number, Work origin) {
     Work from = origin.depth < LONGEST ? origin : origin.cut(CUT_TO);
     return new Work(number, System.nanoTime(), from, from.depth + 1);
-  }
-
-  /** What is begun now, and belongs to nothing. */
-  static Work detached(long number) {
-    return new Work(number, System.nanoTime(), null, 0);
   }
 
   private Work cut(int hops) {
