@@ -134,9 +134,8 @@ impl ProcessContext {
             return None;
         }
         match self.of_work(Caller { task, ..sender }, lost_nano) {
-            // It may be given work in ways that nobody tells of.
-            Origin::Request(Fragment::None) | Origin::Elsewhere | Origin::Unknown => None,
             Origin::Request(found) => Some(found),
+            Origin::Elsewhere | Origin::Unknown => None,
         }
     }
 
@@ -164,8 +163,9 @@ impl ProcessContext {
             }
             likely |= work & STARTED != 0;
             let Some(handed) = self.told.handed.get(&work) else {
-                // A thread that has read nothing has handed it over: no request asked for it.
-                let of_nobody = work & OWN != 0;
+                // A thread that has read nothing has handed it over: no request asked for it,
+                // unless a thread on the way may be given work in ways that nobody tells of.
+                let of_nobody = work & OWN != 0 && !likely;
                 return if of_nobody { Origin::Request(Fragment::None) } else { Origin::Elsewhere };
             };
             (work, before_nano) = (handed.origin, handed.nano);
@@ -396,6 +396,8 @@ mod tests {
         context.work_told(PROCESS, early, 0, (5, 1));
         let thread_of_pool = Caller { thread: 5, ..by(0, 19) };
         assert_eq!(context.request_sent(thread_of_pool), sole);
+        handed(&mut context, work(26), early, 19);
+        assert_eq!(context.request_sent(by(work(26), 20)), sole);
         // What it reads itself is its own.
         let own = read(&mut context, thread(20), 2, 2);
         assert_eq!(context.request_sent(thread(21)), within(own, Evidence::Thread, LIKELY));
