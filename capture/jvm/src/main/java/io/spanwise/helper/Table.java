@@ -18,7 +18,7 @@ import java.util.Set;
  * file's name for as long as it is mapped, and no file.
  */
 final class Table {
-  private static final int BITS = 13;
+  private static final int BITS = 14;
   private static final int SLOT_BYTES = 256;
   private static final int PROBES = 4;
   private static final int HOPS = 14;
