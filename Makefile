@@ -9,7 +9,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build plugin-example unit e2e browser clients matrix fuzz test-kill test-restarts test-cluster \
+.PHONY: help demo test dev lint bench setup web build java-helper plugin-example unit e2e browser clients matrix fuzz test-kill test-restarts test-cluster \
         bench-capture bench-assemble bench-assembly bench-decode bench-tags bench-store bench-store-grow bench-nginx bench-soak \
         bench-accuracy bench-end-to-end clean
 
@@ -34,7 +34,15 @@ $(UI): web/node_modules/.package-lock.json $(shell find web/src web/index.html w
 
 web: $(UI) ## Build the UI
 
-build: setup web ## Build the program
+# Maven leaves a jar alone that has not changed.
+HELPER := target/java-helper/spanwise-java-helper.jar
+$(HELPER): capture/jvm/pom.xml $(shell find capture/jvm/src -type f)
+	mvn -q -B -f capture/jvm/pom.xml package
+	@touch $@
+
+java-helper: setup $(HELPER) ## Build the helper for Java, which the program takes in
+
+build: setup web $(HELPER) ## Build the program
 	$(CARGO) build --release --locked -p spanwise
 
 PLUGIN := target/stash.wasm
@@ -63,7 +71,7 @@ lint: setup web/node_modules/.package-lock.json ## Formatting and lints; warning
 # In this order: unit tests leave their own build of the program behind.
 test: unit e2e browser ## Everything that must hold
 
-unit: setup web/node_modules/.package-lock.json ## Unit, property, contract and recorded-stream tests
+unit: setup web/node_modules/.package-lock.json $(HELPER) ## Unit, property, contract and recorded-stream tests
 	$(CHECKED) $(CARGO) test --release --workspace --locked
 	cd web && npm test
 	python3 tests/e2e/compare_test.py

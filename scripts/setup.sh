@@ -27,7 +27,7 @@ needs=(
     gcc:gcc
     curl:curl
 )
-# The tests drive real programs.
+# The tests drive real programs; the JDK and Maven build the helper for Java as well.
 if [ "$for" = all ]; then
     needs+=(
         chromium:chromium
@@ -38,6 +38,7 @@ if [ "$for" = all ]; then
         openssl:openssl
         wget:wget
         javac:default-jdk-headless
+        mvn:maven
         wrk:wrk
         wasm-ld:lld
         ip:iproute2

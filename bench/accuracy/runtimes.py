@@ -17,6 +17,7 @@ RUST = ROOT / "target" / "release" / "spanwise-bench-accuracy"
 REPLAY = ROOT / "target" / "release" / "spanwise-bench-replay"
 JAVA_CLASSES = BUILT / "java"
 VERTX_JARS = BUILT / "vertx"
+HELPER = ROOT / "target" / "java-helper" / "spanwise-java-helper.jar"
 # Virtual threads are there from this one on.
 LEAST_JAVA = 21
 CONCURRENCIES = (1, 8, 64, 256)
@@ -116,8 +117,8 @@ def _java_missing(*paths):
     return why
 
 
-def jvm(main, *paths):
-    return lambda run: [java(), "-Xmx768m", "-Dsun.net.httpserver.nodelay=true", "-Dhttp.maxConnections=1024",
+def jvm(main, *paths, helper=False):
+    return lambda run: [java(), *([f"-javaagent:{HELPER}"] if helper else []), "-Xmx768m", "-Dsun.net.httpserver.nodelay=true", "-Dhttp.maxConnections=1024",
                         "-Djdk.httpserver.maxConnections=2048", "-Dsun.net.httpserver.maxIdleConnections=1024",
                         *(["-Dhttp.keepAlive=false", "-Djdk.httpclient.allowRestrictedHeaders=connection"]
                           if "fresh" in run.flags else []),
@@ -179,6 +180,13 @@ def haproxy(run):
 _PYTHON = _needs(VENV / "stamp")
 _GO = _needs(GO)
 _JAVA = _java_missing(JAVA_CLASSES / "stamp")
+_WITH_HELPER = _java_missing(JAVA_CLASSES / "stamp", HELPER)
+
+
+def with_helper(style, what):
+    return Runtime(f"java-{style}-helper", f"{what}, with the helper", jvm("Accuracy", JAVA_CLASSES, helper=True),
+                   PLAIN, style=style, missing=_WITH_HELPER)
+
 
 RUNTIMES = [
     Runtime("python-threads", "Python, a thread a connection (http.server), requests", python("threads"),
@@ -202,6 +210,10 @@ RUNTIMES = [
             PLAIN, style="futures", missing=_JAVA),
     Runtime("java-virtual", "Java, a virtual thread a request, HttpURLConnection", jvm("Accuracy", JAVA_CLASSES),
             PLAIN, style="virtual", missing=_JAVA),
+    with_helper("threads", "Java, a thread a request (HttpServer), HttpURLConnection"),
+    with_helper("pool", "Java, work handed to a fixed pool, HttpURLConnection"),
+    with_helper("futures", "Java, CompletableFuture, java.net.http"),
+    with_helper("virtual", "Java, a virtual thread a request, HttpURLConnection"),
     Runtime("java-reactive", "Java, Vert.x on Netty", jvm("Reactive", JAVA_CLASSES, f"{VERTX_JARS}/*"), OVER_ALL,
             serves_http2=True, missing=_java_missing(JAVA_CLASSES / "stamp", VERTX_JARS)),
     Runtime("nginx", "nginx before a pool of connections", nginx, ("fresh", "tls", "h2", "request-id"),

@@ -221,12 +221,14 @@ impl Play {
         let event = RecordedEvent::Task(Task {
             time_nano: self.time_nano,
             process: step.connection() as u32 + 1,
-            task: byte(0) & 7,
-            parent_task: byte(1) & 7,
+            // The two highest bits tell kinds of work apart.
+            task: byte(0) & 7 | byte(0) >> 6 << 61,
+            parent_task: byte(1) & 7 | byte(1) >> 6 << 61,
             connection: byte(2) & 3,
             stream: byte(3),
             new: step.first & SENT != 0,
             lasting: byte(4) & 1 != 0,
+            teller: u32::from(byte(4) as u8 >> 1 & 3),
         });
         self.tracer.event(&event.event());
     }

@@ -30,6 +30,11 @@ pub(crate) enum Command {
     ///
     /// Ends with 0 where the agent can run, with 1 where it cannot.
     Doctor(DoctorFlags),
+    /// Have a Java virtual machine tell what its threads hand to each other
+    ///
+    /// Optional: what it is good for, docs/tasks.md says.
+    #[command(subcommand)]
+    Java(JavaCommand),
     /// Print the settings in force, and where each came from
     Config(ConfigFlags),
     /// Bring files of spans to a running server
@@ -334,6 +339,19 @@ pub(crate) struct DoctorFlags {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What to do with the helper for Java.
+#[derive(Debug, Subcommand)]
+pub(crate) enum JavaCommand {
+    /// Write the helper to standard output, for java -javaagent:FILE
+    Helper,
+    /// Bring the helper to a virtual machine that runs
+    Attach {
+        /// Its process
+        #[arg(value_name = "PID")]
+        process: u32,
+    },
 }
 
 /// Flags of every command that asks a running server.

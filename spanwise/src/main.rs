@@ -2,14 +2,15 @@
 //!
 //! This crate holds no logic of its own: it reads what was typed
 //! ([`flags`]), decides what runs ([`config`]), wires the stages together
-//! ([`run`]), asks a running server questions ([`client`]) and brings it files
-//! ([`import`]).
+//! ([`run`]), asks a running server questions ([`client`]), brings it files
+//! ([`import`]) and its helper to Java ([`java`]).
 
 mod client;
 mod config;
 mod failure;
 mod flags;
 mod import;
+mod java;
 mod run;
 mod terminal;
 
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::failure::Failure;
-use crate::flags::{Command, Flags};
+use crate::flags::{Command, Flags, JavaCommand};
 
 // The agent's and the server's memory is many short-lived batches made on one
 // thread and freed on another, which the system's allocator fragments over days.
@@ -58,6 +59,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             let loaded = config::load(flags.config.as_deref(), &flags.layer())?;
             terminal::print(&config::show(&loaded, flags.json))
         }
+        Command::Java(JavaCommand::Helper) => java::helper(),
+        Command::Java(JavaCommand::Attach { process }) => java::attach(process),
         Command::Import(flags) => import::run(&flags),
         Command::Trace(flags) => client::trace(&flags),
         Command::Search(flags) => client::search(&flags),

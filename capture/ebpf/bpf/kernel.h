@@ -171,8 +171,18 @@ struct thread_struct {
     struct user_thread_words uw;
 };
 #endif
+/* A thread's numbers, in each namespace down to its own. */
+struct upid {
+    int nr;
+    void *ns;
+};
+struct pid {
+    unsigned int level;
+    struct upid numbers[1];
+};
 struct task_struct {
     struct thread_info thread_info;
+    struct pid *thread_pid;
     struct thread_struct thread;
     int pid;
     int tgid;

@@ -18,7 +18,8 @@ enum spanwise_kind {
     SPANWISE_OPENED_UNIX = 10,
     SPANWISE_LEFT_OUT = 11, /* a connection goes on, and is not reported any more */
     SPANWISE_TASK = 12, /* of a logical task: its parent, and by direction 1 that it is made
-                         * now; or what it works on: a stream (in length) of a connection */
+                         * now; or what it works on: a stream (in length) of a connection; by
+                         * direction 2, that it is work of which the program itself tells */
     SPANWISE_THREAD = 13, /* a thread is made now by this one, in this logical task; by
                            * direction 1: this one ends */
 };

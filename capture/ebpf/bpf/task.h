@@ -15,6 +15,7 @@ enum task_kind {
     TASK_GO,
     TASK_PYTHON,
     TASK_JVM,
+    TASK_TOLD, /* nothing is known but what the program says */
 };
 
 #define TASK_OFFSETS 12
@@ -67,6 +68,7 @@ static __always_inline __u64 thread_pointer(void)
 #include "task_go.h"
 #include "task_python.h"
 #include "task_jvm.h"
+#include "task_told.h"
 
 /* A function of its own to the verifier: it is followed once, not in every program. */
 __noinline int read_task(struct task_lookup *lookup)
@@ -86,6 +88,10 @@ __noinline int read_task(struct task_lookup *lookup)
         break;
     case TASK_JVM:
         jvm_current(rule, &lookup->ids);
+        told_current(rule, lookup);
+        break;
+    case TASK_TOLD:
+        told_current(rule, lookup);
         break;
     }
     return 0;

@@ -320,6 +320,12 @@ pub struct Task {
     /// It may go on with what others than its maker give it, as a pool's worker does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lasting: bool,
+    /// Where the program itself tells of work that is handed between its threads: the
+    /// thread that does, else 0. [`Self::parent_task`] is the work in whose course this
+    /// was handed over, at [`Self::time_nano`]. Where that is no work, the task is what the
+    /// thread does by itself, and the parent its logical task, if it has one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub teller: u32,
 }
 
 /// A thread that is made now, or ends.

@@ -396,12 +396,17 @@ impl Tracer {
 
     fn task(&mut self, task: &Task) {
         let Task { process, connection, time_nano, .. } = *task;
+        // Much of what serves a connection is made before its first request.
+        if (task.new || task.teller != 0) && !self.context.knows(process) {
+            let described = self.processes.describe(process);
+            self.context.introduce(process, &described.runtime);
+        }
+        if task.teller != 0 {
+            let at = (task.teller, time_nano);
+            self.context.work_told(process, task.task, task.parent_task, at);
+            return;
+        }
         if task.new {
-            // Much of what serves a connection is made before its first request.
-            if !self.context.knows(process) {
-                let described = self.processes.describe(process);
-                self.context.introduce(process, &described.runtime);
-            }
             let parent = self.names.of(process, task.parent_task);
             let (made, former) = self.names.made(process, task.task);
             if let Some(former) = former {

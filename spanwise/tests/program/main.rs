@@ -3,6 +3,7 @@
 
 mod clickhouse;
 mod import;
+mod java;
 mod metrics;
 mod serving;
 mod support;

@@ -10,6 +10,7 @@ mod lineage;
 mod names;
 #[cfg(test)]
 mod tests;
+mod told;
 mod turns;
 
 use ahash::AHashMap;
@@ -36,9 +37,9 @@ const ENDED_NANO: u64 = 2_000_000_000;
 
 /// It is said no more often of a process that the origin of its tasks is not known.
 const SAY_ORPHANS_EVERY_NANO: u64 = 1_000_000_000;
-/// A thread, among tasks: no number that a runtime gives its tasks, no address and no
+/// A thread, among tasks: no number that a runtime gives its tasks, no work, no address and no
 /// name has just this bit.
-const THREAD: u64 = 1 << 62;
+const THREAD: u64 = 1 << 59;
 /// The task that the program began with, where tasks are numbered (Go's).
 const FIRST_TASK: u64 = 1;
 
@@ -169,6 +170,7 @@ struct ProcessContext {
     by_connection: AHashMap<u64, Vec<u64>>,
     open: usize,
     lineage: Lineage,
+    told: told::Told,
     /// When it was last said that a task's origin is not known.
     orphan_nano: u64,
     /// What one task reads of a connection with streams, others handle (Go).
@@ -348,6 +350,7 @@ impl Context {
             violated |= other.connection != connection;
         }
         let read_nano = reader.time_nano;
+        context.told.read(line, told::Read { exchange, fragment, connection, nano: read_nano });
         let of_connection = context.by_connection.entry(connection).or_default();
         let pipelined = !of_connection.is_empty();
         of_connection.push(exchange);
@@ -428,6 +431,13 @@ impl Context {
     pub(crate) fn task_known(&mut self, process: u32, task: u64, parent: u64) {
         if let Some(context) = self.processes.get_mut(&process) {
             context.lineage.note(task, parent);
+        }
+    }
+
+    /// The process tells of work, see [`crate::event::Task::teller`].
+    pub(crate) fn work_told(&mut self, process: u32, work: u64, origin: u64, at: (u32, u64)) {
+        if let Some(context) = self.processes.get_mut(&process) {
+            context.told(work, origin, at.0, at.1);
         }
     }
 
@@ -560,6 +570,11 @@ impl Context {
                 self.thread_makers.push(sender.process);
             }
         }
+        if sender.task == 0
+            && let Some(found) = context.of_started(sender, lost_nano)
+        {
+            return found;
+        }
         context.sole()
     }
 
@@ -571,7 +586,9 @@ impl Context {
         opener: Option<Caller>,
     ) -> Fragment {
         match self.processes.get(&sender.process) {
-            Some(context) if context.writes_for_others => context.sole(),
+            Some(context) if context.writes_for_others || told::is_work(sender.task) => {
+                context.sole()
+            }
             _ => self.request_sent(sender, opener),
         }
     }
@@ -751,6 +768,9 @@ impl ProcessContext {
     fn of_task(&mut self, sender: Caller, lost_nano: u64) -> Origin {
         if sender.task == 0 {
             return Origin::Elsewhere;
+        }
+        if told::is_work(sender.task) {
+            return self.of_work(sender, lost_nano);
         }
         let sure = |read_nano: u64| if read_nano >= lost_nano { 1.0 } else { LIKELY };
         let now_nano = sender.time_nano;

@@ -189,6 +189,7 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
             stream: u64::from(fields.u32(32)),
             new: record[1] == 1,
             lasting: fields.u32(44) != 0,
+            teller: if record[1] == 2 { thread } else { 0 },
         })),
         13 => {
             let ends = record[1] == 1;

@@ -23,6 +23,8 @@ pub(crate) enum TaskKind {
     Python = 2,
     /// Virtual threads of a JVM.
     Jvm = 3,
+    /// Whatever the process itself tells of.
+    Told = 4,
 }
 
 /// How the current task of a process's thread is found in its memory.

@@ -4,15 +4,15 @@
 //! monitors under that), which stays the same wherever that goes on. Platform threads are
 //! left at being threads.
 //!
-//! By which other thread a virtual one was started is not known. So the calls of one that
-//! a request's thread starts are not linked by it, nor those that `java.net.http.HttpClient`
-//! writes on threads of its own executor.
+//! By which other thread a virtual one was started is not known, nor who hands work to the
+//! threads of an executor: unless the helper is there (`capture/jvm`), which tells.
 
 use std::collections::HashMap;
 
 use super::Tasks;
 use super::glibc::{place_of_state, threads};
-use super::memory::{Image, Mapping, Memory, mappings};
+use super::memory::{Image, Mapping, Memory};
+use super::told::Table;
 use crate::kernel::{TaskKind, TaskRule};
 
 const LIBRARY: &str = "libjvm.so";
@@ -27,12 +27,20 @@ const Z_COLOUR_BITS: i32 = 16;
 
 /// How the virtual threads of a process are read; none where it does not run a JVM that
 /// has them.
-pub(super) fn tasks(process: u32) -> Tasks {
-    let mapped = mappings(process);
-    match rule(process, &mapped) {
-        Ok(Some(rule)) => Tasks::Known(rule, None),
-        Ok(None) => Tasks::None,
-        Err(reason) => Tasks::Unknown(format!("{LIBRARY}: {reason}")),
+pub(super) fn tasks(process: u32, mapped: &[Mapping], told: Option<Table>) -> Tasks {
+    if !mapped.iter().any(|mapping| mapping.path.ends_with(LIBRARY)) {
+        return Tasks::None;
+    }
+    let read = match (rule(process, mapped), told) {
+        (Ok(Some(rule)), Some(table)) => Tasks::Known(table.with(rule), None),
+        (_, Some(table)) => Tasks::Known(table.rule(), None),
+        (Ok(Some(rule)), None) => Tasks::Known(rule, None),
+        (Ok(None), None) => Tasks::None,
+        (Err(reason), None) => Tasks::Unknown(format!("{LIBRARY}: {reason}")),
+    };
+    match told {
+        Some(_) => read,
+        None => Tasks::MayTell(Box::new(read)),
     }
 }
 

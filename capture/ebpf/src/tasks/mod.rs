@@ -9,6 +9,7 @@ mod greenlets;
 mod jvm;
 mod memory;
 mod python;
+mod told;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -33,6 +34,8 @@ const LOOK_AGAIN: [Duration; 4] = [
 ];
 /// How often it is looked whether anybody still uses the files that have probes.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// How often it is looked whether a process that may come to tell of its tasks does.
+const TELLS_EVERY: Duration = Duration::from_secs(3);
 /// Most processes that wait to be looked at.
 const MAX_WAITING: usize = 16_384;
 
@@ -77,6 +80,8 @@ pub(crate) enum Tasks {
     Unknown(String),
     /// They can.
     Known(TaskRule, Option<Probes>),
+    /// As this says, until the program itself tells, which it may begin with at any time.
+    MayTell(Box<Tasks>),
 }
 
 /// What is remembered from one process to the next.
@@ -91,14 +96,20 @@ impl Looker {
         let Ok(executable) = File::open(format!("/proc/{process}/exe")) else {
             return Tasks::None;
         };
+        let mapped = memory::mappings(process);
+        let table = told::table(process, &mapped);
         let found = match self.go.tasks(executable) {
             Tasks::None => match python::tasks(process) {
-                Tasks::None => jvm::tasks(process),
+                Tasks::None => jvm::tasks(process, &mapped, table),
                 found => found,
             },
             found => found,
         };
-        if matches!(found, Tasks::Known(..))
+        let found = match (found, table) {
+            (Tasks::None, Some(table)) => Tasks::Known(table.rule(), None),
+            (found, _) => found,
+        };
+        if matches!(found, Tasks::Known(..) | Tasks::MayTell(_))
             && environment_variable(process, SWITCH).as_deref() == Some("off")
         {
             return Tasks::None;
@@ -121,10 +132,16 @@ pub(crate) fn survey() -> Survey {
     let mut survey = Survey::default();
     let mut looker = Looker::default();
     for process in running() {
-        match looker.tasks(process) {
-            Tasks::None => {}
+        let tasks = match looker.tasks(process) {
+            Tasks::MayTell(tasks) => *tasks,
+            tasks => tasks,
+        };
+        match tasks {
+            Tasks::None | Tasks::MayTell(_) => {}
             Tasks::Known(rule, probes) => {
-                *survey.followed.entry(rule.kind.name()).or_default() += 1;
+                for kind in kinds(&rule) {
+                    *survey.followed.entry(kind.name()).or_default() += 1;
+                }
                 if let Some(reason) = probes.and_then(|probes| probes.missing) {
                     *survey.unknown.entry(reason).or_default() += 1;
                 }
@@ -140,11 +157,21 @@ fn running() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
+/// What is followed by a rule.
+fn kinds(rule: &TaskRule) -> impl Iterator<Item = TaskKind> {
+    let tells = rule.kind == TaskKind::Jvm && told::is_part_of(rule);
+    [Some(rule.kind), tells.then_some(TaskKind::Told)].into_iter().flatten()
+}
+
+/// Which process is to be looked at, and whether only for what it tells itself.
+type Asked = (u32, bool);
+
 /// Looks at processes until nobody asks any more.
-fn look(asked: &Receiver<u32>, seen: &Sender<(u32, Tasks)>, done: &AtomicU64) {
+fn look(asked: &Receiver<Asked>, seen: &Sender<(u32, Tasks)>, done: &AtomicU64) {
     let mut looker = Looker::default();
-    while let Ok(process) = asked.recv() {
-        let told = seen.send((process, looker.tasks(process)));
+    while let Ok((process, only_told)) = asked.recv() {
+        let due = !only_told || told::table(process, &memory::mappings(process)).is_some();
+        let told = if due { seen.send((process, looker.tasks(process))) } else { Ok(()) };
         done.fetch_add(1, Ordering::Release);
         if told.is_err() {
             return;
@@ -163,7 +190,7 @@ enum Followed {
 
 /// Has the tasks of processes read.
 pub(crate) struct TaskRules {
-    ask: Sender<u32>,
+    ask: Sender<Asked>,
     /// How many processes were asked for, and how many of these looked at.
     asked: u64,
     done: Arc<AtomicU64>,
@@ -174,6 +201,10 @@ pub(crate) struct TaskRules {
     probed: ProbedFiles,
     births: ProbedFiles,
     swept: Instant,
+    /// Processes that may come to tell of their tasks themselves, and when they were
+    /// looked at for that.
+    may_tell: HashSet<u32>,
+    may_tell_looked: Instant,
     /// Processes that have ended since the last tick.
     gone: Vec<u32>,
     /// Reasons that were given already.
@@ -203,16 +234,18 @@ impl TaskRules {
             probed: ProbedFiles::start()?,
             births: ProbedFiles::start()?,
             swept: Instant::now(),
+            may_tell: HashSet::new(),
+            may_tell_looked: Instant::now(),
             gone: Vec::new(),
             said: HashSet::new(),
         };
-        running().for_each(|process| rules.ask(process));
+        running().for_each(|process| rules.ask(process, false));
         Ok(rules)
     }
 
-    fn ask(&mut self, process: u32) {
+    fn ask(&mut self, process: u32, only_told: bool) {
         let waiting = self.asked - self.done.load(Ordering::Acquire);
-        if waiting < MAX_WAITING as u64 && self.ask.send(process).is_ok() {
+        if waiting < MAX_WAITING as u64 && self.ask.send((process, only_told)).is_ok() {
             self.asked += 1;
             self.processes.entry(process).or_insert(Followed::Asked);
         }
@@ -232,7 +265,7 @@ impl TaskRules {
     }
 
     fn look(&mut self, process: u32) {
-        self.ask(process);
+        self.ask(process, false);
         if self.waiting.len() < MAX_WAITING {
             let now = Instant::now();
             self.waiting.extend(LOOK_AGAIN.map(|pause| (now + pause, process)));
@@ -241,6 +274,7 @@ impl TaskRules {
 
     /// A process has ended, or runs another program.
     pub(crate) fn ended(&mut self, process: u32) {
+        self.may_tell.remove(&process);
         if self.processes.remove(&process).is_some() {
             self.gone.push(process);
         }
@@ -258,7 +292,13 @@ impl TaskRules {
         let due: Vec<(Instant, u32)> = due;
         for (_, process) in due {
             if self.may_change(process) {
-                self.ask(process);
+                self.ask(process, false);
+            }
+        }
+        if now - self.may_tell_looked >= TELLS_EVERY {
+            self.may_tell_looked = now;
+            for process in self.may_tell.iter().copied().collect::<Vec<_>>() {
+                self.ask(process, true);
             }
         }
         while let Ok((process, tasks)) = self.seen.try_recv() {
@@ -279,7 +319,11 @@ impl TaskRules {
     fn may_change(&self, process: u32) -> bool {
         match self.processes.get(&process) {
             Some(Followed::Asked) => true,
-            Some(Followed::Known(rule, _)) => rule.kind == TaskKind::Python,
+            Some(Followed::Known(rule, _)) => match rule.kind {
+                TaskKind::Python => true,
+                TaskKind::Jvm => !told::is_part_of(rule),
+                TaskKind::Go | TaskKind::Told => false,
+            },
             // It may have been about to begin.
             Some(Followed::Unknown) => true,
             None => false,
@@ -287,8 +331,18 @@ impl TaskRules {
     }
 
     fn found(&mut self, kernel: &Kernel, process: u32, tasks: Tasks) {
+        let tasks = match tasks {
+            Tasks::MayTell(tasks) => {
+                self.may_tell.insert(process);
+                *tasks
+            }
+            tasks => {
+                self.may_tell.remove(&process);
+                tasks
+            }
+        };
         let followed = match tasks {
-            Tasks::None => return,
+            Tasks::None | Tasks::MayTell(_) => return,
             Tasks::Known(rule, probes) => match self.follow(kernel, process, &rule, &probes) {
                 Ok(true) => {
                     if let Some(reason) = probes.as_ref().and_then(|probes| probes.missing.clone())
@@ -379,12 +433,17 @@ impl TaskRules {
             ("processes_with_tasks_unknown", 0),
         ]);
         for followed in self.processes.values() {
-            let name = match followed {
-                Followed::Asked => continue,
-                Followed::Known(rule, _) => rule.kind.counter(),
-                Followed::Unknown => "processes_with_tasks_unknown",
-            };
-            *counts.entry(name).or_default() += 1;
+            match followed {
+                Followed::Asked => {}
+                Followed::Known(rule, _) => {
+                    for kind in kinds(rule) {
+                        *counts.entry(kind.counter()).or_default() += 1;
+                    }
+                }
+                Followed::Unknown => {
+                    *counts.entry("processes_with_tasks_unknown").or_default() += 1;
+                }
+            }
         }
         counts
     }
@@ -397,6 +456,7 @@ impl TaskKind {
             Self::Go => "goroutines",
             Self::Python => "Python contexts and greenlets",
             Self::Jvm => "virtual threads",
+            Self::Told => "work handed between threads",
         }
     }
 
@@ -406,6 +466,7 @@ impl TaskKind {
             Self::Go => "processes_with_goroutines_followed",
             Self::Python => "processes_with_python_contexts_followed",
             Self::Jvm => "processes_with_virtual_threads_followed",
+            Self::Told => "processes_with_handed_work_followed",
         }
     }
 }

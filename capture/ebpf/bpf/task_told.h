@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Work that a program itself says is handed between its threads, in a table that it keeps
+ * in its memory (docs/task-table.md): for each thread, or logical task, what it works on,
+ * and by whom and when that was handed over. It is read by the thread that has written it,
+ * during that thread's own call, so never half of it. */
+#ifndef SPANWISE_TASK_TOLD_H
+#define SPANWISE_TASK_TOLD_H
+
+/* Places in task_rule.offset, the last of them: a runtime's own come first. */
+enum task_told {
+    TASK_TOLD_BITS = 10, /* of a place in the table, which has 1 << that many; 0: none */
+    TASK_TOLD_SLOT = 11, /* bytes of a slot */
+};
+/* Places in task_rule.address. */
+enum task_told_address {
+    TASK_TOLD_KEYS = 0, /* whose each slot is */
+    TASK_TOLD_SLOTS = 1,
+};
+
+/* Keys that are looked at; the table has as many beyond its last place. */
+#define TOLD_PROBES 4
+/* Of a key: it is a logical task's number, not a thread's. */
+#define TOLD_LOGICAL (1ULL << 63)
+/* Of a number of work, in events: it is one. */
+#define TOLD_WORK (1ULL << 62)
+/* And in the table, too: it is what a thread does by itself, and nobody has handed it over, */
+#define TOLD_OWN (1ULL << 61)
+/* or who has started the thread. */
+#define TOLD_STARTED (1ULL << 60)
+/* Of a key of what was told: that it is a thread's. */
+#define TOLD_WHOSE (1ULL << 63)
+#define TOLD_SPREAD 0x9e3779b97f4a7c15ULL
+
+struct told_slot {
+    __u64 work;
+    __u64 hops; /* how many follow */
+};
+struct told_hop {
+    __u64 nano; /* when the work was handed over, */
+    __u64 origin; /* in the course of this */
+};
+/* Hops that a slot holds at most. */
+#define TOLD_HOPS 14
+
+/* Work that user space knows. */
+struct told_key {
+    __u64 work;
+    __u64 process;
+};
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 65536);
+    __type(key, struct told_key);
+    __type(value, __u64);
+} told_works SEC(".maps");
+
+/* The thread's number as the process sees it. */
+static __always_inline __u64 told_thread(void)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    struct pid *pid = BPF_CORE_READ(task, thread_pid);
+    __u64 level = BPF_CORE_READ(pid, level);
+    struct upid number = {};
+    bpf_probe_read_kernel(&number, sizeof number,
+                          (void *)__builtin_preserve_access_index(&pid->numbers[0])
+                              + level * sizeof number);
+    return (__u32)number.nr;
+}
+
+/* Tells user space of work, once; false where it knew. By whose work it was handed over, or
+ * where that is no work, which logical task of the thread's has it. */
+static __always_inline bool told_tell(__u64 process, __u64 work, __u64 origin, __u64 nano)
+{
+    struct told_key key = { .work = origin & TOLD_WORK ? work : work | TOLD_WHOSE,
+                            .process = process };
+    __u64 told = 1;
+    if (bpf_map_lookup_elem(&told_works, &key))
+        return false;
+    struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
+    if (!event) {
+        __sync_fetch_and_add(&lost_lifecycle, 1);
+        return false;
+    }
+    fill(event, SPANWISE_TASK, 0, bpf_get_current_pid_tgid(), nano);
+    event->direction = 2;
+    event->task = work | TOLD_WORK;
+    event->parent_task = origin;
+    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+    bpf_map_update_elem(&told_works, &key, &told, BPF_ANY);
+    return true;
+}
+
+/* What the thread works on, where the table says something; else nothing is changed. */
+static __always_inline void told_current(const struct task_rule *rule, struct task_lookup *lookup)
+{
+    __u64 keys[TOLD_PROBES];
+    struct told_slot slot;
+    __u32 bits = rule->offset[TASK_TOLD_BITS] & 31;
+    __u64 key = lookup->ids.task ? lookup->ids.task | TOLD_LOGICAL : told_thread();
+    if (!bits || !key)
+        return;
+    __u64 place = key * TOLD_SPREAD >> (64 - bits);
+    if (bpf_probe_read_user(keys, sizeof keys, (void *)(rule->address[TASK_TOLD_KEYS] + place * 8)))
+        return;
+    __u64 found = TOLD_PROBES;
+    for (int i = 0; i < TOLD_PROBES; i++)
+        if (keys[i] == key)
+            found = i;
+    if (found == TOLD_PROBES)
+        return;
+    __u64 at = rule->address[TASK_TOLD_SLOTS] + (place + found) * (__u32)rule->offset[TASK_TOLD_SLOT];
+    if (bpf_probe_read_user(&slot, sizeof slot, (void *)at) || !slot.work)
+        return;
+    if (slot.work & (TOLD_OWN | TOLD_STARTED)) {
+        told_tell(lookup->process, slot.work, lookup->ids.task, bpf_ktime_get_ns());
+    } else {
+        lookup->ids.task = slot.work | TOLD_WORK;
+        lookup->ids.parent = 0;
+    }
+    for (__u64 i = 0; i < TOLD_HOPS && i < slot.hops; i++) {
+        struct told_hop hop;
+        if (bpf_probe_read_user(&hop, sizeof hop, (void *)(at + sizeof slot + i * sizeof hop))
+            || !told_tell(lookup->process, slot.work, hop.origin | TOLD_WORK, hop.nano))
+            return;
+        slot.work = hop.origin;
+    }
+}
+
+#endif

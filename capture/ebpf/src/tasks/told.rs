@@ -1,0 +1,116 @@
+//! The table in which a program itself tells what its threads work on: a file that it has
+//! mapped, found by its name. docs/task-table.md is the same for who writes one.
+
+use super::memory::{Mapping, Memory};
+use crate::kernel::{TaskKind, TaskRule};
+
+/// How the file's name begins: the last number is the form's.
+const NAME: &str = "spanwise-tasks-1.";
+/// How the file begins.
+const MAGIC: [u8; 8] = *b"spanwise";
+/// Bits of a place in the table.
+const BITS: std::ops::RangeInclusive<u32> = 4..=20;
+/// Bytes of a slot: as many hops as the kernel side reads, at most.
+const SLOT_BYTES: std::ops::RangeInclusive<u32> = 16..=4096;
+/// Keys beyond the last place.
+const BEYOND: u64 = 4;
+
+/// Where the table of a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Table {
+    bits: u32,
+    slot_bytes: u32,
+    keys: u64,
+    slots: u64,
+}
+
+/// The table that a process has; `None` where it has none.
+pub(super) fn table(process: u32, mapped: &[Mapping]) -> Option<Table> {
+    let named = |mapping: &&Mapping| {
+        let name = mapping.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        mapping.offset == 0 && name.starts_with(NAME)
+    };
+    let mapping = mapped.iter().find(named)?;
+    let memory = Memory::open(process).ok()?;
+    Table::read(&memory.bytes::<32>(mapping.start)?, mapping.start, mapping.end)
+}
+
+impl Table {
+    /// What the header of a table says that is mapped from `start` to `end`.
+    fn read(header: &[u8; 32], start: u64, end: u64) -> Option<Self> {
+        let number = |at: usize| Some(u32::from_ne_bytes(header.get(at..at + 4)?.try_into().ok()?));
+        if header[..8] != MAGIC {
+            return None;
+        }
+        let (bits, slot_bytes) = (number(8)?, number(12)?);
+        let (keys, slots) = (u64::from(number(16)?), u64::from(number(20)?));
+        if !BITS.contains(&bits) || !SLOT_BYTES.contains(&slot_bytes) {
+            return None;
+        }
+        let places = (1_u64 << bits) + BEYOND;
+        let fits = |offset: u64, bytes: u64| offset + places * bytes <= end - start;
+        (fits(keys, 8) && fits(slots, slot_bytes.into())).then_some(Self {
+            bits,
+            slot_bytes,
+            keys: start + keys,
+            slots: start + slots,
+        })
+    }
+
+    /// A rule for a process of which nothing else is known.
+    pub(super) fn rule(self) -> TaskRule {
+        self.with(TaskRule::new(TaskKind::Told, &[]))
+    }
+
+    /// A rule by which the table is read besides; the places are those of
+    /// `bpf/task_told.h`.
+    pub(super) fn with(self, mut rule: TaskRule) -> TaskRule {
+        rule.offsets[10] = i32::try_from(self.bits).unwrap_or(0);
+        rule.offsets[11] = i32::try_from(self.slot_bytes).unwrap_or(0);
+        rule.addresses[0] = self.keys;
+        rule.addresses[1] = self.slots;
+        rule
+    }
+}
+
+/// Whether a rule has such a table read, too.
+pub(super) const fn is_part_of(rule: &TaskRule) -> bool {
+    rule.offsets[10] != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(numbers: [u32; 4]) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&MAGIC);
+        for (to, number) in bytes[8..].chunks_exact_mut(4).zip(numbers) {
+            to.copy_from_slice(&number.to_ne_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_table_is_taken_only_where_it_fits_what_is_mapped() {
+        let whole = header([4, 64, 64, 256]);
+        let table = Table::read(&whole, 0x1000, 0x1000 + 256 + 20 * 64);
+        let table = table.expect("a table");
+        assert_eq!((table.keys, table.slots), (0x1040, 0x1100));
+        assert_eq!(table.rule().offsets[10..], [4, 64]);
+        assert_eq!(Table::read(&whole, 0x1000, 0x1000 + 255 + 20 * 64), None);
+        for numbers in [
+            [3, 64, 64, 256],
+            [21, 64, 64, 256],
+            [4, 8, 64, 256],
+            [4, 1 << 20, 64, 256],
+            [4, 64, u32::MAX, 256],
+            [4, 64, 64, u32::MAX],
+        ] {
+            assert_eq!(Table::read(&header(numbers), 0x1000, 0x3000), None, "{numbers:?}");
+        }
+        let mut other = whole;
+        other[0] = b'S';
+        assert_eq!(Table::read(&other, 0x1000, 0x3000), None);
+    }
+}

@@ -1,0 +1,121 @@
+package io.spanwise.helper;
+
+import java.io.IOException;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.MappedByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.Set;
+
+/**
+ * The table that the kernel side reads (docs/task-table.md): memory of this process, which has a
+ * file's name for as long as it is mapped, and no file.
+ */
+final class Table {
+  private static final int BITS = 14;
+  private static final int SLOT_BYTES = 256;
+  private static final int PROBES = 4;
+  private static final int HOPS = 14;
+  private static final int KEYS = 64;
+  private static final int PLACES = (1 << BITS) + PROBES;
+  private static final int SLOTS = (KEYS + PLACES * 8 + SLOT_BYTES - 1) / SLOT_BYTES * SLOT_BYTES;
+  private static final int BYTES = SLOTS + PLACES * SLOT_BYTES;
+  private static final long SPREAD = 0x9e3779b97f4a7c15L;
+  private static final VarHandle WORD =
+      MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder());
+
+  private final MappedByteBuffer memory;
+
+  private Table(MappedByteBuffer memory) {
+    this.memory = memory;
+  }
+
+  /** In memory rather than on a disk, where the system has a place for that. */
+  static Table open() throws IOException {
+    IOException refused = null;
+    for (String directory : new String[] {"/dev/shm", System.getProperty("java.io.tmpdir"), "/tmp"}) {
+      try {
+        return open(Path.of(directory));
+      } catch (IOException failure) {
+        refused = failure;
+      }
+    }
+    throw refused;
+  }
+
+  private static Table open(Path directory) throws IOException {
+    String name = "spanwise-tasks-1." + ProcessHandle.current().pid() + "." + Long.toHexString(System.nanoTime());
+    Path file = directory.resolve(name);
+    var options = Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE);
+    var owner = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"));
+    try (FileChannel channel = FileChannel.open(file, options, owner)) {
+      // Room is taken now: where there is none, that must not turn out at a thread's work.
+      ByteBuffer zeros = ByteBuffer.allocate(BYTES);
+      while (zeros.hasRemaining()) {
+        channel.write(zeros);
+      }
+      MappedByteBuffer memory = channel.map(FileChannel.MapMode.READ_WRITE, 0, BYTES);
+      memory.order(ByteOrder.nativeOrder());
+      // The kernel side does not wait for a page.
+      memory.load();
+      memory.putInt(8, BITS).putInt(12, SLOT_BYTES).putInt(16, KEYS).putInt(20, SLOTS);
+      byte[] magic = {'s', 'p', 'a', 'n', 'w', 'i', 's', 'e'};
+      for (int index = 0; index < magic.length; index++) {
+        memory.put(index, magic[index]);
+      }
+      return new Table(memory);
+    } finally {
+      Files.deleteIfExists(file);
+    }
+  }
+
+  /** A slot for a key; -1 where there is none. */
+  int take(long key) {
+    int place = (int) (key * SPREAD >>> (64 - BITS));
+    for (int index = place; index < place + PROBES; index++) {
+      // That of a thread of this number that has gone without giving it back.
+      if ((long) WORD.getVolatile(memory, KEYS + index * 8) == key) {
+        memory.putLong(SLOTS + index * SLOT_BYTES, 0);
+        return index;
+      }
+    }
+    for (int index = place; index < place + PROBES; index++) {
+      if ((long) WORD.getVolatile(memory, KEYS + index * 8) == 0) {
+        memory.putLong(SLOTS + index * SLOT_BYTES, 0);
+        if (WORD.compareAndSet(memory, KEYS + index * 8, 0L, key)) {
+          return index;
+        }
+      }
+    }
+    return -1;
+  }
+
+  /** A slot is nobody's any more. */
+  void give(int slot) {
+    memory.putLong(SLOTS + slot * SLOT_BYTES, 0);
+    WORD.setVolatile(memory, KEYS + slot * 8, 0L);
+  }
+
+  /** Whose slot it is works on this. */
+  void write(int slot, Work work) {
+    int at = SLOTS + slot * SLOT_BYTES;
+    if (work == null) {
+      memory.putLong(at, 0);
+      return;
+    }
+    int hop = 0;
+    for (Work from = work; from.origin != null && hop < HOPS; from = from.origin) {
+      memory.putLong(at + 16 + hop * 16, from.nano);
+      memory.putLong(at + 24 + hop * 16, from.origin.number);
+      hop++;
+    }
+    memory.putLong(at + 8, hop);
+    memory.putLong(at, work.number);
+  }
+}

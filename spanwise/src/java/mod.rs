@@ -1,0 +1,64 @@
+//! The helper for Java: writes it out, or brings it to a virtual machine that runs.
+
+mod attach;
+
+use std::time::{Duration, Instant};
+
+use crate::failure::Failure;
+use crate::terminal;
+
+/// Empty where the program was built without it.
+static HELPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/java-helper.jar"));
+/// How the name of the memory begins in which the helper tells (`docs/task-table.md`).
+const TABLE: &str = "/spanwise-tasks-1.";
+/// How long the helper may take to begin.
+const BEGINS_WITHIN: Duration = Duration::from_secs(5);
+
+fn jar() -> Result<&'static [u8], Failure> {
+    match HELPER {
+        [] => Err(Failure::cannot(
+            "this program was built without the helper for Java; `make build` includes it, with a \
+             JDK of version 11 or newer and Maven",
+        )),
+        jar => Ok(jar),
+    }
+}
+
+/// Writes the helper to standard output.
+pub(crate) fn helper() -> Result<(), Failure> {
+    let jar = jar()?;
+    if terminal::shows_to_a_person() {
+        return Err(Failure::Usage(
+            "the helper is a file: write `spanwise java helper > spanwise-java-helper.jar`, and \
+             start Java with -javaagent:spanwise-java-helper.jar"
+                .to_owned(),
+        ));
+    }
+    terminal::print_bytes(jar)
+}
+
+/// Whether the helper tells what the threads of a process work on.
+fn tells(process: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{process}/maps"))
+        .is_ok_and(|maps| maps.lines().any(|line| line.contains(TABLE)))
+}
+
+/// Brings the helper to a virtual machine.
+pub(crate) fn attach(process: u32) -> Result<(), Failure> {
+    let jar = jar()?;
+    if tells(process) {
+        return terminal::print(&format!("process {process} has the helper already\n"));
+    }
+    attach::load(process, jar)?;
+    let end = Instant::now() + BEGINS_WITHIN;
+    while !tells(process) {
+        if Instant::now() > end {
+            return Err(Failure::cannot(format_args!(
+                "process {process} has taken the helper, which does not run; the process's standard \
+                 error says why, unless it has SPANWISE_TASKS=off in its environment"
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    terminal::print(&format!("process {process} has the helper now\n"))
+}
