@@ -79,8 +79,9 @@ def summed(cells):
 
 
 def evidence_table(cells):
-    """Links by what spoke for them, as (evidence, made, right)."""
-    return [(name, links.made, links.right) for name, links in sorted(summed(observed_cells(cells)).by_evidence.items())]
+    """Links by what spoke for them, as (evidence, made, right, their mean confidence)."""
+    found = sorted(summed(observed_cells(cells)).by_evidence.items())
+    return [(name, links.made, links.right, links.said / links.made) for name, links in found]
 
 
 def print_all(cells, hook, seconds):
@@ -95,8 +96,8 @@ def print_all(cells, hook, seconds):
               f"{share(score.certain.precision):>9}{share(score.guesses.precision):>9}{score.true_links:>8}"
               f"{score.ambiguous:>11}{score.alone:>7}{score.missing_calls:>9}")
     print("\nby evidence:")
-    for name, made, right in evidence_table(cells):
-        print(f"  {name:<16}{made:>9} made{right:>9} right")
+    for name, made, right, said in evidence_table(cells):
+        print(f"  {name:<16}{made:>9} made{right:>9} right, {right / made:.4f} of them; said {said:.4f}")
     lost = sum(cell.lost.get("events_lost_in_kernel", 0) for cell in cells)
     print(f"\n{seconds:.0f} s; hooks {hook}; {lost} events lost in the kernel")
     for text in figures(cells):
@@ -157,13 +158,14 @@ def markdown(cells, hook, seconds, most, processors):
         by = {cell.concurrency: cell for cell in varied if (cell.runtime, cell.flags) == (runtime, flags)}
         lines.append(f"| `{runtime.name}` | {', '.join(f'`{flag}`' for flag in flags)} | "
                      + " | ".join(brief(by[number]) if number in by else "" for number in at) + " |")
-    lines += ["", "## By evidence", "", "All cells together.", "", "| evidence | links | right | precision |",
-              "| --- | --- | --- | --- |"]
-    lines += [f"| `{name}` | {made} | {right} | {right / made:.4f} |" for name, made, right in evidence_table(cells)]
+    lines += ["", "## By evidence", "", "All cells together; beside the precision what the links themselves say of it, "
+              "their mean confidence.", "", "| evidence | links | right | precision | said |", "| --- | --- | --- | --- | --- |"]
+    lines += [f"| `{name}` | {made} | {right} | {right / made:.4f} | {said:.4f} |"
+              for name, made, right, said in evidence_table(cells)]
     total = summed(cells)
     for name, links in (("called certain", total.certain), ("guesses", total.guesses)):
         lines.append(f"| *{name}* | {links.made} | {links.right} | "
-                     f"{'–' if links.precision is None else f'{links.precision:.4f}'} |")
+                     f"{'–' if links.precision is None else f'{links.precision:.4f}'} | |")
     lines += timed_table(timed)
     lines += ["", "## What is wrong or missing", "", UNLINKED, "",
               "| cell | calls | right | wrong | ambiguous | no parent | no span of the call | no span of the request |",

@@ -38,18 +38,22 @@ class Span:
 
 @dataclass
 class Links:
-    """How many there are, and how many of them are right."""
+    """How many there are, how many of them are right, and how many would be by what
+    is said of them: the sum of their confidences."""
 
     made: int = 0
     right: int = 0
+    said: float = 0.0
 
-    def count(self, right):
+    def count(self, right, confidence=1.0):
         self.made += 1
         self.right += right
+        self.said += confidence
 
     def add(self, other):
         self.made += other.made
         self.right += other.right
+        self.said += other.said
 
     @property
     def precision(self):
@@ -175,7 +179,7 @@ def score(truth, spans, roots=()):
         at, evidence, confidence = climb(span, by_id)
         right = at is not None and request is not None and at.token == request
         found.links.count(right)
-        found.by_evidence[evidence or "none"].count(right)
+        found.by_evidence[evidence or "none"].count(right, confidence)
         if confidence >= CERTAIN:
             found.certain.count(right)
         if not right and len(found.wrong) < MOST_EXAMPLES:
