@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
@@ -31,7 +31,7 @@ fn jdks() -> Vec<(u32, PathBuf)> {
         let told = Command::new(home.join("bin/java")).arg("-version").output().ok()?;
         let told = String::from_utf8_lossy(&told.stderr).into_owned();
         let version = told.split('"').nth(1)?.split('.').next()?.parse::<u32>().ok()?;
-        // The server is compiled by what runs it.
+        // One that can compile, as those that only run may be incomplete.
         home.join("bin/javac").exists().then_some((version, home.join("bin/java")))
     };
     let mut found: Vec<_> = homes.filter_map(version).filter(|(major, _)| *major >= 17).collect();
@@ -54,6 +54,20 @@ fn helper() -> PathBuf {
     let jar = directory().join("../../target/java-helper/spanwise-java-helper.jar");
     assert!(jar.exists(), "{} is not there: `make java-helper` builds it", jar.display());
     jar
+}
+
+/// The server, compiled once.
+fn classes() -> &'static Path {
+    static CLASSES: OnceLock<PathBuf> = OnceLock::new();
+    CLASSES.get_or_init(|| {
+        let classes = Path::new(env!("CARGO_TARGET_TMPDIR")).join("handed-classes");
+        let javac = jdks().first().expect("a JDK").1.with_file_name("javac");
+        let mut command = Command::new(javac);
+        command.args(["--release", "17", "-d"]).arg(&classes);
+        let done = command.arg(directory().join("tests/runtimes/Handed.java")).status();
+        assert!(done.expect("it runs").success());
+        classes
+    })
 }
 
 fn python(script: &str, arguments: &[String]) -> Command {
@@ -94,7 +108,7 @@ fn run(java: &[&str], how: &str, concurrency: usize, requests: usize) -> Found {
         .args(&java[1..])
         .arg(format!("-javaagent:{}", helper().display()))
         .arg("-Dhttp.maxConnections=64");
-    command.arg(directory().join("tests/runtimes/Handed.java"));
+    command.arg("-cp").arg(classes()).arg("Handed");
     command.args([&port.to_string(), &backend.to_string(), how]).stdout(Stdio::null());
     let _server = Running(command.spawn().expect("it runs"));
     wait_for(port);
