@@ -541,6 +541,10 @@ impl Context {
         if sender.task != 0 {
             return context.sole();
         }
+        // What the program says itself is better than what its threads are seen to do.
+        if let Some(found) = context.of_started(sender, lost_nano) {
+            return found;
+        }
         if (context.threads_shared || context.turns.are_shared())
             && let Some((fragment, confidence)) = context.turns.made_for(opener.unwrap_or(sender))
         {
@@ -569,11 +573,6 @@ impl Context {
             if context.open > 0 && !std::mem::replace(&mut context.threads_watched, true) {
                 self.thread_makers.push(sender.process);
             }
-        }
-        if sender.task == 0
-            && let Some(found) = context.of_started(sender, lost_nano)
-        {
-            return found;
         }
         context.sole()
     }
