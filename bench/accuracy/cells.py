@@ -215,7 +215,11 @@ class Bench:
             cell.reason = "the program made no calls"
             return
         if cell.hidden:
-            self.hidden.judge(cell, truth, self.rows(cell))
+            rows = self.rows(cell)
+            if not rows:
+                cell.reason = "there are no spans of it"
+                return
+            self.hidden.judge(cell, truth, rows)
             return
         spans = self.spans(cell)
         # Those of the warm-up do not count, as its requests do not.
@@ -261,12 +265,15 @@ class Bench:
     def rows(self, cell):
         """What time alone may know of a cell: also of its warm-up."""
         begin = cell.begin_nano - (WARM_UP_SECONDS + 5) * 10**9
-        found = self.spanwise.sql(f"""SELECT {hidden.COLUMNS} FROM spans
-            WHERE start_unix_nano >= {begin} AND start_unix_nano <= {cell.end_nano + 10**9}
-            AND ((server_port = {cell.port} AND capture = '{score.SERVER}')
-                OR (server_port = {cell.leaf_port} AND capture = '{score.CLIENT}'))""")
-        served = {process for capture, process, *_ in found if capture == score.SERVER}
-        return [row for row in found if row[1] in served]
+        when = f"start_unix_nano >= {begin} AND start_unix_nano <= {cell.end_nano + 10**9}"
+        served = f"server_port = {cell.port} AND capture = '{score.SERVER}'"
+        # Other cells have called the same backend shortly before.
+        processes = self.spanwise.sql(f"SELECT DISTINCT process_id FROM spans WHERE {when} AND {served}")
+        if not processes:
+            return []
+        own = ", ".join(str(process) for process, in processes)
+        return self.spanwise.sql(f"""SELECT {hidden.COLUMNS} FROM spans WHERE {when} AND process_id IN ({own})
+            AND (({served}) OR (server_port = {cell.leaf_port} AND capture = '{score.CLIENT}'))""")
 
     def keep(self, cell, number, wrong):
         """Writes the rows of a wrong trace, for a test of what made it."""
