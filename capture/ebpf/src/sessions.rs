@@ -337,9 +337,12 @@ impl Exchanges {
         self.open.is_empty()
     }
 
-    /// The calls of which some of the answer was read at this time and more is to come.
+    /// The calls of which some of the answer was read at this time and more is to come. Of
+    /// those that are answered in their order that is the oldest.
     pub(crate) fn read_at(&self, time_nano: u64) -> impl Iterator<Item = &Exchange> {
-        self.open.iter().filter(move |exchange| exchange.was_read_at(time_nano))
+        let by_stream = self.open.front().is_some_and(|oldest| oldest.request.stream != 0);
+        let most = if by_stream { self.open.len() } else { 1 };
+        self.open.iter().take(most).filter(move |exchange| exchange.was_read_at(time_nano))
     }
 
     /// When the oldest open request began.

@@ -75,7 +75,7 @@ pub(super) fn load(process: u32, jar: &[u8]) -> Result<(), Failure> {
     let temporary = OpenOptions::new()
         .read(true)
         .custom_flags(O_DIRECTORY)
-        .open(format!("/proc/{process}/root/tmp"))
+        .open(Path::new("/proc").join(process.to_string()).join("root").join("tmp"))
         .map_err(gone)?;
     let jar = jar.to_vec();
     // What a thread is allowed changes for the thread alone.

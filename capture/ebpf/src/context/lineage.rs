@@ -9,7 +9,7 @@ use super::{ENDED_NANO, PROVEN_AFTER};
 
 /// Tasks remembered of a process, and requests that are over, at least; at most twice
 /// as many.
-const REMEMBERED: usize = 8192;
+pub(super) const REMEMBERED: usize = 8192;
 /// How far back a task is followed.
 pub(super) const MAX_GENERATIONS: usize = 8;
 /// How far above the task that reads a connection's bytes those are that were made for
@@ -265,6 +265,25 @@ impl<K: Copy + Eq + Hash, V: Copy> Recent<K, V> {
         self.insert(*key, value);
         Some(value)
     }
+}
+
+impl<K: Copy + Eq + Hash, V> Recent<K, V> {
+    /// What is known, without asking for it again.
+    pub(super) fn peek(&self, key: &K) -> Option<&V> {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
+    /// What is known, to be added to.
+    pub(super) fn entry(&mut self, key: K) -> &mut V
+    where
+        V: Default,
+    {
+        if !self.young.contains_key(&key) {
+            let known = self.old.remove(&key);
+            self.insert(key, known.unwrap_or_default());
+        }
+        self.young.entry(key).or_default()
+    }
 
     pub(super) fn insert(&mut self, key: K, value: V) {
         if self.young.len() >= REMEMBERED {
@@ -273,6 +292,11 @@ impl<K: Copy + Eq + Hash, V: Copy> Recent<K, V> {
             self.young.clear();
         }
         self.young.insert(key, value);
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.young.len() + self.old.len()
     }
 
     fn remove(&mut self, key: &K) {
@@ -293,6 +317,6 @@ mod tests {
             assert_eq!(table.get(&0), Some(0));
         }
         assert_eq!(table.get(&1), None);
-        assert!(table.young.len() + table.old.len() <= 2 * REMEMBERED);
+        assert!(table.len() <= 2 * REMEMBERED);
     }
 }

@@ -275,9 +275,11 @@ impl Context {
             return;
         }
         let Some(context) = self.processes.get_mut(&reader.process) else { return };
-        let open = context.by_line.get(&Line::Thread(reader.thread)).map_or(&[][..], Vec::as_slice);
-        let busy = open.iter().any(|open| open.connection != connection);
-        context.turns.read(reader, connection, busy);
+        let ProcessContext { by_line, turns, .. } = context;
+        turns.read(reader, connection, || {
+            let open = by_line.get(&Line::Thread(reader.thread)).map_or(&[][..], Vec::as_slice);
+            open.iter().any(|open| open.connection != connection)
+        });
     }
 
     /// What was read is the answer to a call that was made for this fragment's request, or

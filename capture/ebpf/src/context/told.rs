@@ -9,13 +9,10 @@
 
 use std::collections::VecDeque;
 
-use ahash::AHashMap;
 use spanwise_model::Evidence;
 
 use super::lineage::Recent;
-use super::{
-    Caller, ENDED_NANO, Fragment, LIKELY, Line, Origin, PROVEN_AFTER, ProcessContext, within,
-};
+use super::{Caller, Fragment, LIKELY, Line, Origin, PROVEN_AFTER, ProcessContext, within};
 
 /// This bit of a task's number says that it is work (`bpf/task_told.h`).
 const WORK_BITS: u32 = 62;
@@ -25,8 +22,6 @@ const OWN: u64 = 1 << 61;
 const STARTED: u64 = 1 << 60;
 /// How often work is followed to whom it was handed over by.
 const MAX_HOPS: usize = 32;
-/// Lines of which it is remembered what they have read, at least; at most twice as many.
-const LINES: usize = 8192;
 /// Requests remembered of a line.
 const READS: usize = 256;
 /// As many before the last are looked at, whether they were still worked on.
@@ -72,8 +67,7 @@ pub(super) struct Told {
     own: Recent<u64, Line>,
     /// For what threads were started.
     started: Recent<u32, u64>,
-    young: AHashMap<Line, Reads>,
-    old: AHashMap<Line, Reads>,
+    reads: Recent<Line, Reads>,
     /// Something was told.
     begun: bool,
 }
@@ -84,21 +78,13 @@ impl Told {
         if !self.begun || line == Line::None {
             return;
         }
-        if self.young.len() >= LINES {
-            self.old = std::mem::take(&mut self.young);
-        }
-        let known = self.old.remove(&line);
-        let reads = self.young.entry(line).or_insert_with(|| known.unwrap_or_default());
+        let reads = self.reads.entry(line);
         let connection = reads.last.back().map(|last| last.connection);
         reads.of_several |= connection.is_some_and(|connection| connection != read.connection);
         if reads.last.len() >= READS {
             reads.last.pop_front();
         }
         reads.last.push_back(read);
-    }
-
-    fn reads(&self, line: Line) -> Option<&Reads> {
-        self.young.get(&line).or_else(|| self.old.get(&line))
     }
 
     /// On which line the calls of some work are made.
@@ -130,7 +116,7 @@ impl ProcessContext {
     /// itself read none.
     pub(super) fn of_started(&mut self, sender: Caller, lost_nano: u64) -> Option<Fragment> {
         let task = self.told.started.get(&sender.thread)?;
-        if self.told.reads(Line::Thread(sender.thread)).is_some() {
+        if self.told.reads.peek(&Line::Thread(sender.thread)).is_some() {
             return None;
         }
         match self.of_work(Caller { task, ..sender }, lost_nano) {
@@ -182,7 +168,7 @@ impl ProcessContext {
         before_nano: u64,
         now_nano: u64,
     ) -> Option<Found> {
-        let reads = self.told.reads(line)?;
+        let reads = self.told.reads.peek(&line)?;
         let of_several = reads.of_several;
         let mut before = reads.last.iter().rev().filter(|read| read.nano <= before_nano);
         let last = *before.next()?;
@@ -204,18 +190,15 @@ impl ProcessContext {
             return Some(Found::Several(at_once));
         }
         if self.open(last.exchange).is_none() {
-            let ended = self.lineage.ended_exchange(last.exchange, now_nano);
-            let recent =
-                ended.is_some_and(|ended| now_nano - ended.end_nano.min(now_nano) <= ENDED_NANO);
-            return Some(match recent {
+            return Some(match self.lineage.ended_exchange(last.exchange, now_nano) {
                 // It does nothing after its request but what it has left to do for it.
-                true => Found::Request {
+                Some(_) => Found::Request {
                     fragment: last.fragment,
                     read_nano: last.nano,
                     sure: itself,
                     over: true,
                 },
-                false => Found::Nothing,
+                None => Found::Nothing,
             });
         }
         // As for a thread's own calls, it has to be seen first that it serves one at a time.
@@ -246,7 +229,8 @@ enum Found {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Context, Handled};
+    use super::super::lineage::REMEMBERED;
+    use super::super::{Context, ENDED_NANO, Handled};
     use super::*;
     use crate::process::Runtime;
 
@@ -459,7 +443,7 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut context = context();
-        for number in 1..5 * LINES as u64 {
+        for number in 1..5 * REMEMBERED as u64 {
             handed(&mut context, work(number), own(1), number);
             read(&mut context, by(work(number), number), number, number);
             context.request_over(by(work(number), number), number, number, None);
@@ -468,8 +452,9 @@ mod tests {
             read(&mut context, by(work(1), exchange), 1, exchange);
         }
         let told = &context.processes[&PROCESS].told;
-        assert!(told.young.len() + told.old.len() <= 2 * LINES);
-        assert!(told.reads(Line::Task(work(1))).is_some_and(|reads| reads.last.len() <= READS));
+        assert!(told.reads.len() <= 2 * REMEMBERED);
+        let reads = told.reads.peek(&Line::Task(work(1)));
+        assert!(reads.is_some_and(|reads| reads.last.len() <= READS));
     }
 
     #[test]

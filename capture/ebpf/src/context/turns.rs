@@ -71,8 +71,9 @@ pub(super) struct Turns {
 
 impl Turns {
     /// The thread has read something, of which it is not known yet what it belongs to;
-    /// `busy` where it serves a request of another connection.
-    pub(super) fn read(&mut self, reader: Caller, connection: u64, busy: bool) {
+    /// `busy` says whether it serves a request of another connection, and is asked only
+    /// where that matters.
+    pub(super) fn read(&mut self, reader: Caller, connection: u64, busy: impl FnOnce() -> bool) {
         let full = self.by_thread.len() >= MAX_THREADS;
         if full && !self.by_thread.contains_key(&reader.thread) {
             return;
@@ -81,7 +82,7 @@ impl Turns {
         if thread.waits_on == connection {
             thread.waits_on = 0;
         }
-        if busy && thread.waits_on != 0 {
+        if thread.waits_on != 0 && busy() {
             self.strays = self.strays.saturating_add(1);
         }
         if thread.turns.len() >= MAX_TURNS {
@@ -173,7 +174,7 @@ mod tests {
 
     /// Something of a fragment is read.
     fn read(turns: &mut Turns, reader: Caller, fragment: u64) {
-        turns.read(reader, fragment, false);
+        turns.read(reader, fragment, || false);
         turns.read_for(reader, fragment);
     }
 
@@ -210,7 +211,7 @@ mod tests {
     fn what_is_read_of_no_request_ends_it_too() {
         let mut turns = proven(30);
         read(&mut turns, at(100, 5), 1);
-        turns.read(at(120, 5), 2, false);
+        turns.read(at(120, 5), 2, || false);
         assert_eq!(turns.made_for(at(130, 5)), None);
     }
 
@@ -266,7 +267,7 @@ mod tests {
     fn memory_is_bounded() {
         let mut turns = proven(10_000);
         for thread in 0..10_000 {
-            turns.read(Caller { thread, ..at(1, 1) }, 1, false);
+            turns.read(Caller { thread, ..at(1, 1) }, 1, || false);
         }
         assert_eq!(turns.by_thread.len(), MAX_THREADS);
         assert!(turns.by_thread.values().all(|thread| thread.turns.len() <= MAX_TURNS));
@@ -277,17 +278,17 @@ mod tests {
     fn who_reads_other_things_while_it_waits_does_several_at_a_time() {
         let mut turns = Turns::default();
         for round in 0..10 {
-            turns.read(at(round, 1), 1, false);
+            turns.read(at(round, 1), 1, || false);
             turns.called(at(round, 1), 2);
-            turns.read(at(round, 2), 2, true);
+            turns.read(at(round, 2), 2, || true);
         }
         // An answer that nobody waits for any more, while no request is open.
         turns.called(at(20, 1), 2);
-        turns.read(at(21, 1), 1, false);
+        turns.read(at(21, 1), 1, || false);
         assert!(!turns.are_shared());
         for round in 30..30 + u64::from(STRAYS) {
             turns.called(at(round, 1), 2);
-            turns.read(at(round, 2), 3, true);
+            turns.read(at(round, 2), 3, || true);
         }
         assert!(turns.are_shared());
     }

@@ -99,7 +99,7 @@ impl Looker {
         let mapped = memory::mappings(process);
         let table = told::table(process, &mapped);
         let found = match self.go.tasks(executable) {
-            Tasks::None => match python::tasks(process) {
+            Tasks::None => match python::tasks(process, &mapped) {
                 Tasks::None => jvm::tasks(process, &mapped, table),
                 found => found,
             },

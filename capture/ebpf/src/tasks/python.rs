@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use super::glibc::{place_of_state, threads};
 use super::greenlets::{Greenlets, greenlets};
-use super::memory::{Image, Mapping, Memory, mappings};
+use super::memory::{Image, Mapping, Memory};
 use super::{Probes, Tasks};
 use crate::kernel::{Does, Function, TaskKind, TaskRule};
 use crate::probed::FileId;
@@ -82,10 +82,9 @@ const LIBRARY: &str = "libpython";
 const PROGRAM: &str = "python";
 
 /// How the contexts of a process are read; none where it does not run Python.
-pub(super) fn tasks(process: u32) -> Tasks {
-    let mapped = mappings(process);
-    let Some((path, minor)) = interpreter(&mapped) else { return Tasks::None };
-    match rule(process, &mapped, &path, minor) {
+pub(super) fn tasks(process: u32, mapped: &[Mapping]) -> Tasks {
+    let Some((path, minor)) = interpreter(mapped) else { return Tasks::None };
+    match rule(process, mapped, &path, minor) {
         Ok((rule, probes)) => Tasks::Known(rule, Some(probes)),
         Err(Refusal::Later) => Tasks::None,
         Err(Refusal::Never(reason)) => Tasks::Unknown(reason),
@@ -250,6 +249,7 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
+    use super::super::memory::mappings;
     use super::*;
 
     #[test]
@@ -275,7 +275,7 @@ asyncio.run(asyncio.sleep(60))";
             .expect("python3 runs");
         let end = Instant::now() + Duration::from_secs(20);
         let found = loop {
-            match tasks(python.id()) {
+            match tasks(python.id(), &mappings(python.id())) {
                 // It begins, or a wrapper runs first.
                 Tasks::None if Instant::now() < end => {
                     std::thread::sleep(Duration::from_millis(50));
@@ -298,6 +298,6 @@ asyncio.run(asyncio.sleep(60))";
 
     #[test]
     fn what_is_no_python_has_no_contexts() {
-        assert!(matches!(tasks(std::process::id()), Tasks::None));
+        assert!(matches!(tasks(std::process::id(), &mappings(std::process::id())), Tasks::None));
     }
 }
