@@ -11,7 +11,7 @@ use spanwise_model::{Capture, SpanId, TraceId};
 use self::apps::{Apps, Named};
 use self::slots::Slots;
 use crate::chains::{Chains, Found};
-use crate::row::Row;
+use crate::row::{Row, is_half};
 use crate::text::Text;
 use crate::timeline::{Moment, Sort, Timeline};
 
@@ -66,10 +66,6 @@ const fn process_x_request_id(row: &Row) -> Option<Text> {
         Capture::ServerProcess | Capture::ClientProcess => row.x_request_id,
         _ => None,
     }
-}
-
-fn is_half(row: &Row) -> bool {
-    row.parent_span_id.is_some_and(|parent| row.span_id == parent.receiving_half())
 }
 
 fn header(row: &Row) -> Option<(TraceId, SpanId)> {
@@ -153,7 +149,7 @@ impl Index {
                     self.apps.remove(key, slot, key_of);
                 }
             }
-            if is_half(row) {
+            if is_half(row.span_id, row.parent_span_id) {
                 self.halves = if add { self.halves + 1 } else { self.halves - 1 };
             }
             return;
@@ -254,9 +250,14 @@ impl Index {
         self.rows.len() - self.free.len()
     }
 
+    /// Whether it holds no row.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Whether no key of any row is left.
     #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(crate) fn is_bare(&self) -> bool {
         let chains = [
             &self.servers_by_fragment,
             &self.by_request_seq,
@@ -264,7 +265,7 @@ impl Index {
             &self.clients_by_trace,
             &self.by_x_request_id,
         ];
-        self.len() == 0
+        self.is_empty()
             && self.apps.len() == 0
             && chains.iter().all(|chains| chains.len() == 0)
             && self.timeline.is_empty()

@@ -15,7 +15,7 @@ use spanwise_model::{
     SpanRows, TraceId, UnknownName,
 };
 
-use crate::row::{METHOD_KEYS, PATH_KEYS, Prior, Row, without_query};
+use crate::row::{METHOD_KEYS, Named, PATH_KEYS, Prior, Row, without_query};
 use crate::text::Text;
 
 /// A dictionary column whose values are turned into `T` once each.
@@ -315,6 +315,25 @@ impl Columns {
                 .map(|trace_id| Prior { trace_id, parent: self.prior_parents.span_id(row) }),
         })
     }
+}
+
+/// The rows of a batch by what they name themselves; none where any of them is not
+/// known by that alone, or where something of it cannot be read.
+pub(crate) fn names(batch_number: u64, rows: &SpanRows) -> Option<Vec<Named>> {
+    let batch = rows.columns();
+    let captures = vocabulary::<Capture>(batch, column::CAPTURE).ok()?;
+    let ids = |column| Optional::<FixedSizeBinaryArray>::new(batch, column).ok();
+    let traces = ids(column::TRACE_ID)?;
+    let spans = ids(column::SPAN_ID)?;
+    let parents = ids(column::PARENT_SPAN_ID)?;
+    let name = |row: usize| {
+        let capture = captures.required(row).ok()?;
+        let at = RowRef { batch: batch_number, row: u32::try_from(row).ok()? };
+        let (trace, span) = (traces.trace_id(row)?, spans.span_id(row)?);
+        let name = Named::new(at, trace, span, parents.span_id(row))?;
+        (capture == Capture::App).then_some(name)
+    };
+    (0..batch.num_rows()).map(name).collect()
 }
 
 impl Row {

@@ -132,7 +132,7 @@ fn places(index: &Index, slots: &[Slot], verdict: impl Fn(Slot) -> Verdict) -> V
             _ => now,
         });
     }
-    cut_cycles(index, slots, &mut places);
+    cut_cycles(&mut places, |at| index.row(slots[at]).span_id);
     places
 }
 
@@ -143,7 +143,7 @@ fn positions_by_span(index: &Index, slots: &[Slot]) -> AHashMap<SpanId, usize> {
 
 /// Makes the least sure member of every cycle ambiguous. Only bad input makes
 /// cycles: spans that name each other.
-fn cut_cycles(index: &Index, slots: &[Slot], places: &mut [Place]) {
+pub(crate) fn cut_cycles(places: &mut [Place], span_id: impl Fn(usize) -> SpanId) {
     // 0: not met; n: met in walk n.
     let mut met_in = vec![0usize; places.len()];
     for start in 0..places.len() {
@@ -163,7 +163,7 @@ fn cut_cycles(index: &Index, slots: &[Slot], places: &mut [Place]) {
         let mut members = Vec::new();
         let mut member = at;
         while let Place::Child { parent, confidence, .. } = places[member] {
-            members.push((confidence, index.row(slots[member]).span_id, member));
+            members.push((confidence, span_id(member), member));
             member = parent;
             if member == at {
                 break;

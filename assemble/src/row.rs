@@ -53,6 +53,44 @@ pub struct Prior {
     pub parent: Option<SpanId>,
 }
 
+/// A row of an SDK by what it names itself, where that is all there is to know of it
+/// among other rows of SDKs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Named {
+    pub(crate) at: RowRef,
+    pub(crate) trace_id: TraceId,
+    pub(crate) span_id: SpanId,
+    pub(crate) parent_span_id: Option<SpanId>,
+}
+
+impl Named {
+    /// None where the row is the called half of a shared span, whose children name
+    /// the other half.
+    pub(crate) fn new(
+        at: RowRef,
+        trace_id: TraceId,
+        span_id: SpanId,
+        parent_span_id: Option<SpanId>,
+    ) -> Option<Self> {
+        (!is_half(span_id, parent_span_id)).then_some(Self {
+            at,
+            trace_id,
+            span_id,
+            parent_span_id,
+        })
+    }
+
+    pub(crate) fn of(row: &Row) -> Option<Self> {
+        let trace_id = row.trace_id.filter(|_| row.capture == Capture::App)?;
+        Self::new(row.at, trace_id, row.span_id, row.parent_span_id)
+    }
+}
+
+/// Whether a span's id says that it is the called half of a shared span.
+pub(crate) fn is_half(span_id: SpanId, parent_span_id: Option<SpanId>) -> bool {
+    parent_span_id.is_some_and(|parent| span_id == parent.receiving_half())
+}
+
 impl Row {
     /// The row of a span that stands at `at`.
     pub fn from_span(at: RowRef, span: &Span) -> Self {

@@ -8,6 +8,7 @@
 //! earlier ones.
 
 mod groups;
+mod sdk;
 
 use std::collections::VecDeque;
 
@@ -15,11 +16,12 @@ use hashbrown::hash_map::Entry;
 use spanwise_model::{Assembled, Capture, Evidence, Kind, ModelError, SpanId, SpanRows, TraceId};
 
 use self::groups::{Group, GroupId, Groups};
+use self::sdk::{Came, Sdk, Taken};
 use crate::index::{Index, Slot};
 use crate::parents::{MAX_CANDIDATES, Parent, Verdict, few, same_hop, verdict};
-use crate::read::Columns;
+use crate::read::{Columns, names};
 use crate::resolve::resolve;
-use crate::row::Row;
+use crate::row::{Named, Row};
 use crate::timeline::Sort;
 use crate::timing::{self, Timing, TimingCounters};
 
@@ -72,6 +74,20 @@ pub struct WindowCounters {
     pub timing: TimingCounters,
 }
 
+impl WindowCounters {
+    /// Both together.
+    fn and(self, other: Self) -> Self {
+        Self {
+            rows: self.rows + other.rows,
+            told: self.told + other.told,
+            changed: self.changed + other.changed,
+            groups_evicted: self.groups_evicted + other.groups_evicted,
+            groups_too_large: self.groups_too_large + other.groups_too_large,
+            timing: self.timing,
+        }
+    }
+}
+
 /// What was told of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Told {
@@ -111,6 +127,10 @@ enum ByTiming {
 /// See the module.
 pub struct Window {
     config: WindowConfig,
+    /// All that is there, as long as that are spans of SDKs; else nothing, and the rest
+    /// of the window holds everything.
+    sdk: Sdk,
+    only_sdk: bool,
     index: Index,
     /// By slot.
     known: Vec<Known>,
@@ -147,6 +167,8 @@ impl Window {
         let rows = config.max_rows.saturating_add(config.max_rows / 8);
         Self {
             config,
+            sdk: Sdk::default(),
+            only_sdk: true,
             index: Index::with_capacity(rows),
             known: Vec::with_capacity(rows),
             groups: Groups::default(),
@@ -165,12 +187,12 @@ impl Window {
     /// What the window did so far.
     pub fn counters(&self) -> WindowCounters {
         let timing = self.timing.as_ref().map(Timing::counters).unwrap_or_default();
-        WindowCounters { timing, ..self.counters }
+        WindowCounters { timing, ..self.counters.and(self.sdk.counters()) }
     }
 
     /// Rows held now.
     pub fn rows(&self) -> usize {
-        self.index.len()
+        self.index.len() + self.sdk.rows()
     }
 
     /// Takes the rows of a batch that the store has numbered, and returns how
@@ -180,11 +202,18 @@ impl Window {
     /// # Errors
     /// Where the batch has not the span schema; none of its rows is taken then.
     pub fn push(&mut self, batch: u64, rows: &SpanRows, now_nano: u64) -> Result<u64, ModelError> {
+        if self.only_sdk {
+            if let Some(names) = names(batch, rows) {
+                self.sdk.push(&names, &Came::Batch(batch, rows), now_nano, &self.config);
+                return Ok(0);
+            }
+            self.take_over();
+        }
         let columns = Columns::of(batch, rows)?;
         let mut unreadable = 0;
         for row in 0..columns.len() {
             match columns.row(row) {
-                Ok(row) => self.push_row(row, now_nano),
+                Ok(row) => self.push_new(row, now_nano),
                 Err(_) => unreadable += 1,
             }
         }
@@ -194,14 +223,37 @@ impl Window {
 
     /// Takes rows, for example those that [`Row::read`] reads of a batch.
     pub fn push_rows(&mut self, rows: impl IntoIterator<Item = Row>, now_nano: u64) {
+        let rows: Vec<Row> = rows.into_iter().collect();
+        if self.only_sdk {
+            if let Some(names) = rows.iter().map(Named::of).collect::<Option<Vec<_>>>() {
+                self.sdk.push(&names, &Came::Rows(&rows), now_nano, &self.config);
+                return;
+            }
+            self.take_over();
+        }
         for row in rows {
-            self.push_row(row, now_nano);
+            self.push_new(row, now_nano);
         }
         self.make_room();
     }
 
-    fn push_row(&mut self, mut row: Row, now_nano: u64) {
+    /// From now on everything is held here, until nothing is left.
+    fn take_over(&mut self) {
+        self.only_sdk = false;
+        let Taken { rows, ready, counters } = self.sdk.take();
+        self.ready.extend(ready);
+        self.counters = self.counters.and(counters);
+        for (row, told, came_nano) in rows {
+            self.push_row(row, told, came_nano);
+        }
+    }
+
+    fn push_new(&mut self, row: Row, now_nano: u64) {
         self.counters.rows += 1;
+        self.push_row(row, None, now_nano);
+    }
+
+    fn push_row(&mut self, mut row: Row, told: Option<Told>, now_nano: u64) {
         // What an earlier run found is found again.
         row.prior = None;
         let slot = self.index.insert(row);
@@ -220,8 +272,7 @@ impl Window {
             }
         };
         self.joined = joined;
-        let known =
-            Known { group, verdict: Verdict::Nothing, told: None, by_timing: ByTiming::NotAsked };
+        let known = Known { group, verdict: Verdict::Nothing, told, by_timing: ByTiming::NotAsked };
         if slot as usize == self.known.len() {
             self.known.push(known);
         } else {
@@ -331,6 +382,9 @@ impl Window {
     /// The results that are due: of groups that have become quiet, every row
     /// whose result is new or has changed.
     pub fn poll(&mut self, now_nano: u64) -> Vec<Assembled> {
+        if self.only_sdk {
+            return self.sdk.poll(now_nano, false, &self.config);
+        }
         let (quiet, longest) = (self.config.quiet_nano, self.config.longest_wait_nano);
         self.decide(now_nano, false);
         self.tell(Some(now_nano), |group| {
@@ -344,6 +398,9 @@ impl Window {
 
     /// All results that are outstanding, due or not.
     pub fn flush(&mut self, now_nano: u64) -> Vec<Assembled> {
+        if self.only_sdk {
+            return self.sdk.poll(now_nano, true, &self.config);
+        }
         // What nothing gives a parent is known once the rules were asked.
         for id in self.untold.clone() {
             self.join(id);
@@ -506,6 +563,7 @@ impl Window {
                 None => {}
             }
         }
+        self.only_sdk = self.index.is_empty();
     }
 
     /// Keeps the bound on rows.

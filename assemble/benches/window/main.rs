@@ -74,7 +74,15 @@ fn floor(batches: &[SpanRows]) -> f64 {
 
 fn main() {
     let mut most = 0.0_f64;
-    let loads = [("sdk", loads::sdk(40_000)), ("zero_code", loads::zero_code(40_000))];
+    // Where an agent's spans are there, too, those of SDKs are joined to them.
+    let mut joined = loads::sdk(40_000);
+    joined.extend(loads::zero_code(1));
+    joined.rotate_right(1);
+    let loads = [
+        ("sdk_alone", loads::sdk(40_000)),
+        ("sdk", joined),
+        ("zero_code", loads::zero_code(40_000)),
+    ];
     for (name, batches) in loads {
         let batches: Vec<SpanRows> = batches.into_iter().map(SpanRows::from).collect();
         let (mut least, mut least_floor) = (f64::MAX, f64::MAX);

@@ -113,6 +113,6 @@ proptest! {
         for slot in there {
             index.remove(slot);
         }
-        prop_assert!(index.is_empty());
+        prop_assert!(index.is_bare());
     }
 }

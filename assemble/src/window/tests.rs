@@ -180,6 +180,47 @@ fn bounds_on_rows_are_kept_and_what_goes_is_told_and_counted() {
 }
 
 #[test]
+fn the_same_bounds_hold_for_spans_of_sdks() {
+    let config = WindowConfig { max_rows: 100, max_group_rows: 30, ..WindowConfig::default() };
+    let mut window = Window::new(config);
+    for n in 0..250u64 {
+        let mut row = app(n + 1, Kind::Internal, "a", 0, 9).context(1, 0);
+        row.trace_id = Some(TraceId(u128::from(n + 1).to_be_bytes()));
+        window.push_rows([row], n);
+    }
+    assert_eq!((window.rows(), window.counters().groups_evicted), (100, 150));
+    let of_one = (250..350u64).map(|n| app(n + 1, Kind::Internal, "a", 0, 9).context(1, 0));
+    window.push_rows(of_one, 250);
+    assert_eq!(window.counters().groups_too_large, 3);
+    // An agent's row, so that all there is goes over into the whole window.
+    window.push_rows([client(400, "a", 0, 9)], 251);
+    let results = window.flush(252);
+    let rows: BTreeSet<_> = results.iter().map(|result| result.row).collect();
+    assert_eq!((results.len(), rows.len()), (351, 351), "every row is told, once");
+    assert!(window.rows() <= 26, "a quarter was kept as it came, and the agent's row");
+}
+
+#[test]
+fn what_was_told_before_an_agents_row_came_is_not_told_again() {
+    let mut window = window();
+    let rows = [
+        app(1, Kind::Client, "a", 0, 9).context(1, 0),
+        app(2, Kind::Server, "b", 1, 8).context(1, 1),
+    ];
+    window.push_rows(rows, 0);
+    assert_eq!(window.poll(400 * MS).len(), 2);
+    // The two ends of the call, as the kernel saw them.
+    let calls = [
+        client(3, "a", 1, 8).hop(5, 6).context(1, 1),
+        server(4, "b", 1, 8).hop(5, 6).context(1, 1),
+    ];
+    window.push_rows(calls, 500 * MS);
+    let results = window.poll(900 * MS);
+    let parents: Vec<_> = results.iter().map(|result| (result.row.row, result.parent)).collect();
+    assert_eq!(parents, [(2, Some(id(4))), (3, Some(id(1))), (4, Some(id(3)))]);
+}
+
+#[test]
 fn forgetting_leaves_nothing_behind() {
     let mut window = window();
     for turn in 0..5u64 {
@@ -191,7 +232,7 @@ fn forgetting_leaves_nothing_behind() {
         assert!(window.poll(at + 90_000 * MS).is_empty());
         assert_eq!((window.rows(), window.groups.len(), window.ages.len()), (0, 0, 0));
         assert_eq!((window.by_trace.len(), window.by_fragment.len()), (0, 0));
-        assert!(window.index.is_empty());
+        assert!(window.index.is_bare() && window.only_sdk);
     }
 }
 
@@ -338,6 +379,37 @@ proptest! {
         let whole = assemble_all(rows);
         prop_assert_eq!(tree(results.clone()), tree(whole.clone()));
         prop_assert_eq!(partition(results), partition(whole));
+    }
+
+    /// The same for spans of SDKs alone, whatever they name as their parents, also where
+    /// an agent's row comes at some time.
+    #[test]
+    fn sdk_spans_alone_are_told_as_among_others(
+        names in prop::collection::vec((1..4u8, 0..30u64), 1..30),
+        pauses in prop::collection::vec(0..900u64, 1..30),
+        joined_at in prop::option::of(0..30usize),
+    ) {
+        let rows: Vec<Row> = (1..).zip(&names).map(|(n, (trace, parent))| {
+            app(n, Kind::Internal, "a", 0, 9).context(*trace, *parent)
+        }).collect();
+        let stranger = client(99, "z", 0, 9).hop(1, 2);
+        let mut window = window();
+        let mut results = Vec::new();
+        let (mut now, mut all) = (0, rows.clone());
+        for (at, (row, pause)) in rows.into_iter().zip(pauses.iter().cycle()).enumerate() {
+            if joined_at == Some(at) {
+                window.push_rows([stranger], now);
+                all.push(stranger);
+            }
+            window.push_rows([row], now);
+            now += pause * MS;
+            results.extend(window.poll(now));
+        }
+        results.extend(window.flush(now));
+        prop_assert_eq!(window.counters().rows, all.len() as u64);
+        prop_assert_eq!(window.counters().told, results.len() as u64);
+        prop_assert_eq!(tree(results.clone()), tree(assemble_all(all.clone())));
+        prop_assert_eq!(partition(results), partition(assemble_all(all)));
     }
 
     /// What a sender repeats is told as often as it came.

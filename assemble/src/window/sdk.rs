@@ -1,0 +1,318 @@
+//! The window while it holds nothing but spans of SDKs. They name their traces and
+//! their parents themselves: all there is to find out is whether the parent has come.
+//! Nothing else of them is looked at, which costs a tenth of asking the rules.
+//!
+//! What came last is kept as it came. Once a row comes that may have to do with them in
+//! another way, the whole window takes them over ([`Sdk::take`]).
+
+use std::collections::VecDeque;
+
+use ahash::AHashMap;
+use spanwise_model::{Assembled, Evidence, RowRef, SpanId, SpanRows, TraceId};
+
+use super::{Told, WindowConfig, WindowCounters};
+use crate::parents::MAX_CANDIDATES;
+use crate::read::Columns;
+use crate::resolve::{Place, cut_cycles};
+use crate::row::{Named, Row};
+
+/// Of the rows that the window may hold, this part is kept as it came: it takes more
+/// memory than what is known of the others, and is only needed once.
+const KEPT_PART: usize = 4;
+
+/// Rows as they came.
+#[derive(Debug)]
+pub(super) enum Came<'a> {
+    Batch(u64, &'a SpanRows),
+    Rows(&'a [Row]),
+}
+
+#[derive(Debug)]
+enum Kept {
+    Batch(u64, SpanRows),
+    Rows(Vec<Row>),
+}
+
+#[derive(Debug)]
+struct Member {
+    at: RowRef,
+    span_id: SpanId,
+    parent_span_id: Option<SpanId>,
+    said: Option<Said>,
+}
+
+/// What was told of a row: a root, a child of the span that it names, or on a circle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Root,
+    Child,
+    Ambiguous,
+}
+
+#[derive(Debug, Default)]
+struct Trace {
+    members: Vec<Member>,
+    last_row_nano: u64,
+    /// Since when there is something to look at.
+    untold_since_nano: Option<u64>,
+}
+
+/// What the whole window takes over.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// Rows in the order in which they came, what was told of each, and when it came.
+    pub(super) rows: Vec<(Row, Option<Told>, u64)>,
+    pub(super) ready: Vec<Assembled>,
+    pub(super) counters: WindowCounters,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Sdk {
+    traces: AHashMap<TraceId, Trace>,
+    rows: usize,
+    /// Traces with something to look at.
+    untold: Vec<TraceId>,
+    /// Traces in the order in which they may be forgotten, roughly.
+    ages: VecDeque<(u64, TraceId)>,
+    /// When they came, how many rows, and which.
+    kept: VecDeque<(u64, usize, Kept)>,
+    kept_rows: usize,
+    /// Told, and handed out with the next poll.
+    ready: Vec<Assembled>,
+    counters: WindowCounters,
+    /// Positions by span id, of the trace that is told. Kept for its memory.
+    by_span: Vec<(SpanId, u32)>,
+}
+
+impl Sdk {
+    /// Rows held now.
+    pub(super) const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) const fn counters(&self) -> WindowCounters {
+        self.counters
+    }
+
+    /// Takes rows with these names.
+    pub(super) fn push(
+        &mut self,
+        names: &[Named],
+        came: &Came<'_>,
+        now_nano: u64,
+        config: &WindowConfig,
+    ) {
+        // Spans of one trace mostly come one after the other.
+        for names in names.chunk_by(|one, other| one.trace_id == other.trace_id) {
+            for names in names.chunks(config.max_group_rows.max(1)) {
+                self.add(names, now_nano, config);
+            }
+        }
+        let kept = match came {
+            Came::Batch(number, rows) => Kept::Batch(*number, SpanRows::clone(rows)),
+            Came::Rows(rows) => Kept::Rows(rows.to_vec()),
+        };
+        self.kept.push_back((now_nano, names.len(), kept));
+        self.kept_rows += names.len();
+        self.make_room(config);
+    }
+
+    /// Adds some of a trace.
+    fn add(&mut self, names: &[Named], now_nano: u64, config: &WindowConfig) {
+        let Some(id) = names.first().map(|name| name.trace_id) else { return };
+        let Self { traces, untold, ages, .. } = self;
+        let trace = traces.entry(id).or_insert_with(|| {
+            ages.push_back((now_nano, id));
+            Trace::default()
+        });
+        trace.last_row_nano = trace.last_row_nano.max(now_nano);
+        if trace.untold_since_nano.is_none() {
+            trace.untold_since_nano = Some(now_nano);
+            untold.push(id);
+        }
+        trace.members.extend(names.iter().map(|name| {
+            let Named { at, trace_id: _, span_id, parent_span_id } = *name;
+            Member { at, span_id, parent_span_id, said: None }
+        }));
+        self.rows += names.len();
+        self.counters.rows += names.len() as u64;
+        if trace.members.len() >= config.max_group_rows {
+            self.counters.groups_too_large += 1;
+            self.let_go(id);
+        }
+    }
+
+    /// The results that are due: of traces that have become quiet, or of all.
+    pub(super) fn poll(
+        &mut self,
+        now_nano: u64,
+        all: bool,
+        config: &WindowConfig,
+    ) -> Vec<Assembled> {
+        let mut untold = std::mem::take(&mut self.untold);
+        untold.retain(|id| {
+            let Some(trace) = self.traces.get(id) else { return false };
+            let Some(since) = trace.untold_since_nano else { return false };
+            let quiet = now_nano.saturating_sub(trace.last_row_nano) >= config.quiet_nano;
+            let waited = now_nano.saturating_sub(since) >= config.longest_wait_nano;
+            let due = all || quiet || waited;
+            if due {
+                self.tell(*id);
+            }
+            !due
+        });
+        self.untold = untold;
+        self.forget(now_nano, config);
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Notes what is new about the rows of a trace.
+    fn tell(&mut self, id: TraceId) {
+        let Self { traces, by_span, ready, counters, .. } = self;
+        let Some(trace) = traces.get_mut(&id) else { return };
+        trace.untold_since_nano = None;
+        by_span.clear();
+        by_span.extend(trace.members.iter().map(|member| member.span_id).zip(0..));
+        by_span.sort_unstable();
+        let place = |(at, member): (u32, &Member)| match parent_of(at, member, by_span) {
+            Some(parent) => Place::Child {
+                parent: parent as usize,
+                evidence: Evidence::SpanContext,
+                confidence: 1.0,
+            },
+            None => Place::Root,
+        };
+        let mut places: Vec<Place> = (0..).zip(&trace.members).map(place).collect();
+        cut_cycles(&mut places, |at| trace.members[at].span_id);
+        for (member, place) in trace.members.iter_mut().zip(places) {
+            let said = match place {
+                Place::Root => Said::Root,
+                Place::Ambiguous => Said::Ambiguous,
+                Place::Child { .. } => Said::Child,
+            };
+            let before = member.said.replace(said);
+            if before != Some(said) {
+                counters.told += 1;
+                counters.changed += u64::from(before.is_some());
+                let Told { trace_id, parent, evidence, confidence } = member.told(id, said);
+                ready.push(Assembled { row: member.at, trace_id, parent, evidence, confidence });
+            }
+        }
+    }
+
+    /// Lets go of traces unheard of for long.
+    fn forget(&mut self, now_nano: u64, config: &WindowConfig) {
+        let is_old = |heard| now_nano.saturating_sub(heard) >= config.remember_nano;
+        while let Some((heard, id)) = self.ages.pop_front_if(|(heard, _)| is_old(*heard)) {
+            let Some(trace) = self.traces.get(&id) else { continue };
+            if trace.untold_since_nano.is_some() || !is_old(trace.last_row_nano) {
+                self.ages.push_back((trace.last_row_nano.max(heard + 1), id));
+                if trace.last_row_nano <= heard {
+                    break;
+                }
+            } else {
+                self.drop_trace(id);
+            }
+        }
+        while let Some((_, rows, _)) = self.kept.pop_front_if(|(came, _, _)| is_old(*came)) {
+            self.kept_rows -= rows;
+        }
+    }
+
+    /// Keeps the bounds on rows.
+    fn make_room(&mut self, config: &WindowConfig) {
+        // Each trace is passed over once at most, for being younger than its entry says.
+        let mut passes = self.ages.len();
+        while self.rows > config.max_rows {
+            let Some((heard, id)) = self.ages.pop_front() else { break };
+            let Some(trace) = self.traces.get(&id) else { continue };
+            if trace.last_row_nano > heard && passes > 0 {
+                passes -= 1;
+                self.ages.push_back((trace.last_row_nano, id));
+            } else {
+                self.counters.groups_evicted += 1;
+                self.let_go(id);
+            }
+        }
+        while self.kept_rows > config.max_rows / KEPT_PART
+            && let Some((_, rows, _)) = self.kept.pop_front()
+        {
+            self.kept_rows -= rows;
+        }
+    }
+
+    /// Tells what is to be told of a trace, and drops it.
+    fn let_go(&mut self, id: TraceId) {
+        if self.traces.get(&id).is_some_and(|trace| trace.untold_since_nano.is_some()) {
+            self.tell(id);
+        }
+        self.drop_trace(id);
+    }
+
+    fn drop_trace(&mut self, id: TraceId) {
+        if let Some(trace) = self.traces.remove(&id) {
+            self.rows -= trace.members.len();
+        }
+    }
+
+    /// Gives all away, and is empty then. Rows that were not kept as they came are
+    /// forgotten: what belongs to them is found when the trace is asked for.
+    pub(super) fn take(&mut self) -> Taken {
+        // What is not kept is told as far as it is known.
+        for id in std::mem::take(&mut self.untold) {
+            self.tell(id);
+        }
+        let Self { traces, kept, ready, counters, .. } = std::mem::take(self);
+        let mut told: AHashMap<RowRef, Option<Told>> = AHashMap::new();
+        for (id, trace) in &traces {
+            let members = trace.members.iter();
+            told.extend(members.map(|it| (it.at, it.said.map(|said| it.told(*id, said)))));
+        }
+        let mut rows = Vec::with_capacity(told.len());
+        for (came_nano, _, kept) in kept {
+            let mut take = |row: Row| {
+                // What was let go of is not told again.
+                let told = told.get(&row.at)?;
+                rows.push((row, *told, came_nano));
+                Some(())
+            };
+            match kept {
+                Kept::Rows(rows) => rows.into_iter().for_each(|row| _ = take(row)),
+                Kept::Batch(number, batch) => {
+                    // Its names were read before: what cannot be read has not come.
+                    let Ok(columns) = Columns::of(number, &batch) else { continue };
+                    let rows = (0..columns.len()).filter_map(|row| columns.row(row).ok());
+                    rows.for_each(|row| _ = take(row));
+                }
+            }
+        }
+        Taken { rows, ready, counters }
+    }
+}
+
+impl Member {
+    fn told(&self, trace_id: TraceId, said: Said) -> Told {
+        let child = said == Said::Child;
+        Told {
+            trace_id,
+            parent: self.parent_span_id.filter(|_| child),
+            evidence: match said {
+                Said::Root => None,
+                Said::Child => Some(Evidence::SpanContext),
+                Said::Ambiguous => Some(Evidence::Ambiguous),
+            },
+            confidence: child.then_some(1.0),
+        }
+    }
+}
+
+/// The position of the span that a row names: of several with its id the first, and
+/// none of so many that it proves nothing.
+fn parent_of(at: u32, member: &Member, by_span: &[(SpanId, u32)]) -> Option<u32> {
+    let id = member.parent_span_id?;
+    let named = &by_span[by_span.partition_point(|(other, _)| *other < id)..];
+    let (_, parent) = named.first().filter(|(other, _)| *other == id)?;
+    let too_many = named.get(MAX_CANDIDATES).is_some_and(|(other, _)| *other == id);
+    (*parent != at && !too_many).then_some(*parent)
+}
