@@ -133,10 +133,12 @@ fn conditions() -> Vec<Condition> {
 const CAP_DAC_READ_SEARCH: u32 = 2;
 const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_ADMIN: u32 = 21;
+pub(crate) const CAP_SYS_NICE: u32 = 23;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-fn effective_capabilities() -> u64 {
+/// The capabilities of this process, each a bit (`linux/capability.h`).
+pub(crate) fn effective_capabilities() -> u64 {
     read("/proc/self/status")
         .and_then(|status| {
             let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?.trim();

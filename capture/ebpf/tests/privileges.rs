@@ -212,3 +212,18 @@ fn with_the_rights_of_its_unit_the_agent_sees_all() {
         assert!(seen, "{expected} is missing: {told:#?}");
     }
 }
+
+#[test]
+fn as_root_the_reading_thread_takes_precedence() {
+    let agent = Agent::start(AgentConfig::default(), Box::new(|_| {})).expect("root");
+    let tasks = std::fs::read_dir("/proc/self/task").expect("own threads");
+    let niceness = tasks.filter_map(Result::ok).find_map(|task| {
+        let name = std::fs::read_to_string(task.path().join("comm")).ok()?;
+        let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+        // Field 19, counted from behind the name (proc_pid_stat(5)).
+        let nice = stat.rsplit(')').next()?.split_whitespace().nth(16)?.parse::<i32>().ok()?;
+        (name.trim() == "agent").then_some(nice)
+    });
+    agent.stop();
+    assert_eq!(niceness, Some(-5));
+}
