@@ -15,7 +15,7 @@ use serde_json::json;
 use spanwise_ingest::Limits;
 use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder, SpanId};
 use spanwise_wire::flight::{
-    Encoder, FlightSender, Origin, Packing, SenderConfig, SenderError, schema_message,
+    Encoder, FlightSender, Origin, SenderConfig, SenderError, schema_message,
 };
 use tonic::Code;
 
@@ -281,8 +281,7 @@ async fn a_malformed_stream_ends_alone() {
     assert_eq!(status.code(), Code::InvalidArgument, "{status}");
     assert!(status.message().contains("malformed Flight message"), "{status}");
     let origin = Origin { source: [3; 16], sequence: 1 };
-    let mut cut =
-        Encoder::new().unwrap().encode(&batch(0..100), origin, Packing::Zstd).unwrap().messages;
+    let mut cut = Encoder::new().unwrap().encode(&batch(0..100), origin).unwrap().messages;
     let last = cut.last_mut().unwrap();
     last.data_body.truncate(last.data_body.len() / 2);
     cut.insert(0, schema_message());

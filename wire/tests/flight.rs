@@ -5,7 +5,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use spanwise_model::{Capture, Evidence, Kind, Span, SpanBatch, SpanBatchBuilder, SpanId};
 use spanwise_wire::flight::{
-    Encoder, FlightError, FlightLimits, Origin, Packing, Put, PutDecoder, schema_message,
+    Encoder, FlightError, FlightLimits, Origin, Put, PutDecoder, schema_message,
 };
 
 fn spans(count: u64) -> Vec<Span> {
@@ -33,7 +33,7 @@ const ORIGIN: Origin = Origin { source: [7; 16], sequence: 1 };
 /// Schema and one batch.
 fn stream(count: u64) -> Vec<FlightData> {
     let batch = spans(count).iter().collect::<SpanBatchBuilder>().finish().unwrap();
-    let encoded = Encoder::new().unwrap().encode(&batch, ORIGIN, Packing::Zstd).unwrap();
+    let encoded = Encoder::new().unwrap().encode(&batch, ORIGIN).unwrap();
     std::iter::once(schema_message()).chain(encoded.messages).collect()
 }
 
@@ -57,13 +57,11 @@ fn batches_survive_on_one_stream_in_any_number() {
     let mut encoder = Encoder::new().unwrap();
     let mut decoder = PutDecoder::new(FlightLimits::default());
     assert!(decoder.push(schema_message()).unwrap().is_none());
-    let batches =
-        [(1, Packing::Zstd), (500, Packing::Plain), (500, Packing::Zstd), (3, Packing::Plain)];
-    for (index, (count, packing)) in batches.into_iter().enumerate() {
+    for (index, count) in [1, 500, 3].into_iter().enumerate() {
         let wanted = spans(count);
         let batch = wanted.iter().collect::<SpanBatchBuilder>().finish().unwrap();
         let origin = Origin { sequence: index as u64 + 1, ..ORIGIN };
-        let encoded = encoder.encode(&batch, origin, packing).unwrap();
+        let encoded = encoder.encode(&batch, origin).unwrap();
         let mut last = None;
         for message in encoded.messages {
             last = decoder.push(message).unwrap();
@@ -75,7 +73,7 @@ fn batches_survive_on_one_stream_in_any_number() {
 #[test]
 fn spans_take_few_bytes_on_the_wire() {
     let batch = spans(4000).iter().collect::<SpanBatchBuilder>().finish().unwrap();
-    let encoded = Encoder::new().unwrap().encode(&batch, ORIGIN, Packing::Zstd).unwrap();
+    let encoded = Encoder::new().unwrap().encode(&batch, ORIGIN).unwrap();
     let per_span = encoded.bytes / 4000;
     assert!(per_span < 40, "{per_span} bytes per span");
 }

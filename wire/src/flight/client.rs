@@ -1,7 +1,6 @@
 //! The sender: one long-lived connection that comes back by itself.
 
 use std::error::Error as _;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,20 +14,16 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
 
-use super::encode::{Encoder, Packing};
+use super::encode::Encoder;
 use super::queue::{Pending, Queue, messages};
 use super::{Origin, PutMetadata, PutReply, SenderCounters};
-
-/// A larger batch is compressed in any case, as servers take no message of any size.
-const MOST_PLAIN_BYTES: usize = 8 << 20;
 
 /// How to reach the server, and what may wait for it.
 #[derive(Debug, Clone)]
 pub struct SenderConfig {
     /// The server, for example `http://127.0.0.1:4317`.
     pub server: String,
-    /// Most bytes of batches that wait for acknowledgement. They are compressed where
-    /// they go to another host, or where an eighth of this is waiting.
+    /// Most bytes of batches that wait for acknowledgement, compressed.
     pub queue_bytes: usize,
     /// First pause after a failure; it doubles with each further one.
     pub shortest_pause: Duration,
@@ -79,8 +74,6 @@ pub struct FlightSender {
 
 struct Shared {
     source: [u8; 16],
-    /// The server is on this host.
-    is_local: bool,
     next_sequence: AtomicU64,
     /// Also keeps sequences in the order in which batches are queued.
     encoder: Mutex<Encoder>,
@@ -98,14 +91,12 @@ impl FlightSender {
         let endpoint = endpoint(&config)?;
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| SenderError::Runtime)?;
         let source: [u8; 16] = rand::random();
-        let is_local = endpoint.uri().host().is_some_and(is_this_host);
         let queue = Arc::new(Queue::new(config.queue_bytes));
         let worker = Worker { endpoint, config, source, queue: Arc::clone(&queue) };
         let task = runtime.spawn(worker.run());
         Ok(Self {
             shared: Arc::new(Shared {
                 source,
-                is_local,
                 next_sequence: AtomicU64::new(1),
                 encoder: Mutex::new(Encoder::new()?),
                 queue,
@@ -129,14 +120,7 @@ impl FlightSender {
         }
         let mut encoder = shared.encoder.lock();
         let sequence = shared.next_sequence.fetch_add(1, Ordering::Relaxed);
-        let packing =
-            if shared.is_local && shared.queue.is_short() { Packing::Plain } else { Packing::Zstd };
-        let origin = Origin { source: shared.source, sequence };
-        let mut encoded = encoder.encode(batch, origin, packing);
-        if packing == Packing::Plain && encoded.as_ref().is_ok_and(|e| e.bytes > MOST_PLAIN_BYTES) {
-            encoded = encoder.encode(batch, origin, Packing::Zstd);
-        }
-        match encoded {
+        match encoder.encode(batch, Origin { source: shared.source, sequence }) {
             Ok(encoded) => shared.queue.push(Pending { sequence, spans, encoded }),
             Err(error) => {
                 tracing::warn!(%error, spans, "a batch could not be encoded and is dropped");
@@ -189,12 +173,6 @@ impl FlightSender {
         queue.abandon();
         self.counters()
     }
-}
-
-/// Whether a host of an address is this one, by what its name says.
-fn is_this_host(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 pub(super) fn endpoint(config: &SenderConfig) -> Result<Endpoint, SenderError> {

@@ -20,21 +20,10 @@ const ZSTD_LEVEL: i32 = 1;
 /// padding, as a batch has some hundred buffers.
 const ALIGNMENT: usize = 8;
 
-/// Whether buffers are compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packing {
-    /// With zstd, for the network: about a third of the bytes.
-    Zstd,
-    /// Not at all, for a server on the same host: to compress takes longer than to hand
-    /// over as many bytes.
-    Plain,
-}
-
 /// Turns batches into messages. Keeps its compressor between batches.
 pub struct Encoder {
     generator: IpcDataGenerator,
-    zstd: IpcWriteOptions,
-    plain: IpcWriteOptions,
+    options: IpcWriteOptions,
     context: IpcWriteContext,
 }
 
@@ -64,14 +53,11 @@ impl Encoder {
     /// # Errors
     /// Where Arrow was built without zstd.
     pub fn new() -> Result<Self, ArrowError> {
-        let plain = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)?;
         Ok(Self {
             generator: IpcDataGenerator::default(),
-            zstd: plain
-                .clone()
+            options: IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)?
                 .try_with_compression(Some(CompressionType::ZSTD))?
                 .try_with_compression_level(Some(ZSTD_LEVEL))?,
-            plain,
             context: IpcWriteContext::default(),
         })
     }
@@ -84,12 +70,7 @@ impl Encoder {
         &mut self,
         batch: &RecordBatch,
         origin: Origin,
-        packing: Packing,
     ) -> Result<EncodedBatch, ArrowError> {
-        let options = match packing {
-            Packing::Zstd => &self.zstd,
-            Packing::Plain => &self.plain,
-        };
         if batch.schema().fields() != span_schema().fields() {
             return Err(ArrowError::SchemaError("the batch is not of the span schema".to_owned()));
         }
@@ -100,10 +81,10 @@ impl Encoder {
         let _ = self.generator.schema_to_bytes_with_dictionary_tracker(
             &span_schema(),
             &mut tracker,
-            options,
+            &self.options,
         );
         let (dictionaries, rows) =
-            self.generator.encode(batch, &mut tracker, options, &mut self.context)?;
+            self.generator.encode(batch, &mut tracker, &self.options, &mut self.context)?;
         let metadata = PutMetadata { origin, facts: None }.encode();
         let mut messages: Vec<FlightData> = dictionaries.into_iter().map(message).collect();
         messages.push(message(rows).with_app_metadata(metadata));

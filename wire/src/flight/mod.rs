@@ -19,7 +19,7 @@ mod upload;
 pub use client::{FlightSender, SenderConfig, SenderError};
 pub use counters::SenderCounters;
 pub use decode::{FlightLimits, Put, PutDecoder};
-pub use encode::{EncodedBatch, Encoder, Packing, schema_message};
+pub use encode::{EncodedBatch, Encoder, schema_message};
 pub use metadata::{ContentName, Origin, PutMetadata, PutReply};
 pub use upload::{Upload, UploadError};
 

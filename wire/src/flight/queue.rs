@@ -75,11 +75,6 @@ impl Queue {
         }
     }
 
-    /// Whether so little waits that there is room for batches which are not compressed.
-    pub(super) fn is_short(&self) -> bool {
-        self.state.lock().bytes <= self.limit_bytes / 8
-    }
-
     pub(super) fn count(&self, change: impl FnOnce(&mut SenderCounters)) {
         change(&mut self.state.lock().counters);
     }

@@ -10,7 +10,7 @@ use tonic::Code;
 use tonic::transport::Channel;
 
 use super::client::{SenderConfig, SenderError, describe, endpoint};
-use super::encode::{Encoder, Packing};
+use super::encode::Encoder;
 use super::{Origin, PutReply, schema_message};
 
 /// Pauses between attempts to reach a server.
@@ -88,8 +88,7 @@ impl Upload {
     /// # Errors
     /// Where the server is away, full, or does not take the batch.
     pub async fn put(&mut self, batch: &RecordBatch, origin: Origin) -> Result<(), UploadError> {
-        let encoded =
-            self.encoder.encode(batch, origin, Packing::Zstd).map_err(SenderError::from)?;
+        let encoded = self.encoder.encode(batch, origin).map_err(SenderError::from)?;
         let mut messages = vec![schema_message()];
         messages.extend(encoded.messages);
         let began = Instant::now();
