@@ -40,8 +40,8 @@ impl<'a> Columns<'a> {
 }
 
 /// A row, by what it is sorted by within its trace.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
-    trace: u32,
     parent: u64,
     start: i64,
     place: Place,
@@ -50,6 +50,7 @@ struct Row {
 struct Trace<'a> {
     id: Option<&'a [u8]>,
     first_start: i64,
+    rows: usize,
 }
 
 /// The rows of all batches, in order.
@@ -60,21 +61,23 @@ pub(super) fn by_trace(batches: &[RecordBatch]) -> Result<Vec<Place>, ArrowError
     let columns: Vec<Columns<'_>> = batches.iter().map(Columns::of).collect::<Result<_, _>>()?;
     let count = batches.iter().map(RecordBatch::num_rows).sum();
     let mut traces: Vec<Trace<'_>> = Vec::new();
-    let mut places: AHashMap<&[u8], u32> = AHashMap::new();
-    let mut rows: Vec<Row> = Vec::with_capacity(count);
-    for (batch, columns) in columns.iter().enumerate() {
+    let mut numbers: AHashMap<&[u8], u32> = AHashMap::new();
+    // Of each row the number of its trace.
+    let mut trace_of: Vec<u32> = Vec::with_capacity(count);
+    for columns in &columns {
         for row in 0..columns.starts.len() {
             let start = columns.starts.value(row);
             let id = columns.traces.is_valid(row).then(|| columns.traces.value(row));
             let next = traces.len() as u32;
             // A row of no trace stands by its own start.
-            let trace = id.map_or(next, |id| *places.entry(id).or_insert(next));
-            if trace == next {
-                traces.push(Trace { id, first_start: start });
+            let number = id.map_or(next, |id| *numbers.entry(id).or_insert(next));
+            if number == next {
+                traces.push(Trace { id, first_start: start, rows: 0 });
             }
-            let first = &mut traces[trace as usize].first_start;
-            *first = start.min(*first);
-            rows.push(Row { trace, parent: columns.parent(row), start, place: (batch, row) });
+            let trace = &mut traces[number as usize];
+            trace.first_start = start.min(trace.first_start);
+            trace.rows += 1;
+            trace_of.push(number);
         }
     }
     let mut order: Vec<u32> = (0..traces.len() as u32).collect();
@@ -82,10 +85,26 @@ pub(super) fn by_trace(batches: &[RecordBatch]) -> Result<Vec<Place>, ArrowError
         let trace = &traces[*trace as usize];
         (trace.first_start, trace.id)
     });
-    let mut ranks = vec![0; traces.len()];
-    for (rank, trace) in (0u32..).zip(order) {
-        ranks[trace as usize] = rank;
+    // Where the rows of each trace begin: they need no comparing with others'.
+    let mut ends = vec![0; traces.len()];
+    let mut first = 0;
+    for trace in order.iter().map(|trace| *trace as usize) {
+        ends[trace] = first;
+        first += traces[trace].rows;
     }
-    rows.sort_unstable_by_key(|row| (ranks[row.trace as usize], row.parent, row.start, row.place));
+    let mut rows = vec![Row::default(); count];
+    let mut trace_of = trace_of.into_iter();
+    for (batch, columns) in columns.iter().enumerate() {
+        for (row, trace) in (0..columns.starts.len()).zip(trace_of.by_ref()) {
+            let (parent, start) = (columns.parent(row), columns.starts.value(row));
+            let end = &mut ends[trace as usize];
+            rows[*end] = Row { parent, start, place: (batch, row) };
+            *end += 1;
+        }
+    }
+    for trace in order {
+        let trace = trace as usize;
+        rows[ends[trace] - traces[trace].rows..ends[trace]].sort_unstable();
+    }
     Ok(rows.into_iter().map(|row| row.place).collect())
 }
