@@ -113,31 +113,60 @@ fn mistyped(what: &str) -> ArrowError {
     ArrowError::SchemaError(format!("a column is no {what}"))
 }
 
-/// Dictionaries, as one whose values are distinct.
+/// A dictionary, and what its texts are in the new one.
+struct Source<'a> {
+    keys: &'a Int32Array,
+    words: &'a StringArray,
+    /// For each text, once a row has asked for it.
+    renumbered: Vec<i32>,
+}
+
+impl<'a> Source<'a> {
+    fn of(array: &'a ArrayRef) -> Result<Self, ArrowError> {
+        let array = array.as_dictionary_opt::<Int32Type>().ok_or_else(|| mistyped("dictionary"))?;
+        let words = array.values().as_string_opt::<i32>().ok_or_else(|| mistyped("text"))?;
+        Ok(Self { keys: array.keys(), words, renumbered: vec![UNASKED; words.len()] })
+    }
+
+    /// What the text of a row is in the new dictionary, which `add` puts it into.
+    fn key(&mut self, row: usize, mut add: impl FnMut(&'a str) -> i32) -> i32 {
+        let place = usize::try_from(self.keys.value(row)).unwrap_or(usize::MAX);
+        // No row has a key of a null: those are nulls themselves.
+        let (true, Some(key)) = (self.keys.is_valid(row), self.renumbered.get_mut(place)) else {
+            return NULL;
+        };
+        if *key == UNASKED {
+            *key = if self.words.is_valid(place) { add(self.words.value(place)) } else { NULL };
+        }
+        *key
+    }
+}
+
+/// Of a text that no row has asked for yet.
+const UNASKED: i32 = i32::MIN;
+/// Of a text that is null.
+const NULL: i32 = -1;
+
+/// Dictionaries, as one whose values are distinct, and those of some row.
 fn texts(arrays: &[&ArrayRef], places: &[Place]) -> Result<ArrayRef, ArrowError> {
     let mut distinct: AHashMap<&str, i32> = AHashMap::new();
     let mut values: Vec<&str> = Vec::new();
-    // For each array its keys, and what each of them is in the new dictionary.
-    let mut sources: Vec<(&Int32Array, Vec<i32>)> = Vec::with_capacity(arrays.len());
-    for array in arrays {
-        let array = array.as_dictionary_opt::<Int32Type>().ok_or_else(|| mistyped("dictionary"))?;
-        let words = array.values().as_string_opt::<i32>().ok_or_else(|| mistyped("text"))?;
-        let renumbered = words.iter().map(|word| {
-            // No row has a key of a null: those are nulls themselves.
-            let Some(word) = word else { return -1 };
-            *distinct.entry(word).or_insert_with(|| {
-                values.push(word);
-                values.len() as i32 - 1
-            })
-        });
-        sources.push((array.keys(), renumbered.collect()));
-    }
-    let key = |&(batch, row): &Place| {
-        let (keys, renumbered) = &sources[batch];
-        let key = usize::try_from(keys.value(row)).ok().filter(|_| keys.is_valid(row))?;
-        renumbered.get(key).copied().filter(|key| *key >= 0)
+    let mut sources: Vec<Source<'_>> =
+        arrays.iter().map(|array| Source::of(array)).collect::<Result<_, _>>()?;
+    let mut add = |word| {
+        *distinct.entry(word).or_insert_with(|| {
+            values.push(word);
+            values.len() as i32 - 1
+        })
     };
-    let keys: Int32Array = places.iter().map(key).collect();
+    let mut keys: Vec<i32> =
+        places.iter().map(|&(batch, row)| sources[batch].key(row, &mut add)).collect();
+    let nulls = keys.contains(&NULL).then(|| keys.iter().map(|key| *key != NULL).collect());
+    if nulls.is_some() {
+        // Of a null, too, the key is to be that of a text, where there is one.
+        keys.iter_mut().for_each(|key| *key = (*key).max(0));
+    }
+    let keys = Int32Array::try_new(keys.into(), nulls)?;
     let values = Arc::new(StringArray::from_iter_values(values));
     Ok(Arc::new(DictionaryArray::try_new(keys, values)?))
 }
@@ -146,14 +175,23 @@ fn ids(width: i32, arrays: &[&ArrayRef], places: &[Place]) -> Result<ArrayRef, A
     let sources: Option<Vec<&FixedSizeBinaryArray>> =
         arrays.iter().map(|array| array.as_fixed_size_binary_opt()).collect();
     let sources = sources.ok_or_else(|| mistyped("id"))?;
-    let mut bytes = Vec::with_capacity(places.len() * usize::try_from(width).unwrap_or(0));
-    for &(batch, row) in places {
-        bytes.extend_from_slice(sources[batch].value(row));
-    }
+    let bytes = match width {
+        8 => id_bytes::<8>(&sources, places),
+        16 => id_bytes::<16>(&sources, places),
+        _ => return Err(mistyped("id")),
+    };
     let nulls = sources.iter().any(|ids| ids.null_count() > 0).then(|| {
         places.iter().map(|&(batch, row)| sources[batch].is_valid(row)).collect::<NullBuffer>()
     });
-    Ok(Arc::new(FixedSizeBinaryArray::try_new(width, Buffer::from(bytes), nulls)?))
+    Ok(Arc::new(FixedSizeBinaryArray::try_new(width, bytes, nulls)?))
+}
+
+/// Those of `WIDTH` bytes, a number of which the compiler knows.
+fn id_bytes<const WIDTH: usize>(sources: &[&FixedSizeBinaryArray], places: &[Place]) -> Buffer {
+    let sources: Vec<&[[u8; WIDTH]]> =
+        sources.iter().map(|ids| ids.value_data().as_chunks().0).collect();
+    let ids: Vec<[u8; WIDTH]> = places.iter().map(|&(batch, row)| sources[batch][row]).collect();
+    Buffer::from_vec(ids.into_flattened())
 }
 
 #[cfg(test)]
