@@ -13,6 +13,7 @@ use arrow::compute::nullif;
 use arrow::datatypes::{Float32Type, Int32Type, UInt8Type, UInt16Type};
 use arrow::error::ArrowError;
 use spanwise_model::schema::column;
+use spanwise_model::{SpanId, TraceId};
 
 use super::own::OwnType;
 use super::shapes::Rows;
@@ -70,8 +71,9 @@ fn ids<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a FixedSizeBinaryArra
     column_of(batch, name)?.as_fixed_size_binary_opt().ok_or_else(mistyped)
 }
 
-fn at(ids: &FixedSizeBinaryArray, row: usize) -> Option<&[u8]> {
-    ids.is_valid(row).then(|| ids.value(row))
+/// An id of so many bytes.
+fn at<const WIDTH: usize>(ids: &FixedSizeBinaryArray, row: usize) -> Option<&[u8; WIDTH]> {
+    ids.is_valid(row).then(|| ids.value(row)).and_then(|id| id.first_chunk())
 }
 
 /// Who the attributes of rows say that the client is.
@@ -105,6 +107,11 @@ impl<'a> Peers<'a> {
                 address = Some(attribute.text);
             } else if number == self.port && port.is_none() {
                 port = Some(attribute.text);
+            }
+            // What is not among the names is found nowhere.
+            if address.is_some() == self.address.is_some() && port.is_some() == self.port.is_some()
+            {
+                break;
             }
         }
         (address, port.and_then(|port| port.parse().ok()))
@@ -146,7 +153,8 @@ pub(in super::super) fn pack(
 
     let mut follows = Vec::with_capacity(places.len());
     for (row, place) in places.iter().enumerate() {
-        let as_sent = at(assembled, row) == at(traces, row) && at(found, row) == at(sent, row);
+        let as_sent = at::<{ TraceId::LEN }>(assembled, row) == at(traces, row)
+            && at::<{ SpanId::LEN }>(found, row) == at(sent, row);
         let mut bits = if as_sent { ASSEMBLED } else { 0 };
         let said = sure.is_valid(row).then(|| sure.value(row));
         bits |= if said == evidence.is_valid(row).then_some(1.0) { CERTAIN } else { 0 };

@@ -39,6 +39,11 @@ pub(super) const fn with(hash: Hash, number: Hash) -> Hash {
     [fold(hash[0] ^ number[0], STEPS[0]), fold(hash[1] ^ number[1], STEPS[1])]
 }
 
+/// Adds the hash of a part to that of the whole, in whatever order parts come.
+pub(super) const fn add(to: &mut Hash, part: Hash) {
+    *to = [to[0].wrapping_add(part[0]), to[1].wrapping_add(part[1])];
+}
+
 /// Makes hashes of values.
 pub(super) struct Hasher([RandomState; 2]);
 
@@ -51,53 +56,82 @@ impl Hasher {
         [self.0[0].hash_one(value), self.0[1].hash_one(value)]
     }
 
-    /// Of each row of a batch.
+    /// Of each row of a batch: the sum of those of its values, each with the number
+    /// of its column. What all rows have is added once.
     ///
     /// # Errors
     /// Where it does not have the span schema.
     pub(super) fn rows(&self, batch: &RecordBatch) -> Result<Vec<Hash>, ArrowError> {
-        let mut hashes = vec![[1, 2]; batch.num_rows()];
+        let mut hashes = vec![[0; 2]; batch.num_rows()];
+        let mut of_all = [1, 2];
         let schema = span_schema();
-        for name in SHAPED {
+        for (number, name) in (1..).zip(SHAPED) {
             let array = batch.column(schema.index_of(name)?);
-            let none = self.hash("");
+            // A row without a value adds nothing.
             if array.null_count() == array.len() {
                 continue;
             }
             match array.data_type() {
-                DataType::Dictionary(..) => self.texts(array, none, &mut hashes)?,
-                DataType::Int32 => self.numbers::<Int32Type>(array, none, &mut hashes),
-                DataType::UInt16 => self.numbers::<UInt16Type>(array, none, &mut hashes),
-                DataType::UInt32 => self.numbers::<UInt32Type>(array, none, &mut hashes),
+                DataType::Dictionary(..) => {
+                    self.texts(array, number, &mut hashes, &mut of_all)?;
+                }
+                DataType::Int32 => self.numbers::<Int32Type>(array, number, &mut hashes),
+                DataType::UInt16 => self.numbers::<UInt16Type>(array, number, &mut hashes),
+                DataType::UInt32 => self.numbers::<UInt32Type>(array, number, &mut hashes),
                 other => {
                     return Err(ArrowError::SchemaError(format!("{name} cannot be {other}")));
                 }
             }
         }
+        hashes.iter_mut().for_each(|hash| add(hash, of_all));
         Ok(hashes)
     }
 
-    fn texts(&self, array: &ArrayRef, none: Hash, to: &mut [Hash]) -> Result<(), ArrowError> {
+    fn value(&self, value: impl std::hash::Hash + Copy, column: u64) -> Hash {
+        with(self.hash(value), [column; 2])
+    }
+
+    fn texts(
+        &self,
+        array: &ArrayRef,
+        column: u64,
+        to: &mut [Hash],
+        of_all: &mut Hash,
+    ) -> Result<(), ArrowError> {
         let mistyped = || ArrowError::SchemaError("a column is no dictionary".to_owned());
         let array = array.as_dictionary_opt::<Int32Type>().ok_or_else(mistyped)?;
         let values = array.values().as_string_opt::<i32>().ok_or_else(mistyped)?;
-        let hashes: Vec<Hash> =
-            values.iter().map(|text| text.map_or(none, |text| self.hash(text))).collect();
-        for (hash, key) in to.iter_mut().zip(array.keys()) {
-            let key = key.and_then(|key| usize::try_from(key).ok());
-            let value = key.and_then(|key| hashes.get(key)).copied().unwrap_or(none);
-            *hash = with(*hash, value);
+        let hashes: Vec<Hash> = (values.iter())
+            .map(|text| text.map_or([0; 2], |text| self.value(text, column)))
+            .collect();
+        let keys = array.keys();
+        if let ([only], 0) = (hashes.as_slice(), keys.null_count()) {
+            add(of_all, *only);
+            return Ok(());
+        }
+        for (row, (hash, key)) in to.iter_mut().zip(keys.values()).enumerate() {
+            let value = usize::try_from(*key).ok().and_then(|key| hashes.get(key));
+            if let Some(value) = value.filter(|_| keys.is_valid(row)) {
+                add(hash, *value);
+            }
         }
         Ok(())
     }
 
-    fn numbers<T>(&self, array: &ArrayRef, none: Hash, to: &mut [Hash])
+    fn numbers<T>(&self, array: &ArrayRef, column: u64, to: &mut [Hash])
     where
         T: ArrowPrimitiveType<Native: std::hash::Hash>,
     {
         let array: &PrimitiveArray<T> = array.as_primitive();
+        let mut before = None;
         for (hash, number) in to.iter_mut().zip(array) {
-            *hash = with(*hash, number.map_or(none, |number| self.hash(number)));
+            let Some(number) = number else { continue };
+            let value = match before {
+                Some((known, value)) if known == number => value,
+                _ => self.value(number, column),
+            };
+            before = Some((number, value));
+            add(hash, value);
         }
     }
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanBuilder, Int64Builder, StringBuilder, StringDictionaryBuilder, new_null_array,
+    ArrayRef, BooleanBuilder, Int64Builder, NullBufferBuilder, StringArray,
+    StringDictionaryBuilder, new_null_array,
 };
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef, Int32Type};
 use arrow::error::ArrowError;
 use spanwise_model::schema::dictionary_type;
@@ -100,20 +102,22 @@ pub(super) struct OwnColumn {
     texts: Texts,
     /// Rows that have a value or none.
     rows: usize,
+    /// Rows that there will be.
+    all_rows: usize,
 }
 
 enum Builder {
     /// Without a value yet.
     Empty,
-    String(StringBuilder),
+    String(TextBuilder),
     Dictionary(StringDictionaryBuilder<Int32Type>),
     Int(Int64Builder),
     Bool(BooleanBuilder),
 }
 
 impl OwnColumn {
-    pub(super) const fn new(own_type: OwnType, texts: Texts) -> Self {
-        Self { values: Builder::Empty, own_type, texts, rows: 0 }
+    pub(super) const fn new(own_type: OwnType, texts: Texts, all_rows: usize) -> Self {
+        Self { values: Builder::Empty, own_type, texts, rows: 0, all_rows }
     }
 
     /// Takes the value of a row; `false` where the row has one already, or where
@@ -123,22 +127,21 @@ impl OwnColumn {
             return Ok(false);
         }
         if matches!(self.values, Builder::Empty) {
+            let all = self.all_rows;
             self.values = match (self.own_type, self.texts) {
-                (OwnType::String, Texts::Plain) => Builder::String(StringBuilder::new()),
+                (OwnType::String, Texts::Plain) => Builder::String(TextBuilder::new(all)),
                 (OwnType::String, Texts::Dictionary) => {
                     Builder::Dictionary(StringDictionaryBuilder::new())
                 }
-                (OwnType::Int, _) => Builder::Int(Int64Builder::new()),
-                (OwnType::Bool, _) => Builder::Bool(BooleanBuilder::new()),
+                (OwnType::Int, _) => Builder::Int(Int64Builder::with_capacity(all)),
+                (OwnType::Bool, _) => Builder::Bool(BooleanBuilder::with_capacity(all)),
             };
         }
         let absent = row - self.rows;
         match &mut self.values {
             Builder::String(texts) => {
-                let bytes = texts.values_slice().len() + text.len();
-                i32::try_from(bytes).map_err(|_| ArrowError::OffsetOverflowError(bytes))?;
                 texts.append_nulls(absent);
-                texts.append_value(text);
+                texts.append(text, self.all_rows)?;
             }
             Builder::Dictionary(texts) => {
                 texts.append_nulls(absent);
@@ -160,13 +163,14 @@ impl OwnColumn {
         Ok(true)
     }
 
-    pub(super) fn finish(self, rows: usize) -> ArrayRef {
-        let absent = rows - self.rows;
-        match self.values {
-            Builder::Empty => new_null_array(&self.own_type.data_type(self.texts), rows),
+    /// The column of all rows.
+    pub(super) fn finish(self) -> Result<ArrayRef, ArrowError> {
+        let absent = self.all_rows - self.rows;
+        Ok(match self.values {
+            Builder::Empty => new_null_array(&self.own_type.data_type(self.texts), self.all_rows),
             Builder::String(mut texts) => {
                 texts.append_nulls(absent);
-                Arc::new(texts.finish())
+                Arc::new(texts.finish()?)
             }
             Builder::Dictionary(mut texts) => {
                 texts.append_nulls(absent);
@@ -180,19 +184,83 @@ impl OwnColumn {
                 flags.append_nulls(absent);
                 Arc::new(flags.finish())
             }
-        }
+        })
     }
 }
 
+/// Texts of so many rows: memory for them is asked for a few times only, as what
+/// grows is copied to memory that the system has to clear first.
+struct TextBuilder {
+    bytes: Vec<u8>,
+    /// Where each text begins, and after the last where it ends.
+    offsets: Vec<i32>,
+    nulls: NullBufferBuilder,
+}
+
+/// By how much texts may grow at once: the first ones tell little of all.
+const MOST_GROWTH: usize = 8;
+
+impl TextBuilder {
+    fn new(all_rows: usize) -> Self {
+        let mut offsets = Vec::with_capacity(all_rows + 1);
+        offsets.push(0);
+        Self { bytes: Vec::new(), offsets, nulls: NullBufferBuilder::new(all_rows) }
+    }
+
+    fn append_nulls(&mut self, count: usize) {
+        let end = self.bytes.len() as i32;
+        self.offsets.resize(self.offsets.len() + count, end);
+        self.nulls.append_n_nulls(count);
+    }
+
+    fn append(&mut self, text: &str, all_rows: usize) -> Result<(), ArrowError> {
+        let bytes = self.bytes.len() + text.len();
+        let end = i32::try_from(bytes).map_err(|_| ArrowError::OffsetOverflowError(bytes))?;
+        if bytes > self.bytes.capacity() {
+            // As many as all rows will have if the others are like those so far, and
+            // an eighth more.
+            let expected = bytes * all_rows / self.offsets.len() / 8 * 9;
+            let room = expected.clamp(2 * bytes, MOST_GROWTH * bytes);
+            self.bytes.reserve_exact(room - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.offsets.push(end);
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<StringArray, ArrowError> {
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
+        StringArray::try_new(offsets, Buffer::from_vec(self.bytes), self.nulls.finish())
+    }
+}
+
+/// Digits that no number of 64 bits is too small for.
+const SAFE_DIGITS: usize = 18;
+
 /// The number that is written like this and in no other way.
 fn canonical_int(text: &str) -> Option<i64> {
-    let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
-    let canonical = match digits {
-        [b'0'] => text.len() == 1,
-        [first, ..] => first.is_ascii_digit() && *first != b'0',
-        [] => false,
+    let (is_negative, digits) = match text.as_bytes() {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
     };
-    canonical.then(|| text.parse().ok()).flatten()
+    match digits {
+        [b'0'] => return (!is_negative).then_some(0),
+        [b'1'..=b'9', ..] => {}
+        _ => return None,
+    }
+    if digits.len() > SAFE_DIGITS {
+        return text.parse().ok();
+    }
+    let mut number = 0;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number * 10 + i64::from(digit);
+    }
+    Some(if is_negative { -number } else { number })
 }
 
 #[cfg(test)]

@@ -6,19 +6,24 @@ use std::sync::Arc;
 use ahash::AHashMap;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt8Array};
 use arrow::error::ArrowError;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use spanwise_model::SpanRows;
 use spanwise_model::schema::span_schema;
 
 use super::Layout;
 use super::fixed::{Hash, Hasher, SHAPED, with};
 use super::maps::MapBuilder;
-use super::own::{OwnColumn, Texts};
+use super::own::{Own, OwnColumn, Texts};
 use super::plan::Plan;
 use super::split::Split;
 use crate::embedded::gather;
 use crate::embedded::index::BLOCK_ROWS;
 use crate::embedded::keys::hash_value;
 use crate::embedded::order::Place;
+
+/// Rows that are fetched together: what is read of them fits into the nearest caches.
+const FETCHED_ROWS: usize = 64;
 
 /// Shapes of one row group are numbered from a multiple of this.
 const NUMBERS: u32 = 20;
@@ -64,7 +69,8 @@ struct Known {
 /// The shapes of a row group.
 #[derive(Default)]
 struct Shapes {
-    numbers: AHashMap<Hash, u32>,
+    /// By their hashes, of which the first half finds them.
+    numbers: HashTable<(Hash, u32)>,
     /// A row of each, and what follows.
     first: Vec<Place>,
     follows: Vec<u8>,
@@ -108,8 +114,7 @@ impl<'a> Rows<'a> {
     ) -> Result<Columns, ArrowError> {
         let split = &self.split;
         let own_of = self.places_of(&layout.own);
-        let mut own: Vec<OwnColumn> =
-            layout.own.iter().map(|own| OwnColumn::new(own.own_type, Texts::Plain)).collect();
+        let mut own: Vec<OwnColumn> = columns_of(&layout.own, Texts::Plain, places.len()).collect();
         let mut rest = MapBuilder::new(places.len());
         let mut shapes = Shapes::default();
         let mut numbers: Vec<i64> = Vec::with_capacity(places.len());
@@ -117,12 +122,12 @@ impl<'a> Rows<'a> {
         let base = base();
         for (number, block) in places.chunks(BLOCK_ROWS).enumerate() {
             let mut distinct = Distinct::new();
-            for &(batch, row) in block {
+            for (ahead, &(batch, row)) in block.iter().enumerate() {
+                if ahead % FETCHED_ROWS == 0 {
+                    self.fetch(&block[ahead..block.len().min(ahead + FETCHED_ROWS)]);
+                }
                 let at = numbers.len();
-                for attribute in split.row((batch, row)) {
-                    if attribute.is_of_shape {
-                        continue;
-                    }
+                for attribute in split.left((batch, row)) {
                     let (slot, value) = (attribute.slot, attribute.text);
                     let name = &split.names[slot.name as usize];
                     let hash = attribute.hash.unwrap_or_else(|| hash_value(name.seed, value));
@@ -146,7 +151,7 @@ impl<'a> Rows<'a> {
             }
             hashes.push(distinct.hashes);
         }
-        let own = own.into_iter().map(|column| column.finish(places.len())).collect();
+        let own = own.into_iter().map(OwnColumn::finish).collect::<Result<_, _>>()?;
         Ok(Columns {
             numbers: Arc::new(Int64Array::from(numbers)),
             shapes: self.shapes(layout, &shapes, base)?,
@@ -156,8 +161,19 @@ impl<'a> Rows<'a> {
         })
     }
 
+    /// Reads a little of what these rows have. It lies all over memory: in a loop as
+    /// short as this, what many of them have comes at once; later, each would be
+    /// waited for.
+    fn fetch(&self, places: &[Place]) {
+        let touched = places
+            .iter()
+            .map(|&(batch, row)| self.split.touch((batch, row)) ^ self.hashes[batch][row][0]);
+        // Nobody needs it, which is not to be seen.
+        std::hint::black_box(touched.fold(0, |all, some| all ^ some));
+    }
+
     /// For each name the place of its column among these.
-    fn places_of(&self, columns: &[super::Own]) -> Vec<Option<usize>> {
+    fn places_of(&self, columns: &[Own]) -> Vec<Option<usize>> {
         let places: AHashMap<(u8, &str), usize> = (columns.iter().enumerate())
             .map(|(place, own)| ((own.own_type.type_number(), own.key.as_str()), place))
             .collect();
@@ -183,9 +199,8 @@ impl<'a> Rows<'a> {
             columns.push(gather::column(span_schema().field(place), &arrays, rows)?);
         }
         let shaped_of = self.places_of(&layout.shaped);
-        let mut shaped: Vec<OwnColumn> = (layout.shaped.iter())
-            .map(|own| OwnColumn::new(own.own_type, Texts::Dictionary))
-            .collect();
+        let mut shaped: Vec<OwnColumn> =
+            columns_of(&layout.shaped, Texts::Dictionary, rows.len()).collect();
         for (at, place) in rows.iter().enumerate() {
             for (name, value) in of_shape(&self.split, *place) {
                 if let Some(place) = shaped_of[name as usize] {
@@ -193,24 +208,36 @@ impl<'a> Rows<'a> {
                 }
             }
         }
-        columns.extend(shaped.into_iter().map(|column| column.finish(rows.len())));
+        for column in shaped {
+            columns.push(column.finish()?);
+        }
         RecordBatch::try_new(Arc::clone(&layout.shapes_schema), columns)
     }
 }
 
 impl Shapes {
     fn number(&mut self, hash: Hash, row: Place, follows: u8, split: &Split<'_>) -> u32 {
-        *self.numbers.entry(hash).or_insert_with(|| {
-            self.first.push(row);
-            self.follows.push(follows);
-            let from = self.hashes.len();
-            let hash =
-                |(name, value): (u32, &str)| hash_value(split.names[name as usize].seed, value);
-            self.hashes.extend(of_shape(split, row).map(hash));
-            self.known.push(Known { hashes: from..self.hashes.len(), block: usize::MAX });
-            self.first.len() as u32 - 1
-        })
+        let entry = self.numbers.entry(hash[0], |known| known.0 == hash, |known| known.0[0]);
+        let place = match entry {
+            Entry::Occupied(known) => return known.get().1,
+            Entry::Vacant(place) => place,
+        };
+        // A row group has far fewer rows than can be counted.
+        let number = self.first.len() as u32;
+        place.insert((hash, number));
+        self.first.push(row);
+        self.follows.push(follows);
+        let from = self.hashes.len();
+        let hash = |(name, value): (u32, &str)| hash_value(split.names[name as usize].seed, value);
+        self.hashes.extend(of_shape(split, row).map(hash));
+        self.known.push(Known { hashes: from..self.hashes.len(), block: usize::MAX });
+        number
     }
+}
+
+/// For each of these attributes a column of so many rows.
+fn columns_of(own: &[Own], texts: Texts, rows: usize) -> impl Iterator<Item = OwnColumn> {
+    own.iter().map(move |own| OwnColumn::new(own.own_type, texts, rows))
 }
 
 /// The values of a row that belong to its shape, with the numbers of their names.

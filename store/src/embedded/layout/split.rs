@@ -8,7 +8,7 @@ use arrow::error::ArrowError;
 use spanwise_model::schema::column;
 use spanwise_model::{SpanRows, Template};
 
-use super::fixed::Hash;
+use super::fixed::{Hash, add};
 use crate::embedded::keys::{attribute_seed, hash_value};
 use crate::embedded::order::Place;
 
@@ -74,6 +74,8 @@ struct Pattern<'a> {
     /// Slots whose values may belong to the shape, row by row, with their places
     /// among the row's own texts.
     may_be_of_shape: Vec<(usize, usize)>,
+    /// Slots whose values do not all belong to the shape, with the same places.
+    left: Vec<(u32, u32)>,
 }
 
 /// The rows of a batch.
@@ -87,6 +89,7 @@ struct BatchRows<'a> {
 }
 
 impl<'a> BatchRows<'a> {
+    #[inline]
     fn text(&self, own: usize) -> &'a str {
         let [templated, in_map] = self.texts;
         match own.checked_sub(templated.len()) {
@@ -198,7 +201,12 @@ impl<'a> Split<'a> {
             is_of_shape: false,
         };
         let slots = slots.iter().enumerate().map(slot).collect();
-        self.patterns.push(Pattern { slots, shape: [0; 2], may_be_of_shape: Vec::new() });
+        self.patterns.push(Pattern {
+            slots,
+            shape: [0; 2],
+            may_be_of_shape: Vec::new(),
+            left: Vec::new(),
+        });
         self.patterns.len() as u32 - 1
     }
 
@@ -239,6 +247,37 @@ impl<'a> Split<'a> {
         })
     }
 
+    /// Reads a little of what a row has.
+    #[inline]
+    pub(super) fn touch(&self, (batch, row): Place) -> u64 {
+        let batch = &self.batches[batch];
+        let own = batch.rows[row].1 as usize;
+        let Some(is_of_shape) = batch.is_of_shape.get(own) else { return 0 };
+        let first = batch.text(own).as_bytes().first();
+        u64::from(*is_of_shape) + first.map_or(0, |byte| u64::from(*byte))
+    }
+
+    /// Those attributes of a row that do not belong to its shape.
+    #[inline]
+    pub(super) fn left(&self, (batch, row): Place) -> impl Iterator<Item = Attribute<'_, 'a>> {
+        let batch = &self.batches[batch];
+        let (pattern, first) = batch.rows[row];
+        let pattern = &self.patterns[pattern as usize];
+        pattern.left.iter().filter_map(move |&(place, own)| {
+            let slot = &pattern.slots[place as usize];
+            if let Some((text, hash)) = slot.value {
+                return Some(Attribute { slot, text, hash: Some(hash), is_of_shape: false });
+            }
+            let own = (first + own) as usize;
+            (!batch.is_of_shape[own]).then(|| Attribute {
+                slot,
+                text: batch.text(own),
+                hash: None,
+                is_of_shape: false,
+            })
+        })
+    }
+
     /// Gives shapes the values of which `hash_of` knows that they belong to them, by
     /// name, hash and text; and adds what it says of each to the row's.
     pub(super) fn give_to_shapes(
@@ -247,10 +286,6 @@ impl<'a> Split<'a> {
         is_shaped: impl Fn(u32) -> bool,
         hash_of: impl Fn(u32, u64, &str) -> Option<Hash>,
     ) {
-        // In whatever order they come.
-        let add = |to: &mut Hash, [one, other]: Hash| {
-            *to = [to[0].wrapping_add(one), to[1].wrapping_add(other)];
-        };
         for pattern in &mut self.patterns {
             let mut own = 0;
             for (place, slot) in pattern.slots.iter_mut().enumerate() {
@@ -264,6 +299,10 @@ impl<'a> Split<'a> {
                     }
                     None if concerned => pattern.may_be_of_shape.push((place, own)),
                     _ => {}
+                }
+                if !slot.is_of_shape {
+                    // Fewer than the names of a batch.
+                    pattern.left.push((place as u32, own as u32));
                 }
                 own += usize::from(slot.value.is_none());
             }
