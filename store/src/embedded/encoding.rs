@@ -8,15 +8,23 @@ use spanwise_model::schema::column;
 use super::index::BLOCK_ROWS;
 use super::layout::{Layout, Own, OwnType, file_column};
 
-const ZSTD_LEVEL: i32 = 3;
+/// What columns hold is alike or as good as random: higher levels take longer, and
+/// pack most columns no better.
+const ZSTD_LEVEL: i32 = 1;
+/// Of texts that may be long, such as stack traces.
+const TEXTS_ZSTD_LEVEL: i32 = 3;
 /// A dictionary has to be read to read one value, so it is small; a column of
 /// more distinct values goes on without one.
 const DICTIONARY_BYTES: usize = 64 << 10;
 
+fn zstd(level: i32) -> Compression {
+    Compression::ZSTD(ZstdLevel::try_new(level).unwrap_or_default())
+}
+
 /// The properties of a file of shapes, which are read all at once.
 pub(super) fn of_shapes() -> WriterProperties {
     WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL).unwrap_or_default()))
+        .set_compression(zstd(ZSTD_LEVEL))
         .set_max_row_group_row_count(None)
         .set_statistics_enabled(EnabledStatistics::None)
         .set_offset_index_disabled(true)
@@ -34,7 +42,7 @@ fn path(name: &str) -> ColumnPath {
 /// distinct.
 pub(super) fn of_spans(layout: &Layout, distinct: &[Own]) -> WriterProperties {
     let mut builder = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL).unwrap_or_default()))
+        .set_compression(zstd(ZSTD_LEVEL))
         .set_max_row_group_row_count(None)
         // One look-up reads a page of each column.
         .set_data_page_row_count_limit(BLOCK_ROWS)
@@ -57,6 +65,8 @@ pub(super) fn of_spans(layout: &Layout, distinct: &[Own]) -> WriterProperties {
             .set_column_dictionary_enabled(path(name), false)
             .set_column_encoding(path(name), Encoding::DELTA_BINARY_PACKED);
     }
+    // As good as random.
+    builder = builder.set_column_compression(path(column::SPAN_ID), Compression::UNCOMPRESSED);
     // Nearly all are distinct, or equal to their neighbours: a dictionary of
     // them is larger than they are. Starts share their high bytes with others of
     // the page, which zstd sees better than any difference of neighbours.
@@ -85,6 +95,12 @@ pub(super) fn of_spans(layout: &Layout, distinct: &[Own]) -> WriterProperties {
                 builder.set_column_encoding(path(field.name()), Encoding::DELTA_BINARY_PACKED);
         }
     }
-    let values = [column::ATTRIBUTES, "key_value", "value", "value"].map(str::to_owned).to_vec();
-    builder.set_column_dictionary_enabled(ColumnPath::new(values), false).build()
+    let attributes = ["attributes", "key_value", "value", "value"];
+    let of_rows = ColumnPath::new(attributes.map(str::to_owned).to_vec());
+    let of_events = [column::EVENTS, "list", "item"].into_iter().chain(attributes);
+    let of_events = ColumnPath::new(of_events.map(str::to_owned).collect());
+    for texts in [of_rows.clone(), of_events] {
+        builder = builder.set_column_compression(texts, zstd(TEXTS_ZSTD_LEVEL));
+    }
+    builder.set_column_dictionary_enabled(of_rows, false).build()
 }
