@@ -2,11 +2,12 @@
 
 use super::OtlpError;
 use super::builders::{Builder, with_builder};
-use super::collect::{Collector, Decoded, Limits};
+use super::collect::{Collector, Decoded, Emitting, Limits};
 use super::decode;
 use super::repeats::Own;
+use super::resource::ScopeFacts;
 use super::view::SpanView;
-use crate::protobuf::{ReadError, submessages};
+use crate::protobuf::{Payload, ReadError, Reader, submessages};
 
 /// Field numbers of opentelemetry-proto's `trace_service.proto` and
 /// `trace.proto`.
@@ -34,14 +35,43 @@ pub(super) fn decode_with(
     body: &[u8],
     limits: &Limits,
 ) -> Result<Decoded, OtlpError> {
+    // To look for a scope is to go through all spans, so it is first assumed to be
+    // where nearly all senders write it. Where it is not, or anything else is wrong,
+    // all is read once more.
+    if let Ok(Some(decoded)) = decode_as(builder, body, limits, Scopes::First) {
+        return Ok(decoded);
+    }
+    builder.rows.finish_rows()?;
+    let decoded = decode_as(builder, body, limits, Scopes::Anywhere)?;
+    decoded.ok_or_else(|| OtlpError::malformed("the request", "a scope cannot be read"))
+}
+
+/// Where the scope of some spans is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scopes {
+    /// Before the spans.
+    First,
+    /// Before and after them.
+    Anywhere,
+}
+
+/// None where a scope is elsewhere.
+fn decode_as(
+    builder: &mut Builder,
+    body: &[u8],
+    limits: &Limits,
+    scopes: Scopes,
+) -> Result<Option<Decoded>, OtlpError> {
     let mut collector = Collector::new(limits, builder);
     let mut span = Reading::default();
     for (index, bytes) in submessages(body, number::RESOURCE_SPANS).enumerate() {
         let place = || format!("resource_spans[{index}]");
         let bytes = bytes.map_err(|error| OtlpError::malformed("the request", error))?;
-        resource_spans(bytes, &place, &mut span, &mut collector)?;
+        if !resource_spans(bytes, &place, &mut span, &mut collector, scopes)? {
+            return Ok(None);
+        }
     }
-    collector.finish()
+    collector.finish().map(Some)
 }
 
 /// A span that is being read. One is used for all of a request.
@@ -56,12 +86,27 @@ fn pieces(message: &[u8], number: u32) -> Result<Vec<&[u8]>, ReadError> {
     submessages(message, number).collect()
 }
 
+/// Those of them that come before the first field of another number.
+fn first_pieces(message: &[u8], number: u32, until: u32) -> Result<Vec<&[u8]>, ReadError> {
+    let (mut reader, mut pieces) = (Reader::new(message), Vec::new());
+    while let Some(field) = reader.next()? {
+        match field.payload {
+            Payload::Bytes(_) if field.number == until => break,
+            Payload::Bytes(bytes) if field.number == number => pieces.push(bytes),
+            _ => {}
+        }
+    }
+    Ok(pieces)
+}
+
+/// Whether scopes are where they are looked for.
 fn resource_spans<'a>(
     bytes: &'a [u8],
     place: &dyn Fn() -> String,
     span: &mut Reading<'a>,
     collector: &mut Collector<'_>,
-) -> Result<(), OtlpError> {
+    scopes: Scopes,
+) -> Result<bool, OtlpError> {
     // A message may come in several pieces and after the fields that need it,
     // so it is looked for in a pass of its own.
     let resource = pieces(bytes, number::RESOURCE)
@@ -71,27 +116,52 @@ fn resource_spans<'a>(
     for (index, bytes) in submessages(bytes, number::SCOPE_SPANS).enumerate() {
         let bytes = bytes.map_err(|error| OtlpError::malformed(place(), error))?;
         let place = || format!("{}.scope_spans[{index}]", place());
-        let scope = pieces(bytes, number::SCOPE)
+        let scope = match scopes {
+            Scopes::First => first_pieces(bytes, number::SCOPE, number::SPANS),
+            Scopes::Anywhere => pieces(bytes, number::SCOPE),
+        };
+        let scope = scope
             .and_then(|pieces| collector.scope(&pieces))
             .map_err(|error| OtlpError::malformed(format!("{}.scope", place()), error))?;
-        for (index, bytes) in submessages(bytes, number::SPANS).enumerate() {
-            let bytes = bytes.map_err(|error| OtlpError::malformed(place(), error))?;
-            if !collector.admit(bytes.len())? {
-                continue;
+        let mut reader = Reader::new(bytes);
+        let (mut index, mut is_after_span) = (0, false);
+        while let Some(field) =
+            reader.next().map_err(|error| OtlpError::malformed(place(), error))?
+        {
+            // As in [`submessages`].
+            let Payload::Bytes(bytes) = field.payload else { continue };
+            match field.number {
+                number::SPANS => {}
+                number::SCOPE if is_after_span && scopes == Scopes::First => return Ok(false),
+                _ => continue,
             }
-            let Reading { view, own } = span;
-            view.clear();
-            if collector.push_repeated(bytes, view, own, &emitting, &scope)? {
-                continue;
-            }
-            view.clear();
-            match decode::span(bytes, view) {
-                Ok(()) => collector.push_new(view, own, &emitting, &scope)?,
-                Err(error) => {
-                    collector.malformed(|| (format!("{}.spans[{index}]", place()), error));
-                }
-            }
+            is_after_span = true;
+            let place = || format!("{}.spans[{index}]", place());
+            one_span(bytes, &place, span, collector, (&emitting, &scope))?;
+            index += 1;
         }
+    }
+    Ok(true)
+}
+
+fn one_span<'a>(
+    bytes: &'a [u8],
+    place: &dyn Fn() -> String,
+    Reading { view, own }: &mut Reading<'a>,
+    collector: &mut Collector<'_>,
+    (emitting, scope): (&Emitting, &ScopeFacts),
+) -> Result<(), OtlpError> {
+    if !collector.admit(bytes.len())? {
+        return Ok(());
+    }
+    view.clear();
+    if collector.push_repeated(bytes, view, own, emitting, scope)? {
+        return Ok(());
+    }
+    view.clear();
+    match decode::span(bytes, view) {
+        Ok(()) => collector.push_new(view, own, emitting, scope)?,
+        Err(error) => collector.malformed(|| (place(), error)),
     }
     Ok(())
 }
