@@ -324,20 +324,46 @@ fn limits_hold() {
     assert_eq!(decoded.rejections.counts().collect::<Vec<_>>(), [("span_too_large", 1)]);
 }
 
+/// A field that is bytes, whose number and type take one byte.
+fn field(tag: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut field = vec![tag];
+    prost::encode_length_delimiter(bytes.len(), &mut field).unwrap();
+    field.extend_from_slice(bytes);
+    field
+}
+
 #[test]
 fn a_resource_after_its_spans_still_counts() {
     let request = request_of(vec![small_span(1)]);
     let resource = request.resource_spans[0].resource.as_ref().unwrap().encode_to_vec();
     let scope = request.resource_spans[0].scope_spans[0].encode_to_vec();
-    let field = |tag: u8, bytes: &[u8]| {
-        let mut field = vec![tag];
-        prost::encode_length_delimiter(bytes.len(), &mut field).unwrap();
-        field.extend_from_slice(bytes);
-        field
-    };
     let backwards = [field(0x12, &scope), field(0x0a, &resource)].concat();
     let decoded = decode_protobuf(&field(0x0a, &backwards), &Limits::default()).unwrap();
     assert_eq!(rows(decoded)[0].service, "cart");
+}
+
+#[test]
+fn a_scope_around_its_spans_is_that_of_all() {
+    let scope = |name: &str, version: &str| {
+        let (name, version) = (name.to_owned(), version.to_owned());
+        InstrumentationScope { name, version, ..Default::default() }.encode_to_vec()
+    };
+    let span = |number| field(0x12, &small_span(number).encode_to_vec());
+    let pieces = [
+        field(0x0a, &scope("net/http", "")),
+        span(1),
+        span(2),
+        field(0x0a, &scope("", "1.2")),
+        span(3),
+    ];
+    let request = field(0x0a, &field(0x12, &pieces.concat()));
+    let rows = rows(decode_protobuf(&request, &Limits::default()).unwrap());
+    assert_eq!(rows.iter().map(|row| row.span_id.0[0]).collect::<Vec<_>>(), [1, 2, 3]);
+    for row in rows {
+        let expected = [("otel.scope.name", "net/http"), ("otel.scope.version", "1.2")];
+        let expected = expected.map(|(key, value)| (key.to_owned(), value.into()));
+        assert_eq!(row.attributes, expected);
+    }
 }
 
 #[test]

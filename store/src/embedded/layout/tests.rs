@@ -41,8 +41,8 @@ prop_compose! {
         as_sent in any::<bool>(),
         parent in proptest::option::of(0u64..40),
         found in proptest::option::of(0u64..40),
-        instance in proptest::option::of("[ab]"),
-        host in proptest::option::of("[ab]"),
+        instance in proptest::option::of("[ab]?"),
+        host in proptest::option::of("[ab]?"),
         resource in prop::sample::select(vec![
             "{}", "not JSON", r#"{"service.instance.id":"a"}"#,
             r#"{"host.name":"a","service.instance.id":"b"}"#, r#"{"host.name":7}"#,
