@@ -120,7 +120,7 @@ vocabulary!(
     Enclosing = "enclosing",
     /// Time alone.
     Timing = "timing",
-    /// Several requests could be the parent: none was chosen.
+    /// Several requests could be the parent, or one or none: none was chosen.
     Ambiguous = "ambiguous",
 });
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::sessions::Attributes;
 use spanwise_model::protocol;
 
-use crate::context::{Caller, Fragment};
+use crate::context::{Call, Caller, Fragment, NO_SORT};
 use crate::event::{Direction, Opened, Role};
 use crate::process::Process;
 use crate::protocols::tls::{Handshake, TlsFacts};
@@ -339,7 +339,7 @@ impl Opaque {
     /// have used it as well.
     fn fragment(&self, desk: &mut Desk<'_>) -> Fragment {
         let Fragment::Within { fragment: then, .. } = self.fragment else { return Fragment::None };
-        match desk.context.request_sent(self.last.into(), None) {
+        match desk.context.call_made(self.last.into(), None, Call::Again(NO_SORT)) {
             Fragment::Within { fragment, evidence, confidence }
                 if fragment == then && self.part == 0 =>
             {

@@ -2,12 +2,14 @@
 //! first out, or by the stream that both name.
 
 use std::collections::VecDeque;
+use std::hash::{Hash as _, Hasher as _};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use ahash::AHasher;
 use spanwise_model::{AttributeValue, Kind};
 
-use crate::context::{Caller, Context, Fragment, Handled};
+use crate::context::{Call, Caller, Context, Fragment, Handled};
 use crate::counters::Counters;
 use crate::event::{Endpoint, Task};
 use crate::plugins::Plugins;
@@ -394,9 +396,11 @@ impl Exchanges {
             }
             fragment
         } else if owner.is_none() && request.stream != 0 {
-            desk.context.request_sent_among_others(request_start.into(), opener)
+            let call = Call::New(sort_of(self.protocol, &request.operation));
+            desk.context.call_made_among_others(request_start.into(), opener, call)
         } else {
-            desk.context.request_sent(sender(request_start, owner.as_ref()), opener)
+            let call = Call::New(sort_of(self.protocol, &request.operation));
+            desk.context.call_made(sender(request_start, owner.as_ref()), opener, call)
         };
         if matches!(fragment, Fragment::Ambiguous { .. }) && !request.silent {
             desk.counters.fragments_ambiguous += 1;
@@ -460,7 +464,8 @@ impl Exchanges {
         }
         let was_ambiguous = matches!(exchange.fragment, Fragment::Ambiguous { .. });
         let sender = sender(exchange.request_start, Some(task));
-        exchange.fragment = desk.context.request_sent(sender, None);
+        let call = Call::Again(sort_of(self.protocol, &exchange.request.operation));
+        exchange.fragment = desk.context.call_made(sender, None, call);
         let is_ambiguous = matches!(exchange.fragment, Fragment::Ambiguous { .. });
         if was_ambiguous && !is_ambiguous && !exchange.request.silent {
             desk.counters.fragments_ambiguous -= 1;
@@ -784,6 +789,13 @@ impl Exchanges {
 }
 
 /// Who sends a request: the task to which its stream belongs, else who wrote it.
+/// What calls of one operation have in common.
+fn sort_of(protocol: &str, operation: &str) -> u64 {
+    let mut hasher = AHasher::default();
+    (protocol, operation).hash(&mut hasher);
+    hasher.finish()
+}
+
 fn sender(start: Mark, owner: Option<&Task>) -> Caller {
     let caller = Caller::from(start);
     owner.map_or(caller, |owner| Caller {

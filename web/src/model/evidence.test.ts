@@ -58,7 +58,7 @@ describe("explain", () => {
   it("says that nothing was guessed", () => {
     const said = explain({ ...base, parent: null, evidence: "ambiguous" }, null);
     expect(said.certainty).toBe("ambiguous");
-    expect(plainText(said.sentence)).toContain("several open requests");
+    expect(plainText(said.sentence)).toContain("which of them");
   });
 
   it("tells a root from a span whose parent has not arrived", () => {

@@ -95,7 +95,7 @@ export function explain(span: Span, parent: Span | null): Explanation {
       sentence: [
         plain("Parent unknown: "),
         plain(
-          `${span.service} had several open requests, and any of them could have made this one`,
+          `${span.service} had requests open, and it is not known which of them made this one, if any`,
         ),
       ],
       note: "Spanwise does not guess here. A trace header, or an SDK in this process, would settle it.",

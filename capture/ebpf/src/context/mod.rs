@@ -6,6 +6,7 @@
 //! one candidate is taken, with what speaks for it; of several none is: a wrong parent is
 //! worse than none.
 
+mod idle;
 mod lineage;
 mod names;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use spanwise_model::Evidence;
 
+use self::idle::Idle;
 use self::lineage::{Ended, Lineage, Root};
 pub(crate) use self::names::Names;
 use self::turns::Turns;
@@ -30,6 +32,8 @@ use crate::protocols::Mark;
 const PROVEN_AFTER: u32 = 20;
 /// How sure a link is without that proof.
 const LIKELY: f32 = 0.9;
+/// Sort of the calls of which it is not known what they are.
+pub(crate) const NO_SORT: u64 = 0;
 /// Processes known at once; those beyond get no fragments.
 const MAX_PROCESSES: usize = 65_536;
 /// How long a request that is over is remembered for those that it has made.
@@ -59,11 +63,29 @@ pub(crate) enum Fragment {
         /// How sure it is, 0 to 1.
         confidence: f32,
     },
-    /// A client request that could have been made for any of several.
+    /// A client request that could have been made for any of several, or for the only one
+    /// or none.
     Ambiguous {
-        /// How many.
+        /// How many are open.
         candidates: usize,
     },
+}
+
+/// A call whose request is asked for, and what sort of call it is: a number that those of
+/// one operation have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    New(u64),
+    /// It was asked for before.
+    Again(u64),
+}
+
+impl Call {
+    const fn sort(self) -> u64 {
+        match self {
+            Self::New(sort) | Self::Again(sort) => sort,
+        }
+    }
 }
 
 /// Who makes a system call.
@@ -184,6 +206,7 @@ struct ProcessContext {
     /// Requests handled each on one thread, alone.
     disciplined: u32,
     turns: Turns,
+    idle: Idle,
 }
 
 /// Who wrote the response to a request.
@@ -316,6 +339,7 @@ impl Context {
             return Fragment::None;
         };
         let fragment = self.random.random::<u64>();
+        context.idle.passed(context.open, reader.time_nano);
         context.turns.read_for(reader, fragment);
         let line = match reader.line() {
             // Until it is handed over, nobody makes calls for it.
@@ -480,6 +504,7 @@ impl Context {
     ) {
         let Caller { process, thread, .. } = reader;
         let Some(context) = self.processes.get_mut(&process) else { return };
+        context.idle.passed(context.open, end_nano);
         let Some((line, closed)) = context.take_open(exchange) else { return };
         let Open { connection, fragment, .. } = closed;
         let task = if let Line::Task(task) = line { Some(task) } else { None };
@@ -529,6 +554,17 @@ impl Context {
     /// A request is sent: for which server request? `opener` has connected for it, where
     /// it is the first on its connection.
     pub(crate) fn request_sent(&mut self, sender: Caller, opener: Option<Caller>) -> Fragment {
+        self.call_made(sender, opener, Call::New(NO_SORT))
+    }
+
+    /// As [`Self::request_sent`], of what is known which request it is and of what it is
+    /// one.
+    pub(crate) fn call_made(
+        &mut self,
+        sender: Caller,
+        opener: Option<Caller>,
+        call: Call,
+    ) -> Fragment {
         let lost_nano = self.lost_nano;
         let Some(context) = self.processes.get_mut(&sender.process) else {
             return Fragment::None;
@@ -541,7 +577,7 @@ impl Context {
             Origin::Unknown | Origin::Elsewhere => {}
         }
         if sender.task != 0 {
-            return context.sole();
+            return context.sole(sender, call);
         }
         // What the program says itself is better than what its threads are seen to do.
         if let Some(found) = context.of_started(sender, lost_nano) {
@@ -576,33 +612,44 @@ impl Context {
                 self.thread_makers.push(sender.process);
             }
         }
-        context.sole()
+        context.sole(sender, call)
     }
 
-    /// As [`Self::request_sent`], on a connection that carries several at once: where
+    /// As [`Self::call_made`], on a connection that carries several at once: where
     /// tasks share it, whoever writes may take along what others have put there.
-    pub(crate) fn request_sent_among_others(
+    pub(crate) fn call_made_among_others(
         &mut self,
         sender: Caller,
         opener: Option<Caller>,
+        call: Call,
     ) -> Fragment {
-        match self.processes.get(&sender.process) {
+        match self.processes.get_mut(&sender.process) {
             Some(context) if context.writes_for_others || told::is_work(sender.task) => {
-                context.sole()
+                context.sole(sender, call)
             }
-            _ => self.request_sent(sender, opener),
+            _ => self.call_made(sender, opener, call),
         }
     }
 }
 
 impl ProcessContext {
-    /// The only request that is open.
-    fn sole(&self) -> Fragment {
+    /// The only request that is open, unless calls of that kind are made for none as often.
+    fn sole(&mut self, sender: Caller, call: Call) -> Fragment {
+        let (line, sort) = (sender.origin(), call.sort());
+        if let Call::New(_) = call {
+            self.idle.called(line, sort, self.open, sender.time_nano);
+        }
         match self.open {
             0 => Fragment::None,
-            1 => self.by_line.values().flatten().next().map_or(Fragment::None, |only| {
-                within(only.fragment, Evidence::SoleRequest, LIKELY)
-            }),
+            1 => {
+                let Some(only) = self.by_line.values().flatten().next() else {
+                    return Fragment::None;
+                };
+                match self.idle.made_for(line, sort, LIKELY) {
+                    Some(sure) => within(only.fragment, Evidence::SoleRequest, sure),
+                    None => Fragment::Ambiguous { candidates: 1 },
+                }
+            }
             candidates => Fragment::Ambiguous { candidates },
         }
     }

@@ -85,6 +85,30 @@ fn another_thread_may_only_have_the_sole_request() {
 }
 
 #[test]
+fn who_calls_as_often_while_no_request_is_open_calls_for_none() {
+    let mut context = context(other());
+    let at = |thread, millis: u64| Caller { time_nano: millis * 1_000_000, ..caller(thread) };
+    for round in 1..50u64 {
+        let from = round * 20;
+        read_at(&mut context, 1, 1, round, from * 1_000_000);
+        context.request_sent(at(7, from + 5), None);
+        context.request_over(at(1, from), round, (from + 10) * 1_000_000, None);
+        assert_eq!(context.request_sent(at(7, from + 15), None), Fragment::None);
+    }
+    let fragment = read_at(&mut context, 1, 1, 100, 1_000_000_000);
+    let perhaps = Fragment::Ambiguous { candidates: 1 };
+    assert_eq!(context.request_sent(at(7, 1_005), None), perhaps);
+    // Asking again is no other call.
+    assert_eq!(context.call_made(at(7, 1_005), None, Call::Again(NO_SORT)), perhaps);
+    // A thread that makes none in between.
+    let sole = within(fragment, Evidence::SoleRequest, LIKELY);
+    assert_eq!(context.request_sent(at(8, 1_006), None), sole);
+    // And what it does itself, it does for its request.
+    let own = within(fragment, Evidence::Thread, LIKELY);
+    assert_eq!(context.request_sent(at(1, 1_007), None), own);
+}
+
+#[test]
 fn go_and_node_threads_say_nothing() {
     for runtime in [Runtime::Go, Runtime::Node] {
         let mut context = context(runtime);

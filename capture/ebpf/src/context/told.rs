@@ -230,7 +230,7 @@ enum Found {
 #[cfg(test)]
 mod tests {
     use super::super::lineage::REMEMBERED;
-    use super::super::{Context, ENDED_NANO, Handled};
+    use super::super::{Call, Context, ENDED_NANO, Handled, NO_SORT};
     use super::*;
     use crate::process::Runtime;
 
@@ -437,7 +437,10 @@ mod tests {
         handed(&mut context, work(10), own(1), 5);
         let fragment = read(&mut context, by(work(10), 10), 1, 1);
         let sole = within(fragment, Evidence::SoleRequest, LIKELY);
-        assert_eq!(context.request_sent_among_others(by(work(10), 11), None), sole);
+        assert_eq!(
+            context.call_made_among_others(by(work(10), 11), None, Call::New(NO_SORT)),
+            sole
+        );
     }
 
     #[test]
