@@ -33,10 +33,16 @@ const REMEMBER_NANO: u64 = 120_000_000_000;
 const SURE_ENOUGH: f32 = 0.7;
 /// The surest that time alone is.
 const SUREST: f32 = 0.95;
-/// Requests at work at once of which half of what seems sure is wrong, and how
-/// steeply that goes: from processes that were made up, of all loads.
-const HALF_WRONG_AT_WORK: f64 = 8.0;
-const STEEPNESS: f64 = 1.6;
+/// How sure a finding is, see [`sure`].
+const SURE_ALONE: f64 = 1.12;
+const SURE_BY_SHARE: f64 = 0.60;
+const SURE_BY_LEARNT: f64 = 0.18;
+const SURE_BY_OTHER: f64 = 0.16;
+const UNSURE_BY_WORK: f64 = 0.84;
+/// Of so few rounds, none in none is not never.
+const ROUNDS_DOUBT: f64 = 0.03;
+/// With more requests at work at once, nothing is said.
+const MOST_AT_WORK: f64 = 8.0;
 /// Processes known at once.
 const MAX_PROCESSES: usize = 4096;
 /// Requests and calls kept at once, over all processes; those beyond are not looked at.
@@ -52,9 +58,8 @@ const MAX_CALLS: usize = 4096;
 const STEPS_PER_SECOND: i64 = 500_000;
 /// How much beyond its share a look may leave to be made up for.
 const MOST_OWED_STEPS: i64 = STEPS_PER_SECOND;
-/// A process of which hardly anything that was found can be trusted is not looked at
-/// again for this long: who is busy stays so for a while.
-const HOPELESS_BELOW: f64 = 0.4;
+/// A process of which nothing that was found can be trusted is not looked at again for
+/// this long: who is busy stays so for a while.
 const HOPELESS_FOR_NANO: u64 = 3_000_000_000;
 /// Requests that a process must have handled before its model is more than a first
 /// look can say.
@@ -116,6 +121,8 @@ struct Made {
 struct Process {
     sorts: HashMap<(bool, Text), What>,
     model: Model,
+    /// Until when calls for no request were counted.
+    counted_nano: i64,
     served: Vec<Served>,
     made: Vec<Made>,
     /// Calls that wait for an answer.
@@ -269,13 +276,13 @@ impl Process {
         for made in &mut self.made {
             made.call.state = match known(made.row) {
                 Known::Of(parent) => {
-                    by_slot.get(&parent).map_or(State::ForNone, |at| State::For(*at))
+                    by_slot.get(&parent).map_or(State::Elsewhere, |at| State::For(*at))
                 }
                 Known::OfNone => State::ForNone,
                 // What was said is not asked again.
                 _ if made.said => {
                     let of = made.said_of.and_then(|parent| by_slot.get(&parent));
-                    of.map_or(State::ForNone, |at| State::For(*at))
+                    of.map_or(State::Unclear, |at| State::For(*at))
                 }
                 _ => State::Free,
             };
@@ -287,8 +294,35 @@ impl Process {
     fn learn_known(&mut self, is_over: impl Fn(&Made) -> bool, known: &impl Fn(Stamped) -> Known) {
         let (requests, calls) = self.gather(known);
         if calls.len() <= MAX_CALLS {
+            self.count_nobodys(&requests, &calls, &is_over);
             self.learn(&requests, &calls, &[], is_over);
         }
+    }
+
+    /// When the first call began that is not over.
+    fn over_before(&self, is_over: impl Fn(&Made) -> bool) -> i64 {
+        let first_open = self.made.iter().filter(|made| !is_over(made));
+        first_open.map(|made| made.call.start_nano).min().unwrap_or(i64::MAX)
+    }
+
+    /// Counts the calls that were made for no request since it was done last.
+    fn count_nobodys(
+        &mut self,
+        requests: &[Request],
+        calls: &[Call],
+        is_over: impl Fn(&Made) -> bool,
+    ) {
+        let starts = || calls.iter().map(|call| call.start_nano);
+        let Some((first, last)) = starts().min().zip(starts().max()) else { return };
+        let from = self.counted_nano.max(first);
+        let to = self.over_before(is_over).min(last.saturating_add(1));
+        if from >= to {
+            return;
+        }
+        for (what, calls, nano) in solve::nobodys(requests, calls, (from, to)) {
+            self.model.saw_nobodys(what, calls, nano);
+        }
+        self.counted_nano = to;
     }
 
     fn look(
@@ -304,6 +338,9 @@ impl Process {
             return;
         }
         let (requests, calls) = self.gather(known);
+        if calls.len() <= MAX_CALLS {
+            self.count_nobodys(&requests, &calls, &may_say);
+        }
         let orphans = calls.iter().filter(|call| call.state == State::Free).count();
         let hopeless = self.looked_nano < self.hopeless_until_nano;
         let skipped = orphans > MAX_CALLS || *steps_left <= 0 || hopeless;
@@ -312,10 +349,10 @@ impl Process {
         } else {
             let solution = self.find(&requests, &calls, random);
             *steps_left = steps_left.saturating_sub_unsigned(solution.steps).max(-MOST_OWED_STEPS);
-            if trust(solution.at_work) < HOPELESS_BELOW {
+            if solution.at_work > MOST_AT_WORK {
                 self.hopeless_until_nano = self.looked_nano.saturating_add(HOPELESS_FOR_NANO);
             }
-            trusted(solution)
+            solution.found
         };
         for (at, made) in self.made.iter_mut().enumerate() {
             if made.call.state != State::Free {
@@ -344,27 +381,37 @@ impl Process {
         self.learn(&requests, &calls, &found, may_say);
     }
 
-    /// The likeliest request of each call that is free: by what was learnt of the
-    /// process, and by nothing but that what happens soon after something follows from
-    /// it. Of the two, the one by which fewer requests were worked on at once: what was
-    /// learnt may be of other times.
+    /// The likeliest request of each call that is free, and how sure that is.
     fn find(&self, requests: &[Request], calls: &[Call], random: &mut Random) -> Solution {
-        let sorts = self.sorts.keys().filter(|(serves, _)| !serves).count();
-        let plain = solve::solve(&Model::default(), requests, calls, sorts, random);
-        let learnt = if self.model.requests() >= KNOWN_AFTER {
-            solve::solve(&self.model, requests, calls, sorts, random)
-        } else {
-            let mut model = self.model.clone();
-            self.learn_alone(&mut model, requests, calls);
-            if model.requests() < KNOWN_AFTER {
-                let of = |call: usize| whose(&calls[call], plain.found[call]);
-                solve::learn(&mut model, requests, calls, of, |_| 1.0);
+        let mut solution = self.find_likeliest(requests, calls, random);
+        let shares = nobodys_shares(&self.model, calls);
+        for (call, found) in calls.iter().zip(&mut solution.found) {
+            if let Some((_, sure)) = found {
+                *sure *= 1.0 - shares.get(&call.what).copied().unwrap_or_default();
             }
-            solve::solve(&model, requests, calls, sorts, random)
-        };
-        let steps = plain.steps + learnt.steps;
-        let better = if learnt.at_work <= plain.at_work { learnt } else { plain };
-        Solution { steps, ..better }
+        }
+        solution
+    }
+
+    fn find_likeliest(
+        &self,
+        requests: &[Request],
+        calls: &[Call],
+        random: &mut Random,
+    ) -> Solution {
+        let sorts = self.sorts.keys().filter(|(serves, _)| !serves).count();
+        let blank = self.model.of_nobody();
+        let plain = solve::solve(&blank, requests, calls, sorts, None, random);
+        if self.model.requests() >= KNOWN_AFTER {
+            return explain(plain, &self.model, requests, calls, sorts, random);
+        }
+        let mut model = self.model.clone();
+        self.learn_alone(&mut model, requests, calls);
+        if model.requests() < KNOWN_AFTER {
+            let of = |call: usize| whose(&calls[call], plain.found[call]);
+            solve::learn(&mut model, requests, calls, of, |_| 1.0);
+        }
+        explain(plain, &model, requests, calls, sorts, random)
     }
 
     /// Learns from requests that are new, and whose calls can be of no other.
@@ -398,8 +445,7 @@ impl Process {
         found: &[Option<(usize, f32)>],
         is_over: impl Fn(&Made) -> bool,
     ) {
-        let first_open = self.made.iter().filter(|made| !is_over(made));
-        let before = first_open.map(|made| made.call.start_nano).min().unwrap_or(i64::MAX);
+        let before = self.over_before(is_over);
         let mut weights = vec![0.0; requests.len()];
         for (weight, served) in weights.iter_mut().zip(&mut self.served) {
             if !served.learnt && served.request.end_nano < before {
@@ -429,20 +475,81 @@ impl Process {
     }
 }
 
-/// What was found, as sure as such findings are. Where many requests are worked on
-/// at once, there are many ways to give calls to them that are likelier than the
-/// truth, and each seems sure.
-fn trusted(mut solution: Solution) -> Vec<Option<(usize, f32)>> {
-    let trust = trust(solution.at_work);
-    for (_, sure) in solution.found.iter_mut().flatten() {
-        *sure *= trust as f32;
+/// The likeliest request of each call that is free. It is looked for three times: by
+/// nothing but that what happens soon after something follows from it (`plain`), by what
+/// was learnt of the process, and by what is learnt from that, since what was learnt may
+/// be of other times: programs become faster, and slower under load. Of the first and the
+/// last, the one by which fewer requests were worked on at once; how sure it is depends on
+/// how far the others agree.
+fn explain(
+    plain: Solution,
+    model: &Model,
+    requests: &[Request],
+    calls: &[Call],
+    sorts: usize,
+    random: &mut Random,
+) -> Solution {
+    let learnt = solve::solve(model, requests, calls, sorts, None, random);
+    let mut now = model.of_nobody();
+    let of = |call: usize| whose(&calls[call], learnt.found[call]);
+    solve::learn(&mut now, requests, calls, of, |_| 1.0);
+    let again = solve::solve(&now, requests, calls, sorts, Some(&learnt.found), random);
+    let steps = plain.steps + learnt.steps + again.steps;
+    let (mut better, other) =
+        if again.at_work <= plain.at_work { (again, plain) } else { (plain, again) };
+    let share_of = |found: Option<(usize, f32)>, request: usize| match found {
+        Some((same, share)) if same == request => share,
+        _ => 0.0,
+    };
+    let at_work = better.at_work;
+    for (call, found) in better.found.iter_mut().enumerate() {
+        let Some((request, share)) = found else { continue };
+        let learnt = share_of(learnt.found[call], *request);
+        *share = sure(*share, learnt, share_of(other.found[call], *request), at_work);
     }
-    solution.found
+    Solution { steps, ..better }
 }
 
-/// The share of what seems sure that is right, where so many requests are at work.
-fn trust(at_work: f64) -> f64 {
-    1.0 / (1.0 + (at_work / HALF_WRONG_AT_WORK).powf(STEEPNESS))
+/// How often a call is of the request that it was found with in this share of the rounds,
+/// where the two other times it was found with it in those shares. Where many requests are
+/// worked on at once, there are many ways to give calls to them that are likelier than the
+/// truth, and each seems sure.
+///
+/// A logistic regression over the calls of the programs of `make bench-accuracy`, 2 to 8
+/// requests under way, in which every runtime counts about as much.
+fn sure(share: f32, learnt: f32, other: f32, at_work: f64) -> f32 {
+    if at_work > MOST_AT_WORK {
+        return 0.0;
+    }
+    let logit = |share: f32| {
+        let share = f64::from(share);
+        ((share + ROUNDS_DOUBT) / (1.0 - share + ROUNDS_DOUBT)).ln()
+    };
+    let logit = SURE_ALONE
+        + SURE_BY_SHARE * logit(share)
+        + SURE_BY_LEARNT * logit(learnt)
+        + SURE_BY_OTHER * logit(other)
+        - UNSURE_BY_WORK * (at_work + 0.1).ln();
+    (1.0 / (1.0 + (-logit).exp())) as f32
+}
+
+/// Of the calls of each sort of which nothing is known, the share that is nobody's: by how
+/// often such calls come where there is no request that could have made them. Which of
+/// them it is, time does not tell.
+fn nobodys_shares(model: &Model, calls: &[Call]) -> HashMap<What, f32> {
+    let free = || calls.iter().filter(|call| call.state == State::Free);
+    let starts = || free().map(|call| call.start_nano);
+    let Some((first, last)) = starts().min().zip(starts().max()) else {
+        return HashMap::default();
+    };
+    let mut counts: HashMap<What, f64> = HashMap::default();
+    for call in free() {
+        *counts.entry(call.what).or_default() += 1.0;
+    }
+    // One that is alone came in the time between two looks.
+    let nano = (last - first).unsigned_abs().max(EVERY_NANO) as f64;
+    let share = |what: What, count: f64| model.nobodys(what) * nano / count;
+    counts.into_iter().map(|(what, count)| (what, share(what, count).min(1.0) as f32)).collect()
 }
 
 /// The request that a call is taken to be of.

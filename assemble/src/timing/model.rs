@@ -13,6 +13,11 @@ const REMEMBERED: f64 = 4096.0;
 /// Calls of a request that are told apart by their number; later ones are alike.
 const MAX_ORDINAL: u8 = 12;
 
+/// Time in which calls for no request are remembered; beyond, what is older counts half.
+const NOBODYS_REMEMBERED_NANO: f64 = 60e9;
+/// Time without one before anything was seen.
+const NOBODYS_UNSEEN_NANO: f64 = 20e6;
+
 /// What a request or a call is, as a number that the process's own list gives.
 pub(super) type What = u16;
 
@@ -128,6 +133,16 @@ pub(super) struct Model {
     any: [[Gaps; 2]; 3],
     /// Requests learnt of.
     requests: f64,
+    /// Calls of each sort that were made for no request.
+    nobodys: HashMap<What, Nobodys, ahash::RandomState>,
+}
+
+/// Calls that can be of no request.
+#[derive(Debug, Clone, Copy, Default)]
+struct Nobodys {
+    calls: f64,
+    /// Time in which such a call would be known for one.
+    nano: f64,
 }
 
 impl Model {
@@ -144,6 +159,28 @@ impl Model {
     /// A request was seen to its end.
     pub(super) const fn saw_request(&mut self, weight: f64) {
         self.requests += weight;
+    }
+
+    /// So many calls of a sort were made for no request, in so much time.
+    pub(super) fn saw_nobodys(&mut self, what: What, calls: f64, nano: f64) {
+        let nobodys = self.nobodys.entry(what).or_default();
+        if nobodys.nano > NOBODYS_REMEMBERED_NANO {
+            nobodys.calls *= 0.5;
+            nobodys.nano *= 0.5;
+        }
+        nobodys.calls += calls;
+        nobodys.nano += nano;
+    }
+
+    /// What is known of calls for no request, and nothing else.
+    pub(super) fn of_nobody(&self) -> Self {
+        Self { nobodys: self.nobodys.clone(), ..Self::default() }
+    }
+
+    /// How many calls of a sort are made for no request, a nanosecond.
+    pub(super) fn nobodys(&self, what: What) -> f64 {
+        let nobodys = self.nobodys.get(&what).copied().unwrap_or_default();
+        nobodys.calls / (nobodys.nano + NOBODYS_UNSEEN_NANO)
     }
 
     /// What was done next was seen, for as much as `weight` says.

@@ -32,8 +32,12 @@ pub(super) enum State {
     Free,
     /// This request, by its number.
     For(usize),
-    /// None of the requests.
+    /// None of the requests: there was none.
     ForNone,
+    /// Something else than a request.
+    Elsewhere,
+    /// Nothing, and it was said so.
+    Unclear,
 }
 
 /// What was found.
@@ -129,6 +133,7 @@ struct Solver<'a> {
     members: Vec<Vec<u32>>,
     /// For each request how likely it is.
     scores: Vec<f64>,
+    /// How likely calls for no request are at the least.
     background: f64,
     steps: u64,
     events: Vec<(i64, bool, What)>,
@@ -204,7 +209,9 @@ impl Solver<'_> {
     /// What may be done with a call, which has no request now.
     fn changes(&mut self, call: u32, from: Option<usize>, changes: &mut Vec<Change>) {
         changes.clear();
-        changes.push(Change { to: None, exchanged: None, likelihood: self.background });
+        let nobodys = self.model.nobodys(self.calls[call as usize].what).ln();
+        let likelihood = nobodys.max(self.background);
+        changes.push(Change { to: None, exchanged: None, likelihood });
         let mut close: Vec<(f64, usize)> = self.candidates[call as usize]
             .iter()
             .map(|request| (self.nearness(*request as usize, call), *request as usize))
@@ -394,6 +401,54 @@ pub(super) fn candidates(
         .filter(move |at| holds(&requests[*at], call))
 }
 
+/// For each sort of calls, how many were made for no request before a time, and in how
+/// much time such a call would have been known for one: where no request was open, or
+/// none for as long as such calls take. `from_nano` is where that was counted before.
+pub(super) fn nobodys(
+    requests: &[Request],
+    calls: &[Call],
+    (from_nano, to_nano): (i64, i64),
+) -> Vec<(What, f64, f64)> {
+    let longest = longest_nano(requests);
+    let mut sorts: Vec<(What, i64, i64, f64)> = Vec::new();
+    for call in calls {
+        let taken = call.end_nano - call.start_nano;
+        let counts = (from_nano..to_nano).contains(&call.start_nano);
+        let of_none = counts
+            && match call.state {
+                State::ForNone => true,
+                State::Free | State::Unclear => {
+                    candidates(requests, longest, call).next().is_none()
+                }
+                State::For(_) | State::Elsewhere => false,
+            };
+        let of_none = f64::from(u8::from(of_none));
+        match sorts.iter_mut().find(|(what, ..)| *what == call.what) {
+            Some((_, count, sum, found)) => {
+                *count += 1;
+                *sum += taken;
+                *found += of_none;
+            }
+            None => sorts.push((call.what, 1, taken, of_none)),
+        }
+    }
+    let time_of = |taken: i64| {
+        let (mut free, mut at) = (0, from_nano);
+        for request in requests {
+            let until = request.end_nano.saturating_sub(taken).min(to_nano);
+            if until > at && until > request.start_nano {
+                free += (request.start_nano.min(to_nano) - at).max(0);
+                at = until;
+            }
+        }
+        free + (to_nano - at).max(0)
+    };
+    sorts
+        .into_iter()
+        .map(|(what, count, sum, found)| (what, found, time_of(sum / count) as f64))
+        .collect()
+}
+
 /// Goes through a request that made these calls, step by step, and sums up what
 /// is said of the steps.
 pub(super) fn walk<'a>(
@@ -428,14 +483,15 @@ pub(super) fn walk<'a>(
     sum + of_step(stand, Next::Answers, request.end_nano - last_nano)
 }
 
-/// Finds the requests of the calls that are free. Requests are in the order of
-/// their starts. Where nothing is known of the process yet, what is found is a
-/// first guess, from which [`learn`] learns.
+/// Finds the requests of the calls that are free, beginning with a guess or with those
+/// that are given. Requests are in the order of their starts. Where nothing is known of
+/// the process yet, what is found is a first guess, from which [`learn`] learns.
 pub(super) fn solve(
     model: &Model,
     requests: &[Request],
     calls: &[Call],
     sorts: usize,
+    first: Option<&[Option<(usize, f32)>]>,
     random: &mut Random,
 ) -> Solution {
     let mut solution = Solution { found: vec![None; calls.len()], ..Solution::default() };
@@ -461,7 +517,7 @@ pub(super) fn solve(
     for (number, call) in (0u32..).zip(calls) {
         match call.state {
             State::For(request) => solver.put(number, Some(request)),
-            State::ForNone => {}
+            State::ForNone | State::Elsewhere | State::Unclear => {}
             State::Free => {
                 let candidates: Vec<u32> =
                     candidates(requests, longest, call).map(|at| at as u32).collect();
@@ -474,7 +530,10 @@ pub(super) fn solve(
     }
     free.sort_unstable_by_key(|call| calls[*call as usize].start_nano);
     for call in &free {
-        solver.guess(*call);
+        match first.and_then(|first| first[*call as usize]) {
+            Some((request, _)) => solver.put(*call, Some(request)),
+            None => solver.guess(*call),
+        }
     }
     for request in 0..requests.len() {
         solver.rescore(Some(request));

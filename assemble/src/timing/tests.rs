@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use super::model::Model;
-use super::solve::{Call, Random, Request, State, learn, solve};
-use super::{SURE_ENOUGH, trusted};
+use super::solve::{Call, Random, Request, State, learn, nobodys, solve};
+use super::{MOST_AT_WORK, SURE_ENOUGH, explain, nobodys_shares, sure};
 
 const MICRO: i64 = 1_000;
 const MILLI: i64 = 1_000_000;
@@ -94,14 +94,10 @@ fn right(clients: usize, plans: &[Plan], work_micros: i64) -> (f64, f64) {
     let mut random = Random::new(7);
     let (requests, calls, truth) = event_loop(clients, 300, plans, work_micros, &mut random);
     let mut model = Model::default();
-    let mut found = Vec::new();
-    for _ in 0..3 {
-        let solution = solve(&model, &requests, &calls, 2, &mut random);
-        model = Model::default();
-        let of = |call: usize| solution.found[call].map(|(request, _)| request);
-        learn(&mut model, &requests, &calls, of, |_| 1.0);
-        found = trusted(solution);
-    }
+    let plain = solve(&model, &requests, &calls, 2, None, &mut random);
+    let of = |call: usize| plain.found[call].map(|(request, _)| request);
+    learn(&mut model, &requests, &calls, of, |_| 1.0);
+    let found = explain(plain, &model, &requests, &calls, 2, &mut random).found;
     let said = found.iter().flatten().filter(|(_, sure)| *sure >= SURE_ENOUGH).count();
     let right = found.iter().zip(&truth).filter(|(found, truth)| {
         found.is_some_and(|(request, sure)| request == **truth && sure >= SURE_ENOUGH)
@@ -139,4 +135,59 @@ fn of_a_loop_that_is_too_busy_nothing_is_said() {
         let (all, said) = right(32, plans, 200);
         assert_eq!((all, said), (0.0, 0.0), "nothing");
     }
+}
+
+#[test]
+fn what_was_found_every_time_is_surer_the_fewer_are_at_work() {
+    let alone = sure(1.0, 1.0, 1.0, 1.0);
+    assert!(alone > 0.95, "{alone}");
+    // Each of the three counts, and one alone is not enough among several at work.
+    for less in [(0.5, 1.0, 1.0), (1.0, 0.5, 1.0), (1.0, 1.0, 0.5)] {
+        assert!(sure(less.0, less.1, less.2, 1.0) < alone, "{less:?}");
+    }
+    assert!(sure(1.0, 1.0, 1.0, 3.0) < alone);
+    assert!(sure(1.0, 0.0, 0.0, 5.0) < SURE_ENOUGH);
+    assert!(sure(1.0, 1.0, 1.0, 2.0 * MOST_AT_WORK) <= 0.0, "of this nothing is known");
+}
+
+const fn call(from: i64, to: i64, state: State) -> Call {
+    Call { start_nano: from * MILLI, end_nano: to * MILLI, what: 0, state }
+}
+
+#[test]
+fn calls_are_nobodys_where_no_request_can_have_made_them() {
+    let request = |from, to| Request { start_nano: from * MILLI, end_nano: to * MILLI, what: 0 };
+    let requests = [request(10, 20), request(30, 40)];
+    let calls = [
+        call(5, 7, State::ForNone),
+        call(12, 14, State::For(0)),
+        // It ends after the only request that was open when it began.
+        call(19, 21, State::Free),
+        call(25, 27, State::Unclear),
+        call(32, 34, State::Free),
+        // An SDK has told whose it is.
+        call(45, 47, State::Elsewhere),
+    ];
+    // Two milliseconds before a request's end none can begin that would belong to it.
+    let found = nobodys(&requests, &calls, (0, 50 * MILLI));
+    assert_eq!(found, [(0, 3.0, (50 - 8 - 8) as f64 * 1e6)]);
+    let found = nobodys(&requests, &calls, (22 * MILLI, 50 * MILLI));
+    assert_eq!(found, [(0, 1.0, (28 - 8) as f64 * 1e6)], "what was counted is not again");
+}
+
+#[test]
+fn where_calls_come_as_often_without_a_request_none_is_surely_one_s() {
+    let mut model = Model::default();
+    model.saw_nobodys(0, 100.0, 980e6);
+    let free = |count: i64| -> Vec<Call> {
+        (0..count).map(|at| call(at * 1000 / count, 5000, State::Free)).collect()
+    };
+    let share = nobodys_shares(&model, &free(100))[&0];
+    assert!(share > 0.95, "{share}");
+    let share = nobodys_shares(&model, &free(1000))[&0];
+    assert!((share - 0.1).abs() < 0.01, "{share}");
+    // One call, where many were to come in the meantime.
+    assert!(nobodys_shares(&model, &free(1))[&0] > 0.99);
+    assert!(nobodys_shares(&Model::default(), &free(10))[&0] <= 0.0);
+    assert!(nobodys_shares(&model, &[]).is_empty());
 }
