@@ -67,7 +67,6 @@ pub(super) struct Idle {
 impl Idle {
     /// So many requests were open until now.
     pub(super) fn passed(&mut self, open: usize, now_nano: u64) {
-        // What a program does before its first request, it does to begin.
         if self.since_nano == 0 {
             self.since_nano = now_nano.max(1);
             return;
@@ -90,7 +89,7 @@ impl Idle {
     /// A call of which nothing is known but that `open` requests are open, none or one, is
     /// made on this line of execution, of this sort.
     pub(super) fn called(&mut self, line: u64, sort: u64, open: usize, now_nano: u64) {
-        if self.since_nano == 0 || open > 1 {
+        if open > 1 {
             return;
         }
         self.passed(open, now_nano);
@@ -244,15 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_the_first_request_and_with_several_says_nothing() {
-        let mut idle = Idle::default();
-        for _ in 0..100 {
-            idle.called(WORKER, SORT, 0, 1);
-        }
-        let mut process = Process { idle, now_nano: 1 };
-        process.spends(10, 2, &[TIMER, TIMER], SORT);
+    fn what_comes_before_the_first_request_counts_and_with_several_does_not() {
+        let mut process = Process { idle: Idle::default(), now_nano: 1 };
+        process.spends(100, 2, &[WORKER; 10], SORT);
         assert!(process.idle.by_caller.is_empty());
-        assert_eq!(process.call(WORKER, SORT), Some(MOST));
+        process.spends(100, 0, &[TIMER; 10], SORT);
+        process.spends(100, 1, &[TIMER; 10], SORT);
+        assert_eq!(process.call(TIMER, SORT), None);
     }
 
     #[test]
