@@ -788,7 +788,6 @@ impl Exchanges {
     }
 }
 
-/// Who sends a request: the task to which its stream belongs, else who wrote it.
 /// What calls of one operation have in common.
 fn sort_of(protocol: &str, operation: &str) -> u64 {
     let mut hasher = AHasher::default();
@@ -796,6 +795,7 @@ fn sort_of(protocol: &str, operation: &str) -> u64 {
     hasher.finish()
 }
 
+/// Who sends a request: the task to which its stream belongs, else who wrote it.
 fn sender(start: Mark, owner: Option<&Task>) -> Caller {
     let caller = Caller::from(start);
     owner.map_or(caller, |owner| Caller {
