@@ -131,9 +131,14 @@ bench-store: build ## CPU, bytes, memory and answer times of the store with 10 m
 	$(CARGO) build --release --locked -p spanwise-bench-store
 	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) $(BENCH_STORE) | tee $(STORE_RESULTS).txt
 
-bench-tags: build ## CPU, memory and disk of a hundred labels on every span
+CHDB := target/bench-tags
+bench-tags: build ## CPU, memory and disk of a hundred labels on every span; the same in ClickHouse
 	$(CARGO) build --release --locked -p spanwise-bench-store
 	target/release/spanwise-bench-store --spanwise $(BINARY) --tags --spans 2000000 $(BENCH_TAGS)
+	test -e $(CHDB)/ready || { python3 -m venv $(CHDB) && $(CHDB)/bin/python3 -m pip install --quiet \
+	    --disable-pip-version-check --no-deps --require-hashes --requirement store/tests/clickhouse/requirements.txt \
+	    && touch $(CHDB)/ready; }
+	$(CHDB)/bin/python3 bench/tags/clickhouse.py $(BENCH_TAGS_CLICKHOUSE)
 
 bench-decode: setup ## OTLP to Arrow columns, beside prost alone
 	$(CARGO) build --release --locked -p spanwise-bench-store
