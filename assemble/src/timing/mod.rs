@@ -43,6 +43,8 @@ const UNSURE_BY_WORK: f64 = 0.84;
 const ROUNDS_DOUBT: f64 = 0.03;
 /// With more requests at work at once, nothing is said.
 const MOST_AT_WORK: f64 = 8.0;
+/// With so many more at a first look, further ones cannot find fewer, and are spared.
+const FAR_TOO_MANY_AT_WORK: f64 = 64.0;
 /// Processes known at once.
 const MAX_PROCESSES: usize = 4096;
 /// Requests and calls kept at once, over all processes; those beyond are not looked at.
@@ -401,7 +403,11 @@ impl Process {
     ) -> Solution {
         let sorts = self.sorts.keys().filter(|(serves, _)| !serves).count();
         let blank = self.model.of_nobody();
-        let plain = solve::solve(&blank, requests, calls, sorts, None, random);
+        let mut plain = solve::solve(&blank, requests, calls, sorts, None, random);
+        if plain.at_work > FAR_TOO_MANY_AT_WORK {
+            plain.found.iter_mut().flatten().for_each(|(_, sure)| *sure = 0.0);
+            return plain;
+        }
         if self.model.requests() >= KNOWN_AFTER {
             return explain(plain, &self.model, requests, calls, sorts, random);
         }

@@ -416,8 +416,9 @@ pub(super) fn nobodys(
         let counts = (from_nano..to_nano).contains(&call.start_nano);
         let of_none = counts
             && match call.state {
-                State::ForNone => true,
-                State::Free | State::Unclear => {
+                // Also of what is known to be for none, while requests are open: how often
+                // that is says nothing of the others.
+                State::ForNone | State::Free | State::Unclear => {
                     candidates(requests, longest, call).next().is_none()
                 }
                 State::For(_) | State::Elsewhere => false,
