@@ -45,18 +45,26 @@ ROW = f"""
     toUInt32(sipHash64(number, 4) % {PROCESSES}) AS process"""
 
 
-def value(label):
-    """The label of a process as text: of few values, or of one a process."""
-    kinds = (1, 2, 5, 30, PROCESSES)
-    return f"concat('label-{label:03d}-of-', toString(process % {kinds[label % len(kinds)]}))"
+def which(label):
+    """Which value of the label a process has: of few, or of one a process."""
+    values = (1, 2, 5, 30, PROCESSES)
+    return f"process % {values[label % len(values)]}"
+
+
+def text(label):
+    return f"concat('label-{label:03d}-of-', toString({which(label)}))"
+
+
+def number(label):
+    return f"toUInt32({label * PROCESSES} + {which(label)})"
 
 
 # What stands in the table, and what comes: its type, and the expression of a row.
 FORMS = {
     "none": lambda label: None,
-    "numbers": lambda label: ("UInt32", "UInt32", f"toUInt32({label} * {PROCESSES} + process)"),
-    "strings": lambda label: ("String", "String", value(label)),
-    "low_cardinality": lambda label: ("LowCardinality(String)", "String", value(label)),
+    "numbers": lambda label: ("UInt32", "UInt32", number(label)),
+    "strings": lambda label: ("String", "String", text(label)),
+    "low_cardinality": lambda label: ("LowCardinality(String)", "String", text(label)),
 }
 
 
