@@ -6,9 +6,12 @@
 //! one candidate is taken, with what speaks for it; of several none is: a wrong parent is
 //! worse than none.
 
+mod caller;
+mod descent;
 mod idle;
 mod lineage;
 mod names;
+mod open;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -19,13 +22,15 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use spanwise_model::Evidence;
 
+pub(crate) use self::caller::Caller;
+use self::caller::{Line, THREAD};
+use self::descent::Origin;
 use self::idle::Idle;
 use self::lineage::{Ended, Lineage, Root};
 pub(crate) use self::names::Names;
+use self::open::{Open, OpenRequests};
 use self::turns::Turns;
-use crate::event::{Data, Opened, Role};
 use crate::process::Runtime;
-use crate::protocols::Mark;
 
 /// Requests that a process must have handled each on one thread, before its
 /// threads count as proof.
@@ -38,14 +43,6 @@ pub(crate) const NO_SORT: u64 = 0;
 const MAX_PROCESSES: usize = 65_536;
 /// How long a request that is over is remembered for those that it has made.
 const ENDED_NANO: u64 = 2_000_000_000;
-
-/// It is said no more often of a process that the origin of its tasks is not known.
-const SAY_ORPHANS_EVERY_NANO: u64 = 1_000_000_000;
-/// A thread, among tasks: no number that a runtime gives its tasks, no work, no address and no
-/// name has just this bit.
-const THREAD: u64 = 1 << 59;
-/// The task that the program began with, where tasks are numbered (Go's).
-const FIRST_TASK: u64 = 1;
 
 /// A span's place in its process.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -88,109 +85,9 @@ impl Call {
     }
 }
 
-/// Who makes a system call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Caller {
-    pub(crate) process: u32,
-    pub(crate) thread: u32,
-    /// See [`crate::event::Data::task`].
-    pub(crate) task: u64,
-    pub(crate) parent_task: u64,
-    /// When, `CLOCK_MONOTONIC`.
-    pub(crate) time_nano: u64,
-    /// See [`crate::event::Data::sleeps`]; 0: not known.
-    pub(crate) sleeps: u32,
-}
-
-impl From<&Data<'_>> for Caller {
-    fn from(data: &Data<'_>) -> Self {
-        let Data { process, thread, task, parent_task, time_nano, sleeps, .. } = *data;
-        Self { process, thread, task, parent_task, time_nano, sleeps }
-    }
-}
-
-impl Caller {
-    /// Who connected, and when it did; `None` where it was not seen.
-    pub(crate) fn of_connect(opened: &Opened) -> Option<Self> {
-        let Opened { role, process, thread, time_nano, connect_nano, sleeps, .. } = *opened;
-        (role == Role::Client && sleeps != 0).then(|| Self {
-            process,
-            thread,
-            task: 0,
-            parent_task: 0,
-            time_nano: time_nano.saturating_sub(connect_nano.unwrap_or_default()),
-            sleeps,
-        })
-    }
-}
-
-impl From<Mark> for Caller {
-    fn from(mark: Mark) -> Self {
-        let Mark { process, thread, task, parent_task, time_nano, sleeps, .. } = mark;
-        Self { process, thread, task, parent_task, time_nano, sleeps }
-    }
-}
-
-impl Caller {
-    /// What it is in the lineage.
-    fn origin(&self) -> u64 {
-        match self.task {
-            0 => u64::from(self.thread) | THREAD,
-            task => task,
-        }
-    }
-
-    const fn line(&self) -> Line {
-        match self.task {
-            0 => Line::Thread(self.thread),
-            task => Line::Task(task),
-        }
-    }
-}
-
-/// What does one thing after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Line {
-    Thread(u32),
-    Task(u64),
-    /// Nothing that could make a call.
-    None,
-}
-
-/// Where a call comes from, by its task.
-enum Origin {
-    Request(Fragment),
-    /// From no request, as far as its task tells.
-    Elsewhere,
-    /// It is not known by which task its task was made, or that one.
-    Unknown,
-}
-
-/// A server request that is being handled.
-#[derive(Debug)]
-struct Open {
-    exchange: u64,
-    connection: u64,
-    fragment: u64,
-    /// When it was read, `CLOCK_MONOTONIC`.
-    read_nano: u64,
-    /// Its response has begun and its end cannot be seen in the bytes: it may
-    /// be over already.
-    weak: bool,
-    /// Another request was open on the thread meanwhile.
-    overlapped: bool,
-    /// When it was read, another one of its connection was open.
-    pipelined: bool,
-}
-
 #[derive(Debug, Default)]
 struct ProcessContext {
-    by_line: AHashMap<Line, Vec<Open>>,
-    /// On which line each open request is.
-    lines: AHashMap<u64, Line>,
-    /// The open requests of each connection, in the order in which they were read.
-    by_connection: AHashMap<u64, Vec<u64>>,
-    open: usize,
+    open: OpenRequests,
     lineage: Lineage,
     told: told::Told,
     /// When it was last said that a task's origin is not known.
@@ -298,9 +195,9 @@ impl Context {
             return;
         }
         let Some(context) = self.processes.get_mut(&reader.process) else { return };
-        let ProcessContext { by_line, turns, .. } = context;
+        let ProcessContext { open, turns, .. } = context;
         turns.read(reader, connection, || {
-            let open = by_line.get(&Line::Thread(reader.thread)).map_or(&[][..], Vec::as_slice);
+            let open = open.on_line(Line::Thread(reader.thread));
             open.iter().any(|open| open.connection != connection)
         });
     }
@@ -339,7 +236,7 @@ impl Context {
             return Fragment::None;
         };
         let fragment = self.random.random::<u64>();
-        context.idle.passed(context.open, reader.time_nano);
+        context.idle.passed(context.open.count(), reader.time_nano);
         context.turns.read_for(reader, fragment);
         let line = match reader.line() {
             // Until it is handed over, nobody makes calls for it.
@@ -352,7 +249,7 @@ impl Context {
                 context.lineage.read_by(task, connection, *established_nano);
             }
         }
-        let open = context.by_line.entry(line).or_default();
+        let open = context.open.on_line(line);
         // A thread that reads the next request is done with one whose response
         // had begun, unless it is of the kind that violates anyway. With one that
         // was there when events were lost it may be done; what was proven of the
@@ -365,25 +262,22 @@ impl Context {
         let over = |other: &&Open| line != Line::None && (other.weak || doubtful(other));
         let gone: Vec<u64> = open.iter().filter(over).map(|other| other.exchange).collect();
         for exchange in gone {
-            context.take_open(exchange);
+            context.open.take(exchange);
         }
-        let open = context.by_line.entry(line).or_default();
-        let overlapped = !open.is_empty();
+        let others = context.open.on_line_mut(line);
+        let overlapped = !others.is_empty();
         let mut violated = false;
-        for other in open.iter_mut() {
+        for other in others {
             other.overlapped = true;
             // Requests pipelined on one connection are handled one by one.
             violated |= other.connection != connection;
         }
         let read_nano = reader.time_nano;
         context.told.read(line, told::Read { exchange, fragment, connection, nano: read_nano });
-        let of_connection = context.by_connection.entry(connection).or_default();
-        let pipelined = !of_connection.is_empty();
-        of_connection.push(exchange);
+        let pipelined = context.open.on_connection(connection).next().is_some();
         let weak = false;
-        open.push(Open { exchange, connection, fragment, read_nano, weak, overlapped, pipelined });
-        context.lines.insert(exchange, line);
-        context.open += 1;
+        let open = Open { exchange, connection, fragment, read_nano, weak, overlapped, pipelined };
+        context.open.insert(line, open);
         if violated && matches!(line, Line::Thread(_)) {
             self.demote(reader.process);
         }
@@ -401,7 +295,7 @@ impl Context {
     pub(crate) fn request_handed(&mut self, reader: Caller, exchange: u64, task: u64) {
         let Some(context) = self.processes.get_mut(&reader.process) else { return };
         context.lineage.serves(task);
-        context.move_open(exchange, Line::Task(task));
+        context.open.move_to(exchange, Line::Task(task));
     }
 
     /// A task was made at this time. Where `connection` is not 0, it was made in a
@@ -430,10 +324,7 @@ impl Context {
         let Some(context) = self.processes.get_mut(&maker.process) else { return };
         let root = match maker.line() {
             Line::Thread(_) if context.threads_shared => Root::None,
-            line @ Line::Thread(_) => {
-                let open = context.by_line.get(&line).map_or(&[][..], Vec::as_slice);
-                Serves::one_of(&open.iter().collect::<Vec<_>>(), None).root()
-            }
+            Line::Thread(thread) => context.root_of_thread(thread),
             Line::Task(task) => context.root_by(task, maker.time_nano),
             Line::None => Root::None,
         };
@@ -470,12 +361,7 @@ impl Context {
     /// From here on the response's end can only be told from silence.
     pub(crate) fn weaken(&mut self, reader: Caller, exchange: u64) {
         let Some(context) = self.processes.get_mut(&reader.process) else { return };
-        let Some(line) = context.lines.get(&exchange) else { return };
-        if let Some(open) = context
-            .by_line
-            .get_mut(line)
-            .and_then(|open| open.iter_mut().find(|open| open.exchange == exchange))
-        {
+        if let Some(open) = context.open.get_mut(exchange) {
             open.weak = true;
         }
     }
@@ -484,10 +370,12 @@ impl Context {
     /// request, that tells whose connection it is.
     pub(crate) fn answered_by(&mut self, process: u32, exchange: u64, task: u64) {
         let Some(context) = self.processes.get_mut(&process) else { return };
-        if !matches!(context.lines.get(&exchange), Some(Line::Thread(_))) {
+        if !matches!(context.open.line_of(exchange), Some(Line::Thread(_))) {
             return;
         }
-        let Some(connection) = context.open(exchange).map(|open| open.connection) else { return };
+        let Some(connection) = context.open.get(exchange).map(|open| open.connection) else {
+            return;
+        };
         if let Some(established_nano) = self.established.get(&connection) {
             context.lineage.answered_by(task, connection, *established_nano);
         }
@@ -504,8 +392,8 @@ impl Context {
     ) {
         let Caller { process, thread, .. } = reader;
         let Some(context) = self.processes.get_mut(&process) else { return };
-        context.idle.passed(context.open, end_nano);
-        let Some((line, closed)) = context.take_open(exchange) else { return };
+        context.idle.passed(context.open.count(), end_nano);
+        let Some((line, closed)) = context.open.take(exchange) else { return };
         let Open { connection, fragment, .. } = closed;
         let task = if let Line::Task(task) = line { Some(task) } else { None };
         context.lineage.ended(task, Ended { exchange, connection, fragment, end_nano });
@@ -515,7 +403,7 @@ impl Context {
         // What was written may answer another request, which nobody saw.
         let Some(handled) = handled.filter(|_| closed.read_nano >= self.lost_nano) else { return };
         // Where no other request is open, whatever is done is done for this one.
-        if context.open > 0 {
+        if context.open.count() > 0 {
             context.turns.answered(handled.first_writer, fragment);
         }
         if handled.first_writer.thread != thread || handled.last_thread != thread {
@@ -571,7 +459,9 @@ impl Context {
         };
         match context.of_task(sender, lost_nano) {
             Origin::Request(found) => return found,
-            Origin::Unknown if context.open > 0 && context.is_orphan_due(sender.time_nano) => {
+            Origin::Unknown
+                if context.open.count() > 0 && context.is_orphan_due(sender.time_nano) =>
+            {
                 self.orphans.push(sender.process);
             }
             Origin::Unknown | Origin::Elsewhere => {}
@@ -589,8 +479,8 @@ impl Context {
             return within(fragment, Evidence::Turn, confidence);
         }
         if !context.threads_shared {
-            match context.by_line.get(&Line::Thread(sender.thread)).map(Vec::as_slice) {
-                Some([only]) => {
+            match context.open.on_line(Line::Thread(sender.thread)) {
+                [only] => {
                     let proven = context.disciplined >= PROVEN_AFTER
                         && only.read_nano >= lost_nano
                         && !context.turns.are_shared();
@@ -600,15 +490,13 @@ impl Context {
                         if proven { 1.0 } else { LIKELY },
                     );
                 }
-                Some(several @ [_, _, ..]) => {
-                    return Fragment::Ambiguous { candidates: several.len() };
-                }
-                _ => {}
+                [] => {}
+                several => return Fragment::Ambiguous { candidates: several.len() },
             }
             if let Some(found) = context.of_thread(sender, lost_nano) {
                 return found;
             }
-            if context.open > 0 && !std::mem::replace(&mut context.threads_watched, true) {
+            if context.open.count() > 0 && !std::mem::replace(&mut context.threads_watched, true) {
                 self.thread_makers.push(sender.process);
             }
         }
@@ -637,12 +525,12 @@ impl ProcessContext {
     fn sole(&mut self, sender: Caller, call: Call) -> Fragment {
         let (line, sort) = (sender.origin(), call.sort());
         if let Call::New(_) = call {
-            self.idle.called(line, sort, self.open, sender.time_nano);
+            self.idle.called(line, sort, self.open.count(), sender.time_nano);
         }
-        match self.open {
+        match self.open.count() {
             0 => Fragment::None,
             1 => {
-                let Some(only) = self.by_line.values().flatten().next() else {
+                let Some(only) = self.open.any() else {
                     return Fragment::None;
                 };
                 match self.idle.made_for(line, sort, LIKELY) {
@@ -657,281 +545,4 @@ impl ProcessContext {
 
 const fn within(fragment: u64, evidence: Evidence, confidence: f32) -> Fragment {
     Fragment::Within { fragment, evidence, confidence }
-}
-
-/// Which request a task serves by itself, or its connection has.
-enum Serves {
-    Nothing,
-    /// This one, which is open since then.
-    Open {
-        exchange: u64,
-        fragment: u64,
-        read_nano: u64,
-    },
-    Several(usize),
-    /// None, after this one.
-    Ended(Ended),
-}
-
-impl Serves {
-    fn one_of(open: &[&Open], ended: Option<Ended>) -> Self {
-        match open {
-            [] => ended.map_or(Self::Nothing, Self::Ended),
-            [only] => {
-                let Open { exchange, fragment, read_nano, .. } = **only;
-                Self::Open { exchange, fragment, read_nano }
-            }
-            several => Self::Several(several.len()),
-        }
-    }
-
-    const fn root(&self) -> Root {
-        match self {
-            Self::Nothing => Root::None,
-            Self::Open { exchange, .. } => Root::Request(*exchange),
-            Self::Several(candidates) => Root::Several(*candidates),
-            Self::Ended(ended) => Root::Request(ended.exchange),
-        }
-    }
-}
-
-impl ProcessContext {
-    fn take_open(&mut self, exchange: u64) -> Option<(Line, Open)> {
-        let line = self.lines.remove(&exchange)?;
-        let open = self.by_line.get_mut(&line)?;
-        let index = open.iter().position(|open| open.exchange == exchange)?;
-        let taken = open.swap_remove(index);
-        if open.is_empty() {
-            self.by_line.remove(&line);
-        }
-        if let Some(of_connection) = self.by_connection.get_mut(&taken.connection) {
-            of_connection.retain(|other| *other != exchange);
-            if of_connection.is_empty() {
-                self.by_connection.remove(&taken.connection);
-            }
-        }
-        self.open -= 1;
-        Some((line, taken))
-    }
-
-    fn move_open(&mut self, exchange: u64, to: Line) {
-        let Some(from) = self.lines.insert(exchange, to) else {
-            self.lines.remove(&exchange);
-            return;
-        };
-        let Some(open) = self.by_line.get_mut(&from) else { return };
-        let Some(index) = open.iter().position(|open| open.exchange == exchange) else { return };
-        let moved = open.swap_remove(index);
-        if open.is_empty() {
-            self.by_line.remove(&from);
-        }
-        self.by_line.entry(to).or_default().push(moved);
-    }
-
-    fn open(&self, exchange: u64) -> Option<&Open> {
-        let open = self.by_line.get(self.lines.get(&exchange)?)?;
-        open.iter().find(|open| open.exchange == exchange)
-    }
-
-    fn on_connection(&mut self, connection: u64, now_nano: u64) -> Serves {
-        let ended = self.lineage.last_ended_on(connection, now_nano);
-        let exchanges = self.by_connection.get(&connection).map_or(&[][..], Vec::as_slice);
-        let open: Vec<&Open> =
-            exchanges.iter().filter_map(|exchange| self.open(*exchange)).collect();
-        Serves::one_of(&open, ended)
-    }
-
-    /// What a task serves: what it has read itself, or what was read on the connection
-    /// for which it was made.
-    fn served_by(&mut self, task: u64, now_nano: u64) -> Serves {
-        let ended = self.lineage.last_ended(task, now_nano);
-        let open = self.by_line.get(&Line::Task(task)).map_or(&[][..], Vec::as_slice);
-        match Serves::one_of(&open.iter().collect::<Vec<_>>(), ended) {
-            Serves::Nothing => match self.lineage.works_for(task) {
-                Some(connection) => self.on_connection(connection, now_nano),
-                None => Serves::Nothing,
-            },
-            serves => serves,
-        }
-    }
-
-    /// As whose child a task is made now by this one.
-    fn root_by(&mut self, parent: u64, now_nano: u64) -> Root {
-        let root = self.served_by(parent, now_nano).root();
-        if root != Root::None {
-            return root;
-        }
-        let Root::Request(exchange) = self.lineage.root(parent) else {
-            return self.root_of_family(parent, now_nano);
-        };
-        // Who has just answered may begin with the next request, where that was read
-        // before: servers handle one after the other of those that were pipelined.
-        let Some(ended) = self.lineage.ended_exchange(exchange, now_nano) else {
-            return Root::None;
-        };
-        let next = self.by_connection.get(&ended.connection).map_or(&[][..], Vec::as_slice);
-        let pipelined = |next: &&u64| self.open(**next).is_some_and(|open| open.pipelined);
-        match next.iter().filter(pipelined).count() {
-            0 => Root::None,
-            others => Root::Several(others + 1),
-        }
-    }
-
-    /// As whose child a task is made by one that comes of no request: that of the
-    /// connection for which those before it were made.
-    fn root_of_family(&mut self, task: u64, now_nano: u64) -> Root {
-        let mut child = task;
-        for _ in 0..lineage::MAX_GENERATIONS {
-            let (Root::None, Some(parent)) = (self.lineage.root(child), self.lineage.parent(child))
-            else {
-                return Root::None;
-            };
-            let root = self.family(parent, now_nano).root();
-            if root != Root::None {
-                return root;
-            }
-            child = parent;
-        }
-        Root::None
-    }
-
-    /// As whose child a task is made in a callback for what has just been read.
-    fn root_on(&mut self, connection: u64, now_nano: u64) -> Root {
-        match self.on_connection(connection, now_nano) {
-            Serves::Ended(_) => Root::None,
-            serves => serves.root(),
-        }
-    }
-
-    fn is_orphan_due(&mut self, now_nano: u64) -> bool {
-        let due = now_nano.saturating_sub(self.orphan_nano) >= SAY_ORPHANS_EVERY_NANO;
-        if due {
-            self.orphan_nano = now_nano;
-        }
-        due
-    }
-
-    /// The request for which a task makes a call: its own, or that of the nearest task
-    /// it comes from which has one.
-    fn of_task(&mut self, sender: Caller, lost_nano: u64) -> Origin {
-        if sender.task == 0 {
-            return Origin::Elsewhere;
-        }
-        if told::is_work(sender.task) {
-            return self.of_work(sender, lost_nano);
-        }
-        let sure = |read_nano: u64| if read_nano >= lost_nano { 1.0 } else { LIKELY };
-        let now_nano = sender.time_nano;
-        match self.served_by(sender.task, now_nano) {
-            Serves::Open { fragment, read_nano, .. } => {
-                return Origin::Request(within(fragment, Evidence::Task, sure(read_nano)));
-            }
-            Serves::Several(candidates) => {
-                return Origin::Request(Fragment::Ambiguous { candidates });
-            }
-            // It does nothing after its request but what it has left to do for it.
-            Serves::Ended(ended) => {
-                let sure = sure(ended.end_nano);
-                return Origin::Request(within(ended.fragment, Evidence::Task, sure));
-            }
-            Serves::Nothing => {}
-        }
-        self.lineage.note(sender.task, sender.parent_task);
-        let mut child = sender.task;
-        let mut lasting = false;
-        for _ in 0..lineage::MAX_GENERATIONS {
-            let root = self.lineage.root(child);
-            let parent = self.lineage.parent(child);
-            let begins = self.lineage.begins(child);
-            lasting |= begins.is_some();
-            // Who made it is not for whom it works, if it goes on with the work of others.
-            let sure = |read_nano: u64| if lasting { LIKELY } else { sure(read_nano) };
-            let serves = match (root, parent) {
-                (Root::Request(exchange), _) => {
-                    if begins == Some(false) && self.open(exchange).is_none() {
-                        self.lineage.lasts(child);
-                        return Origin::Elsewhere;
-                    }
-                    if lasting && !self.lineage.trusts_lasting() {
-                        return Origin::Elsewhere;
-                    }
-                    if let Some(open) = self.open(exchange) {
-                        let sure = sure(open.read_nano);
-                        return Origin::Request(within(open.fragment, Evidence::Task, sure));
-                    }
-                    // What outlives its request may by now work for others, as who writes
-                    // to a connection that all share.
-                    let busy = parent.is_some_and(|parent| {
-                        !self.lineage.was_seen_made(child)
-                            && self.by_line.contains_key(&Line::Task(parent))
-                    });
-                    if busy {
-                        return Origin::Elsewhere;
-                    }
-                    return match self.lineage.ended_exchange(exchange, now_nano) {
-                        Some(ended) => {
-                            Origin::Request(within(ended.fragment, Evidence::Task, LIKELY))
-                        }
-                        None => Origin::Elsewhere,
-                    };
-                }
-                (Root::Several(candidates), _) => {
-                    return Origin::Request(Fragment::Ambiguous { candidates });
-                }
-                (_, None) if child == FIRST_TASK => return Origin::Elsewhere,
-                (_, None) => return Origin::Unknown,
-                // It may come from what was made for a connection, as did who reads that.
-                (Root::None, Some(_)) if lasting && !self.lineage.trusts_lasting() => {
-                    Serves::Nothing
-                }
-                (Root::None, Some(parent)) => self.family(parent, now_nano),
-                (Root::Unknown, Some(parent)) => {
-                    let serves = self.served_by(parent, now_nano);
-                    if let Root::Request(exchange) = serves.root() {
-                        self.lineage.bind(child, exchange);
-                    }
-                    serves
-                }
-            };
-            match serves {
-                Serves::Open { fragment, read_nano, .. } => {
-                    return Origin::Request(within(fragment, Evidence::Task, sure(read_nano)));
-                }
-                Serves::Several(candidates) => {
-                    return Origin::Request(Fragment::Ambiguous { candidates });
-                }
-                Serves::Ended(ended) => {
-                    return Origin::Request(within(ended.fragment, Evidence::Task, LIKELY));
-                }
-                Serves::Nothing => {}
-            }
-            let Some(parent) = parent else { break };
-            child = parent;
-        }
-        Origin::Elsewhere
-    }
-
-    /// The request for which a thread makes a call that serves none itself: that of the
-    /// thread by which it was made.
-    fn of_thread(&mut self, sender: Caller, lost_nano: u64) -> Option<Fragment> {
-        let task = sender.origin();
-        // There may have been another one of that number since.
-        if !self.lineage.was_seen_made_after(task, lost_nano) {
-            return None;
-        }
-        match self.of_task(Caller { task, ..sender }, lost_nano) {
-            Origin::Request(Fragment::Within { fragment, confidence, .. }) => {
-                Some(within(fragment, Evidence::Thread, confidence))
-            }
-            Origin::Request(found) => Some(found),
-            Origin::Elsewhere | Origin::Unknown => None,
-        }
-    }
-
-    fn family(&mut self, task: u64, now_nano: u64) -> Serves {
-        match self.lineage.works_for(task) {
-            Some(connection) => self.on_connection(connection, now_nano),
-            None => Serves::Nothing,
-        }
-    }
 }

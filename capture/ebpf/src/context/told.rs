@@ -11,8 +11,10 @@ use std::collections::VecDeque;
 
 use spanwise_model::Evidence;
 
+use super::caller::{Caller, Line};
+use super::descent::Origin;
 use super::lineage::Recent;
-use super::{Caller, Fragment, LIKELY, Line, Origin, PROVEN_AFTER, ProcessContext, within};
+use super::{Fragment, LIKELY, PROVEN_AFTER, ProcessContext, within};
 
 /// This bit of a task's number says that it is work (`bpf/task_told.h`).
 const WORK_BITS: u32 = 62;
@@ -181,7 +183,7 @@ impl ProcessContext {
         for other in &others {
             let ended = self.lineage.ended_exchange(other.exchange, now_nano);
             let was_open = ended.is_some_and(|ended| ended.end_nano > before_nano);
-            at_once += usize::from(was_open || self.open(other.exchange).is_some());
+            at_once += usize::from(was_open || self.open.get(other.exchange).is_some());
         }
         let soon = before_nano.saturating_sub(last.nano) < HANDED_SOON_NANO;
         // Those that came in one piece are handed over one after the other.
@@ -189,7 +191,7 @@ impl ProcessContext {
         if at_once > 1 && (itself || !soon || !alone) {
             return Some(Found::Several(at_once));
         }
-        if self.open(last.exchange).is_none() {
+        if self.open.get(last.exchange).is_none() {
             return Some(match self.lineage.ended_exchange(last.exchange, now_nano) {
                 // It does nothing after its request but what it has left to do for it.
                 Some(_) => Found::Request {

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use ahash::AHashMap;
 
-use super::Caller;
+use super::caller::Caller;
 
 /// Threads of a process whose turns are remembered, those of more are not: loops are few.
 const MAX_THREADS: usize = 256;

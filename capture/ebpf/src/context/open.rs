@@ -1,0 +1,113 @@
+//! The server requests that a process is handling.
+
+use ahash::AHashMap;
+
+use super::caller::Line;
+
+/// A server request that is being handled.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) exchange: u64,
+    pub(super) connection: u64,
+    pub(super) fragment: u64,
+    /// When it was read, `CLOCK_MONOTONIC`.
+    pub(super) read_nano: u64,
+    /// Its response has begun and its end cannot be seen in the bytes: it may
+    /// be over already.
+    pub(super) weak: bool,
+    /// Another request was open on the thread meanwhile.
+    pub(super) overlapped: bool,
+    /// When it was read, another one of its connection was open.
+    pub(super) pipelined: bool,
+}
+
+/// The open requests of a process, found by their line of execution, by connection
+/// and by exchange.
+#[derive(Debug, Default)]
+pub(super) struct OpenRequests {
+    by_line: AHashMap<Line, Vec<Open>>,
+    /// On which line each is.
+    lines: AHashMap<u64, Line>,
+    /// The exchanges of each connection, in the order in which they were read.
+    by_connection: AHashMap<u64, Vec<u64>>,
+    count: usize,
+}
+
+impl OpenRequests {
+    /// How many there are.
+    pub(super) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Any of them.
+    pub(super) fn any(&self) -> Option<&Open> {
+        self.by_line.values().flatten().next()
+    }
+
+    pub(super) fn get(&self, exchange: u64) -> Option<&Open> {
+        let open = self.by_line.get(self.lines.get(&exchange)?)?;
+        open.iter().find(|open| open.exchange == exchange)
+    }
+
+    pub(super) fn get_mut(&mut self, exchange: u64) -> Option<&mut Open> {
+        let open = self.by_line.get_mut(self.lines.get(&exchange)?)?;
+        open.iter_mut().find(|open| open.exchange == exchange)
+    }
+
+    pub(super) fn line_of(&self, exchange: u64) -> Option<Line> {
+        self.lines.get(&exchange).copied()
+    }
+
+    pub(super) fn on_line(&self, line: Line) -> &[Open] {
+        self.by_line.get(&line).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn on_line_mut(&mut self, line: Line) -> &mut [Open] {
+        self.by_line.get_mut(&line).map_or(&mut [], Vec::as_mut_slice)
+    }
+
+    /// Those of a connection, in the order in which they were read.
+    pub(super) fn on_connection(&self, connection: u64) -> impl Iterator<Item = &Open> {
+        let exchanges = self.by_connection.get(&connection).map_or(&[][..], Vec::as_slice);
+        exchanges.iter().filter_map(|exchange| self.get(*exchange))
+    }
+
+    pub(super) fn insert(&mut self, line: Line, open: Open) {
+        self.lines.insert(open.exchange, line);
+        self.by_connection.entry(open.connection).or_default().push(open.exchange);
+        self.by_line.entry(line).or_default().push(open);
+        self.count += 1;
+    }
+
+    pub(super) fn take(&mut self, exchange: u64) -> Option<(Line, Open)> {
+        let line = self.lines.remove(&exchange)?;
+        let taken = self.leave(line, exchange)?;
+        if let Some(of_connection) = self.by_connection.get_mut(&taken.connection) {
+            of_connection.retain(|other| *other != exchange);
+            if of_connection.is_empty() {
+                self.by_connection.remove(&taken.connection);
+            }
+        }
+        self.count -= 1;
+        Some((line, taken))
+    }
+
+    /// It is handled on this line from now on.
+    pub(super) fn move_to(&mut self, exchange: u64, to: Line) {
+        let Some(line) = self.lines.get_mut(&exchange) else { return };
+        let from = std::mem::replace(line, to);
+        if let Some(moved) = self.leave(from, exchange) {
+            self.by_line.entry(to).or_default().push(moved);
+        }
+    }
+
+    fn leave(&mut self, line: Line, exchange: u64) -> Option<Open> {
+        let open = self.by_line.get_mut(&line)?;
+        let index = open.iter().position(|open| open.exchange == exchange)?;
+        let left = open.swap_remove(index);
+        if open.is_empty() {
+            self.by_line.remove(&line);
+        }
+        Some(left)
+    }
+}
