@@ -9,7 +9,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build java-helper plugin-example unit e2e browser clients matrix fuzz test-kill test-restarts test-cluster \
+.PHONY: help demo test dev lint bench setup web build java-helper plugin-example unit e2e browser clients matrix fuzz test-properties test-kill test-restarts test-cluster \
         bench-capture bench-assemble bench-assembly bench-decode bench-tags bench-store bench-store-grow bench-nginx bench-soak \
         bench-accuracy bench-end-to-end clean
 
@@ -71,6 +71,9 @@ lint: setup web/node_modules/.package-lock.json ## Formatting and lints; warning
 # In this order: unit tests leave their own build of the program behind.
 test: unit e2e browser ## Everything that must hold
 
+# Property tests draw the same cases every time here; `make test-properties`
+# draws others.
+unit: export PROPTEST_RNG_SEED := 20261122
 unit: setup web/node_modules/.package-lock.json $(HELPER) ## Unit, property, contract and recorded-stream tests
 	$(CHECKED) $(CARGO) test --release --workspace --locked
 	cd web && npm test
@@ -83,6 +86,17 @@ e2e: build ## The shop under the tracer against its own ground truth; bad input
 	python3 demo/shop.py install
 	python3 tests/e2e/e2e.py --spanwise $(BINARY)
 	python3 tests/e2e/badinput.py --spanwise $(BINARY)
+
+PROPERTY_ROUNDS ?= 20
+test-properties: setup ## Property tests with other random cases in every round: PROPERTY_ROUNDS=20
+	@for round in $$(seq $(PROPERTY_ROUNDS)); do \
+	    export PROPTEST_RNG_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); \
+	    echo "round $$round: PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED"; \
+	    $(CHECKED) $(CARGO) test -q --release --locked -p spanwise-assemble -p spanwise-capture-ebpf \
+	        -p spanwise-store -p spanwise-wire --lib --test hostile --test datagrams --test messaging \
+	        --test http2 --test plugins --test otlp --test otap --test jaeger --test zipkin \
+	        --test flight || exit 1; \
+	done
 
 test-kill: setup ## The store killed with -9 a hundred times under load
 	SPANWISE_TEST_KILLS=100 $(CHECKED) $(CARGO) test --release --workspace --locked --test store kill::whatever -- --nocapture

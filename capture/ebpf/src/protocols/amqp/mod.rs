@@ -556,7 +556,13 @@ impl Protocol for Amqp {
     ) -> Outcome {
         loop {
             match self.reader(side).read(&mut input) {
-                Step::More => return Outcome::Read,
+                Step::More => {
+                    // What was passed over may have answered what is open.
+                    if self.reader(side).is_lost() {
+                        self.lose(side, exchanges, desk);
+                    }
+                    return Outcome::Read;
+                }
                 Step::Head(head) => {
                     let outcome = self.frame(side, &head, exchanges, desk);
                     if outcome != Outcome::Read {

@@ -368,12 +368,18 @@ impl Protocol for Mqtt {
         desk: &mut Desk<'_>,
     ) -> Outcome {
         loop {
-            let step = match side {
-                Side::Request => self.requests.read(&mut input),
-                Side::Response => self.responses.read(&mut input),
+            let reader = match side {
+                Side::Request => &mut self.requests,
+                Side::Response => &mut self.responses,
             };
-            match step {
-                Step::More => return Outcome::Read,
+            match reader.read(&mut input) {
+                Step::More => {
+                    // What was passed over may have answered what is open.
+                    if reader.is_lost() {
+                        self.lose(side, exchanges, desk);
+                    }
+                    return Outcome::Read;
+                }
                 Step::Head(head) => self.packet(side, &head, exchanges, desk),
                 Step::End(end) => self.passed(side, end, exchanges, desk),
                 Step::Unseen => {

@@ -3,7 +3,7 @@
 use super::command::{self, Opening, Place as Shown};
 use super::packet::{MAX_PACKET_BYTES, MAX_TEXT_BYTES, capability};
 use super::reply::Expected;
-use super::{MAX_PENDING, Mysql, Pending, Phase};
+use super::{MAX_PENDING, Mysql, Pending, Phase, statements};
 use crate::protocols::frames::{Head, Step};
 use crate::protocols::sql::Statement;
 use crate::protocols::{Input, Outcome};
@@ -174,6 +174,14 @@ impl Mysql {
             }
             command::STMT_EXECUTE | command::STMT_BULK_EXECUTE | command::STMT_FETCH => {
                 statement = number.and_then(|number| self.statements.get(number).cloned());
+                // It was sent without waiting for its preparation's answer, which
+                // comes first, and the preparation was missed.
+                if statement.is_none() && number == Some(statements::LAST) {
+                    exchanges.abandon(desk);
+                    desk.counters.requests_lost += 1;
+                    self.asking = false;
+                    return Outcome::Read;
+                }
             }
             command::INIT_DB => database = command::database(content),
             command::RESET_CONNECTION => self.statements.clear(),

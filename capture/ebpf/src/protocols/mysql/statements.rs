@@ -9,7 +9,7 @@ use crate::protocols::sql::Statement;
 const MAX_STATEMENTS: usize = 128;
 
 /// Stands for the statement last prepared (MariaDB, COM_STMT_EXECUTE).
-const LAST: u32 = u32::MAX;
+pub(super) const LAST: u32 = u32::MAX;
 
 /// What a connection has prepared.
 #[derive(Debug, Default)]
