@@ -2,9 +2,10 @@
 
 use ahash::AHashSet;
 use arrow::array::{
-    Array, AsArray, BooleanArray, FixedSizeBinaryArray, Int64Array, RecordBatch, StringArray,
-    UInt32Array, UInt64Array,
+    Array, AsArray, BooleanBufferBuilder, FixedSizeBinaryArray, Int64Array, RecordBatch,
+    StringArray, UInt32Array, UInt64Array,
 };
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use spanwise_model::schema::column;
 
@@ -250,7 +251,7 @@ impl KeySet {
 
     /// The columns that decide.
     pub(super) fn columns(&self) -> Vec<&'static str> {
-        let mut columns = vec![column::START_UNIX_NANO];
+        let mut columns = Vec::new();
         let mut need = |needed: bool, names: &[&'static str]| {
             if needed {
                 columns.extend_from_slice(names);
@@ -265,36 +266,59 @@ impl KeySet {
         columns
     }
 
-    /// Which rows have one of the keys and start in the range.
-    pub(super) fn mask(&self, batch: &RecordBatch, time: TimeRange) -> BooleanArray {
+    /// Which rows have one of the keys, whenever they start.
+    pub(super) fn mask(&self, batch: &RecordBatch) -> BooleanBuffer {
         let columns = Columns::of(batch);
-        let starts = starts(batch);
-        let has = |row| {
-            let id = |set: &AHashSet<[u8; 16]>, array| {
-                !set.is_empty() && bytes_at(array, row).is_some_and(|id| set.contains(id))
-            };
-            id(&self.assembled, columns.assembled)
-                || id(&self.traces, columns.traces)
-                || (!self.spans.is_empty()
-                    && bytes_at(columns.spans, row).is_some_and(|id| self.spans.contains(id)))
-                || (!self.fragments.is_empty()
-                    && columns.fragments.is_some_and(|array| {
-                        array.is_valid(row) && self.fragments.contains(&array.value(row))
-                    }))
-                || (!self.hops.is_empty()
-                    && columns.hop(row).is_some_and(|hop| self.hops.contains(&hop)))
-                || (!self.request_ids.is_empty()
-                    && columns.request_ids.is_some_and(|array| {
-                        array.is_valid(row) && self.request_ids.contains(array.value(row))
-                    }))
-        };
-        (0..batch.num_rows())
-            .map(|row| {
-                let start = starts.map_or(time.from_unix_nano, |starts| starts.value(row));
-                Some(in_range(start, time) && has(row))
-            })
-            .collect()
+        let mut found = BooleanBufferBuilder::new(batch.num_rows());
+        found.append_n(batch.num_rows(), false);
+        let mut tell = |row| found.set_bit(row, true);
+        each_of(columns.assembled, &self.assembled, &mut tell);
+        each_of(columns.traces, &self.traces, &mut tell);
+        each_of(columns.spans, &self.spans, &mut tell);
+        if !self.hops.is_empty() {
+            let has = |row| columns.hop(row).is_some_and(|hop| self.hops.contains(&hop));
+            (0..batch.num_rows()).filter(|row| has(*row)).for_each(&mut tell);
+        }
+        if let Some(array) = columns.fragments.filter(|_| !self.fragments.is_empty()) {
+            let has =
+                |row: &usize| array.is_valid(*row) && self.fragments.contains(&array.value(*row));
+            (0..array.len()).filter(has).for_each(&mut tell);
+        }
+        if let Some(array) = columns.request_ids.filter(|_| !self.request_ids.is_empty()) {
+            let has =
+                |row: &usize| array.is_valid(*row) && self.request_ids.contains(array.value(*row));
+            (0..array.len()).filter(has).for_each(&mut tell);
+        }
+        found.finish()
     }
+}
+
+/// Tells of the rows that have one of some ids.
+fn each_of<const BYTES: usize>(
+    array: Option<&FixedSizeBinaryArray>,
+    wanted: &AHashSet<[u8; BYTES]>,
+    tell: impl FnMut(usize),
+) {
+    let fits = |array: &&FixedSizeBinaryArray| {
+        !wanted.is_empty() && usize::try_from(array.value_length()) == Ok(BYTES)
+    };
+    let Some(array) = array.filter(fits) else { return };
+    // Nearly no id is wanted, and of most the last byte says so.
+    let last = |id: &[u8; BYTES]| usize::from(id[BYTES - 1]);
+    let mut may_be = [false; 256];
+    wanted.iter().for_each(|id| may_be[last(id)] = true);
+    let ids = array.value_data().as_chunks::<BYTES>().0.iter().enumerate();
+    ids.filter(|(row, id)| may_be[last(id)] && wanted.contains(*id) && array.is_valid(*row))
+        .map(|(row, _)| row)
+        .for_each(tell);
+}
+
+/// Which rows start in the range.
+pub(super) fn in_time(batch: &RecordBatch, time: TimeRange) -> BooleanBuffer {
+    let starts = starts(batch).filter(|_| time != TimeRange::ALL);
+    BooleanBuffer::collect_bool(batch.num_rows(), |row| {
+        starts.is_none_or(|starts| in_range(starts.value(row), time))
+    })
 }
 
 /// The start column.

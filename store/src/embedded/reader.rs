@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{BooleanBufferBuilder, RecordBatch};
+use arrow::array::{BooleanArray, BooleanBufferBuilder, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::DataType;
@@ -17,7 +17,7 @@ use spanwise_model::schema::{column, span_schema};
 
 use super::deletions::{DECISIVE, each_selected};
 use super::files::SpanFile;
-use super::keys::{KeySet, overlaps};
+use super::keys::{KeySet, in_time, overlaps};
 use super::layout::{Parents, SpanIds, Wanted, restore};
 use super::pages::Group;
 use crate::contract::{Key, Outline, Selection, TimeRange};
@@ -37,13 +37,18 @@ pub(super) fn find_by_keys(
 ) -> Result<Vec<RecordBatch>, ParquetError> {
     let mut rows = left(file, &candidates(file, keys, time)?);
     if rows.iter().map(ExactSizeIterator::len).sum::<usize>() > FEW_ROWS {
+        // Of keys alone: those of other times are few, and starts take longer to unpack
+        // than ids to compare.
         let columns = keys.columns();
-        let mut numbers = rows.iter().cloned().flatten();
+        let (mut numbers, mut before) = (Numbers::of(&rows), 0);
         let mut wanted: Vec<Range<usize>> = Vec::new();
         for batch in read(file, &rows, &Wanted::columns(&columns))? {
-            let own: Vec<usize> = numbers.by_ref().take(batch.num_rows()).collect();
-            let mask = keys.mask(&batch, time);
-            wanted.extend(mask.values().set_indices().map(|row| own[row]..own[row] + 1));
+            let found = keys.mask(&batch);
+            wanted.extend(found.set_indices().map(|row| {
+                let row = numbers.at(before + row);
+                row..row + 1
+            }));
+            before += batch.num_rows();
         }
         rows = united(wanted, usize::try_from(file.rows).unwrap_or(0));
     }
@@ -55,7 +60,8 @@ pub(super) fn find_by_keys(
         ..Wanted::ALL
     };
     for batch in read(file, &rows, &wanted)? {
-        let batch = filter_record_batch(&batch, &keys.mask(&batch, time))?;
+        let wanted = &keys.mask(&batch) & &in_time(&batch, time);
+        let batch = filter_record_batch(&batch, &BooleanArray::new(wanted, None))?;
         if batch.num_rows() > 0 {
             found.push(if outline.is_some() { filled_up(&batch)? } else { batch });
         }
@@ -131,6 +137,32 @@ fn united(mut ranges: Vec<Range<usize>>, end: usize) -> Vec<Range<usize>> {
         }
     }
     united
+}
+
+/// The numbers in the file of rows that were read, by their place among them.
+struct Numbers<'a> {
+    rows: &'a [Range<usize>],
+    /// Of rows before the first range.
+    before: usize,
+}
+
+impl<'a> Numbers<'a> {
+    /// Of rows given in order and without overlap.
+    const fn of(rows: &'a [Range<usize>]) -> Self {
+        Self { rows, before: 0 }
+    }
+
+    /// That of the row at this place, which is no earlier one than was asked for before.
+    fn at(&mut self, place: usize) -> usize {
+        while let [first, rest @ ..] = self.rows
+            && !rest.is_empty()
+            && place - self.before >= first.len()
+        {
+            self.before += first.len();
+            self.rows = rest;
+        }
+        self.rows.first().map_or(0, |first| first.start + place - self.before)
+    }
 }
 
 /// Those of some rows, given in order, that are not deleted.
@@ -294,10 +326,10 @@ pub(super) fn selected(
     if rows.is_empty() {
         return Ok(found.finish());
     }
-    let mut numbers = rows.iter().cloned().flatten();
+    let (mut numbers, mut before) = (Numbers::of(&rows), 0);
     for batch in read(file, &rows, &Wanted::columns(&DECISIVE))? {
-        let own: Vec<usize> = numbers.by_ref().take(batch.num_rows()).collect();
-        each_selected(&batch, selections, |row| found.set_bit(own[row], true));
+        each_selected(&batch, selections, |row| found.set_bit(numbers.at(before + row), true));
+        before += batch.num_rows();
     }
     Ok(found.finish())
 }
@@ -305,6 +337,15 @@ pub(super) fn selected(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_numbered_as_in_the_file() {
+        let rows = [3..5, 7..8, 20..23];
+        let mut numbers = Numbers::of(&rows);
+        let numbered: Vec<usize> = (0..6).map(|place| numbers.at(place)).collect();
+        assert_eq!(numbered, [3, 4, 7, 20, 21, 22]);
+        assert_eq!(Numbers::of(&rows).at(5), 22);
+    }
 
     #[test]
     fn ranges_are_united() {

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::AHashMap;
-use arrow::array::{Array, RecordBatch, UInt32Array};
+use arrow::array::{RecordBatch, UInt32Array};
 use arrow::error::ArrowError;
 use spanwise_model::Assembled;
 
 use super::chunk::{Chunk, View};
 use super::deletions::{Deletion, each_selected, named_rows, ranges};
-use super::keys::{KeySet, hash_key, overlaps};
+use super::keys::{KeySet, hash_key, in_time, overlaps};
 use super::origins::{TakenRanges, ranges_of};
 use crate::contract::{Key, Selection, TimeRange, Unsettled};
 
@@ -214,9 +214,9 @@ impl Recent {
         for chunk in chunks.filter(|chunk| overlaps(chunk.starts, time)) {
             if chunk.may_have(&hashes) {
                 let view = chunk.view()?;
-                let mask = set.mask(view.rows.columns(), time);
-                let rows = mask.values().set_indices().filter(|row| mask.is_valid(*row));
-                let rows: UInt32Array = rows.map(|row| Some(row as u32)).collect();
+                let columns = view.rows.columns();
+                let wanted = &set.mask(columns) & &in_time(columns, time);
+                let rows: UInt32Array = wanted.set_indices().map(|row| Some(row as u32)).collect();
                 if !rows.is_empty() {
                     found.push(view.rows.take(&rows)?.whole()?);
                 }
