@@ -82,10 +82,11 @@ unit: setup web/node_modules/.package-lock.json $(HELPER) ## Unit, property, con
 	python3 bench/accuracy/score_test.py
 	python3 bench/accuracy/replay_test.py
 
-e2e: build ## The shop under the tracer against its own ground truth; bad input
+e2e: build ## The shop under the tracer against its own ground truth; bad input; two hosts
 	python3 demo/shop.py install
 	python3 tests/e2e/e2e.py --spanwise $(BINARY)
 	python3 tests/e2e/badinput.py --spanwise $(BINARY)
+	python3 tests/e2e/hosts.py --spanwise $(BINARY)
 
 PROPERTY_ROUNDS ?= 20
 test-properties: setup ## Property tests with other random cases in every round: PROPERTY_ROUNDS=20

@@ -6,6 +6,7 @@
 //! tree that comes of them. All use the same table of parent rules, [`RULES`].
 
 mod chains;
+mod clocks;
 mod index;
 mod parents;
 mod read;
@@ -21,6 +22,7 @@ mod window;
 #[cfg(test)]
 mod testing;
 
+pub use clocks::ClockDifference;
 pub use parents::{RULES, Rule};
 pub use resolve::assemble_all;
 pub use row::{Prior, Row};

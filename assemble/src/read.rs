@@ -31,13 +31,9 @@ impl<T: Copy> Words<T> {
         column: &'static str,
         convert: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Self, ModelError> {
-        let array = batch
-            .column_by_name(column)
-            .and_then(|array| array.as_dictionary_opt::<Int32Type>())
-            .ok_or(ModelError::Column { column })?;
-        let texts = array.values().as_string_opt::<i32>().ok_or(ModelError::Column { column })?;
+        let (keys, texts) = words(batch, column)?;
         let values = texts.iter().map(|text| text.map(&convert).transpose()).collect();
-        Ok(Self { column, keys: array.keys().clone(), values })
+        Ok(Self { column, keys, values })
     }
 
     fn get(&self, row: usize) -> Result<Option<T>, ModelError> {
@@ -61,6 +57,19 @@ impl<T: Copy> Words<T> {
             reason: "is null".to_owned(),
         })
     }
+}
+
+/// The keys and the texts of a dictionary column.
+fn words(
+    batch: &RecordBatch,
+    column: &'static str,
+) -> Result<(Int32Array, StringArray), ModelError> {
+    let array = batch
+        .column_by_name(column)
+        .and_then(|array| array.as_dictionary_opt::<Int32Type>())
+        .ok_or(ModelError::Column { column })?;
+    let texts = array.values().as_string_opt::<i32>().ok_or(ModelError::Column { column })?;
+    Ok((array.keys().clone(), texts.clone()))
 }
 
 fn texts(batch: &RecordBatch, column: &'static str) -> Result<Words<Text>, ModelError> {
@@ -217,6 +226,7 @@ pub(crate) struct Columns {
     services: Words<Text>,
     operations: Words<Text>,
     hosts: Words<Text>,
+    host_names: StringArray,
     protocols: Words<Text>,
     processes: Optional<UInt32Array>,
     fragments: Optional<UInt64Array>,
@@ -252,6 +262,7 @@ impl Columns {
             services: texts(batch, column::SERVICE)?,
             operations: texts(batch, column::OPERATION)?,
             hosts: texts(batch, column::HOST)?,
+            host_names: words(batch, column::HOST)?.1,
             protocols: texts(batch, column::PROTOCOL)?,
             processes: Optional::new(batch, column::PROCESS_ID)?,
             fragments: Optional::new(batch, column::FRAGMENT_ID)?,
@@ -262,6 +273,12 @@ impl Columns {
             request_ids: Optional::new(batch, column::X_REQUEST_ID)?,
             attributes: Attributes::new(rows, batch)?,
         })
+    }
+
+    /// The hosts that rows may have, with their names.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = (Text, &str)> {
+        let hosts = self.hosts.values.iter().zip(self.host_names.iter());
+        hosts.filter_map(|(host, name)| Some(((*host.as_ref().ok()?)?, name?)))
     }
 
     /// Number of rows.

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use spanwise_model::{Assembled, ClockFault, Evidence, RowRef, SpanId, TraceId};
 
+use crate::clocks::{self, ClockDifference};
 use crate::resolve::{Place, assemble_places};
 use crate::row::Row;
+use crate::text::Text;
 
 /// A trace: its rows in depth-first order, each with its place. What else their
 /// spans say stays where the rows were read from.
@@ -105,6 +107,26 @@ impl Trace {
         rows().filter(move |row| none || !row.is_elsewhere())
     }
 
+    /// How far the clocks of its hosts are apart, by its calls between them. Each host is
+    /// named by a row of it.
+    pub fn clock_differences(&self) -> Vec<ClockDifference<RowRef>> {
+        let row_of = |host: Text| {
+            let mut rows = self.nodes.iter().map(|node| &node.row);
+            rows.find(|row| row.host == Some(host)).map(|row| row.at)
+        };
+        let named = |found: ClockDifference<Text>| {
+            Some(found.named(row_of(found.reference)?, row_of(found.host)?))
+        };
+        self.differences().into_iter().filter_map(named).collect()
+    }
+
+    fn differences(&self) -> Vec<ClockDifference<Text>> {
+        clocks::differences(self.nodes.iter().filter_map(|node| {
+            let is_hop = node.assembled.evidence == Some(Evidence::TcpSequence);
+            Some((&self.nodes[node.parent.filter(|_| is_hop)?].row, &node.row))
+        }))
+    }
+
     /// Links below certainty, and spans whose parent could be several.
     pub fn uncertain_links(&self) -> usize {
         let uncertain = |node: &&Node| match node.parent {
@@ -153,11 +175,23 @@ impl Trace {
         ))
     }
 
+    /// Names the child that starts most before its parent, where that is not what the
+    /// clocks of two hosts are known to be apart.
     fn clocks(&self, name: &impl Fn(RowRef) -> (String, String)) -> Option<String> {
+        let mut differences = self.differences();
+        differences.retain(ClockDifference::is_notable);
+        let is_known = |one: Option<Text>, other: Option<Text>| {
+            let hosts = one.zip(other);
+            let is_between =
+                |(one, other)| differences.iter().any(|it| it.is_between(&one, &other));
+            hosts.is_some_and(is_between)
+        };
         let early = self.nodes.iter().filter_map(|node| {
             let parent = &self.nodes[node.parent?].row;
             let early = parent.start_unix_nano.saturating_sub(node.row.start_unix_nano);
-            let told = node.row.is_elsewhere() || parent.is_elsewhere();
+            let told = node.row.is_elsewhere()
+                || parent.is_elsewhere()
+                || is_known(parent.host, node.row.host);
             (early > CLOCK_NANO && !told).then_some((early, &node.row, parent))
         });
         let count = early.clone().count();
@@ -370,6 +404,26 @@ mod tests {
         assert!(text.contains("1 span names a parent, 000000000000004d"), "{text}");
         assert!(text.contains("10.0 ms before its parent `op1`"), "{text}");
         assert!(text.contains("several requests"), "{text}");
+    }
+
+    #[test]
+    fn clocks_of_hosts_that_are_apart_are_told_and_not_their_spans() {
+        let mut call = span(1, Capture::ClientProcess, 0, 100);
+        let mut served = span(2, Capture::ServerProcess, -490, -410);
+        let mut app = span(3, Capture::App, 3, 4);
+        for (span, host) in [(&mut call, "a"), (&mut served, "b")] {
+            (span.request_tcp_seq, span.response_tcp_seq) = (Some(1), Some(2));
+            span.host = Some(host.to_owned());
+        }
+        (app.trace_id, app.parent_span_id) = (Some(TraceId([1; 16])), SpanId::from_u64(9));
+        let (trace, warnings) = tree(&[call, served, app]);
+        let found = trace.clock_differences();
+        let [found] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((found.ahead_nano, found.uncertainty_nano), (-500 * MS, 10 * MS));
+        assert_eq!((found.reference.row, found.host.row, found.exchanges), (0, 1, 1));
+        assert!(found.is_notable());
+        let text = warnings.join("\n");
+        assert!(!text.contains("before its parent"), "{text}");
     }
 
     #[test]

@@ -11,12 +11,14 @@ mod groups;
 mod sdk;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use hashbrown::hash_map::Entry;
 use spanwise_model::{Assembled, Capture, Evidence, Kind, ModelError, SpanId, SpanRows, TraceId};
 
 use self::groups::{Group, GroupId, Groups};
 use self::sdk::{Came, Sdk, Taken};
+use crate::clocks::{ClockDifference, Clocks};
 use crate::index::{Index, Slot};
 use crate::parents::{MAX_CANDIDATES, Parent, Verdict, few, same_hop, verdict};
 use crate::read::{Columns, names};
@@ -151,6 +153,7 @@ pub struct Window {
     touched: Vec<Slot>,
     /// None where it is switched off.
     timing: Option<Timing>,
+    clocks: Clocks,
     counters: WindowCounters,
 }
 
@@ -180,6 +183,7 @@ impl Window {
             joined: Vec::new(),
             touched: Vec::new(),
             timing: config.links_by_timing.then(Timing::default),
+            clocks: Clocks::default(),
             counters: WindowCounters::default(),
         }
     }
@@ -188,6 +192,12 @@ impl Window {
     pub fn counters(&self) -> WindowCounters {
         let timing = self.timing.as_ref().map(Timing::counters).unwrap_or_default();
         WindowCounters { timing, ..self.counters.and(self.sdk.counters()) }
+    }
+
+    /// How far the clocks of hosts are apart, by the calls of the last one or two
+    /// minutes of which both ends were seen.
+    pub fn clock_differences(&self) -> Vec<ClockDifference<Arc<str>>> {
+        self.clocks.differences()
     }
 
     /// Rows held now.
@@ -210,6 +220,9 @@ impl Window {
             self.take_over();
         }
         let columns = Columns::of(batch, rows)?;
+        for (host, name) in columns.hosts() {
+            self.clocks.name(host, name);
+        }
         let mut unreadable = 0;
         for row in 0..columns.len() {
             match columns.row(row) {
@@ -302,7 +315,7 @@ impl Window {
     /// Finds rows that belong to one trace with this new one, and rows whose
     /// parent it may change.
     fn find_neighbours(&mut self, slot: Slot, row: &Row) {
-        let Self { index, known, joined, touched, by_trace, by_fragment, .. } = self;
+        let Self { index, known, joined, touched, by_trace, by_fragment, clocks, .. } = self;
         joined.clear();
         touched.clear();
         if let Some(trace) = row.trace_id {
@@ -315,7 +328,13 @@ impl Window {
             if let Some(seq) = row.request_tcp_seq {
                 joined.extend(few(index.with_request_seq(seq)).filter(|other| {
                     let other = index.row(*other);
-                    same_hop(other, row) || same_hop(row, other)
+                    let ends =
+                        if other.capture < row.capture { (other, row) } else { (row, other) };
+                    let is_hop = same_hop(ends.0, ends.1);
+                    if is_hop {
+                        clocks.note(ends.0, ends.1);
+                    }
+                    is_hop
                 }));
             }
             if let Some(id) = row.x_request_id {
@@ -393,6 +412,7 @@ impl Window {
             (quiet && now_nano >= group.held_until_nano) || waited >= longest
         });
         self.forget(now_nano);
+        self.clocks.tick(now_nano);
         std::mem::take(&mut self.ready)
     }
 

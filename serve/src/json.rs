@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use spanwise_analyze::{Figures, Graph, ServiceShare, TraceSummary};
+use spanwise_assemble::ClockDifference;
 
 /// Services and what they did.
 pub(crate) fn services(shares: &[ServiceShare]) -> Value {
@@ -17,6 +18,18 @@ pub(crate) fn services(shares: &[ServiceShare]) -> Value {
             })
         })
         .collect()
+}
+
+/// How far the clocks of two hosts are apart.
+pub(crate) fn clock(clock: &ClockDifference<String>) -> Value {
+    json!({
+        "host": clock.host,
+        "reference": clock.reference,
+        "ahead_nano": clock.ahead_nano.to_string(),
+        "uncertainty_nano": clock.uncertainty_nano.to_string(),
+        "exchanges": clock.exchanges,
+        "notable": clock.is_notable(),
+    })
 }
 
 /// A search result.

@@ -9,8 +9,8 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use spanwise_analyze::{Labels, TraceSummary};
-use spanwise_assemble::{Found, Node, Trace};
-use spanwise_model::{ModelError, SpanBatch};
+use spanwise_assemble::{ClockDifference, Found, Node, Trace};
+use spanwise_model::{ModelError, RowRef, SpanBatch};
 
 use crate::json;
 use crate::span_json::SpanInTree;
@@ -21,6 +21,7 @@ pub(crate) struct Tree {
     batches: Vec<SpanBatch>,
     warnings: Vec<String>,
     services: Value,
+    clocks: Value,
     start_unix_nano: i64,
     duration_nano: i64,
     /// Names it by what it is: a tree of other spans has another.
@@ -47,7 +48,14 @@ impl Tree {
         let trace = Trace::of(rows);
         let labels = Labels::of(&batches)?;
         let name = |at| (labels.operation(at).to_owned(), labels.service(at).to_owned());
+        let clocks = clocks(&trace, &batches)?;
         let mut warnings = trace.warnings(name);
+        warnings.extend(
+            clocks
+                .iter()
+                .filter(|clock| clock.is_notable())
+                .map(|clock| format!("clocks: {clock}; no time was changed by it")),
+        );
         if cut {
             warnings.push(format!("the trace is larger than what is shown ({shown} spans)"));
         }
@@ -58,6 +66,7 @@ impl Tree {
         Ok(Self {
             warnings,
             services,
+            clocks: clocks.iter().map(json::clock).collect(),
             start_unix_nano,
             duration_nano: trace.end_unix_nano().saturating_sub(start_unix_nano),
             snapshot: snapshot(&trace),
@@ -97,6 +106,7 @@ impl Tree {
             duration_nano: self.duration_nano.to_string(),
             roots: roots.map(|node| node.row.span_id.to_string()).collect(),
             services: &self.services,
+            clocks: &self.clocks,
             warnings: self.warnings.iter().cloned().chain(further_warning).collect(),
             span_count: count,
             next_after: (to < count).then_some(to),
@@ -104,6 +114,21 @@ impl Tree {
             spans: Spans { tree: self, nodes },
         })
     }
+}
+
+/// How far the clocks of the trace's hosts are apart, by the hosts' names.
+fn clocks(
+    trace: &Trace,
+    batches: &[RecordBatch],
+) -> Result<Vec<ClockDifference<String>>, ModelError> {
+    let host = |at: RowRef| -> Result<String, ModelError> {
+        let batch = SpanBatch::try_from(batches[at.batch as usize].clone())?;
+        Ok(batch.span(at.row as usize)?.host.unwrap_or_default())
+    };
+    let named = |found: ClockDifference<RowRef>| -> Result<_, ModelError> {
+        Ok(found.named(host(found.reference)?, host(found.host)?))
+    };
+    trace.clock_differences().into_iter().map(named).collect()
 }
 
 /// A hash of what the tree is made of.
@@ -124,6 +149,7 @@ struct Shown<'a> {
     duration_nano: String,
     roots: Vec<String>,
     services: &'a Value,
+    clocks: &'a Value,
     warnings: Vec<String>,
     span_count: usize,
     next_after: Option<usize>,

@@ -13,13 +13,20 @@ use crate::row::Row;
 const SAME_HOST_SLACK_NANO: i64 = 50_000_000;
 /// Clocks of two hosts differ by less than this, if anyone looks after them.
 const OTHER_HOST_SLACK_NANO: i64 = 1_000_000_000;
+/// Where nobody does, both numbers and both ports tell an exchange from others for
+/// longer than any clock should be wrong.
+const UNKEPT_CLOCK_SLACK_NANO: i64 = 600_000_000_000;
+
+fn same_host(one: &Row, other: &Row) -> bool {
+    one.host.is_some() && one.host == other.host
+}
 
 fn slack(one: &Row, other: &Row) -> i64 {
-    if one.host.is_some() && one.host == other.host {
-        SAME_HOST_SLACK_NANO
-    } else {
-        OTHER_HOST_SLACK_NANO
-    }
+    if same_host(one, other) { SAME_HOST_SLACK_NANO } else { OTHER_HOST_SLACK_NANO }
+}
+
+fn ports(row: &Row) -> Option<(u16, u16)> {
+    row.client_port.zip(row.server_port)
 }
 
 /// Whether two kernel rows saw one exchange, `near` nearer to the client.
@@ -29,12 +36,13 @@ fn slack(one: &Row, other: &Row) -> i64 {
 /// and a client may have given up before. Where a response was not seen, the
 /// ports must tell that the connection is the same.
 pub(crate) fn same_hop(near: &Row, far: &Row) -> bool {
-    let responses = match (near.response_tcp_seq, far.response_tcp_seq) {
-        (Some(one), Some(other)) => one == other,
-        _ => {
-            let ports = |row: &Row| row.client_port.zip(row.server_port);
-            ports(near).is_some() && ports(near) == ports(far)
+    let same_ports = ports(near).is_some() && ports(near) == ports(far);
+    let (responses, slack) = match near.response_tcp_seq.zip(far.response_tcp_seq) {
+        Some((one, other)) if same_ports && !same_host(near, far) => {
+            (one == other, UNKEPT_CLOCK_SLACK_NANO)
         }
+        Some((one, other)) => (one == other, slack(near, far)),
+        None => (same_ports, slack(near, far)),
     };
     responses
         && near.capture < far.capture
@@ -42,7 +50,7 @@ pub(crate) fn same_hop(near: &Row, far: &Row) -> bool {
         && near.request_tcp_seq.is_some()
         && near.request_tcp_seq == far.request_tcp_seq
         && near.protocols_agree(far)
-        && near.covers_start(far, slack(near, far))
+        && near.covers_start(far, slack)
 }
 
 /// Rule: the nearest capture point before this one on the same exchange.

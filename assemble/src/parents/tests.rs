@@ -58,6 +58,18 @@ fn hop_joins_by_both_sequences_at_the_same_time() {
 }
 
 #[test]
+fn hop_between_hosts_joins_over_any_clocks_where_the_ports_agree_as_well() {
+    let call = client(1, "a", 0, 100).hop(7, 8).ports(40_000, 80);
+    let served = |from, port| server(2, "b", from, from + 80).hop(7, 8).ports(port, 80);
+    child(&[call, served(300_000, 40_000).on("h2", 1)], 2, 1, TcpSequence, 1.0);
+    child(&[call, served(-300_000, 40_000).on("h2", 1)], 2, 1, TcpSequence, 1.0);
+    root(&[call, served(700_000, 40_000).on("h2", 1)], 2);
+    root(&[call, served(300_000, 40_001).on("h2", 1)], 2);
+    // On one host there is one clock.
+    root(&[call, served(300_000, 40_000)], 2);
+}
+
+#[test]
 fn hop_without_a_response_needs_the_ports() {
     let call = client(1, "a", 0, 100).unanswered(7).ports(40_000, 80);
     child(&[call, server(2, "b", 10, 500).hop(7, 8).ports(40_000, 80)], 2, 1, TcpSequence, 1.0);

@@ -60,7 +60,27 @@ fn families(status: &Value) -> Families {
     // Of a store without object storage there is none.
     figures(&mut families, "spanwise_store_object_storage", &status["store"]["object_storage"]);
     agents::put(&mut families, &status["ingest"]["agents"]);
+    clocks(&mut families, &status["server"]["assembly"]["clocks"]);
     families
+}
+
+/// Pairs of hosts shown: two time series each.
+const MOST_CLOCKS: usize = 1_024;
+
+/// How far the clocks of hosts are apart.
+fn clocks(families: &mut Families, clocks: &Value) {
+    for clock in clocks.as_array().into_iter().flatten().take(MOST_CLOCKS) {
+        let text = |field: &str| clock[field].as_str().unwrap_or_default();
+        let labels = [("host", text("host")), ("reference", text("reference"))];
+        for (field, name, help) in [
+            ("ahead_nano", "ahead", "By how much the host's clock is ahead of the reference's"),
+            ("uncertainty_nano", "uncertainty", "How far that may be from the truth"),
+        ] {
+            let seconds = clock[field].as_i64().map(|nano| nano as f64 / 1e9);
+            let name = format!("spanwise_assembly_clock_{name}_seconds");
+            families.put(&name, Kind::Gauge, help, &labels, &seconds.into());
+        }
+    }
 }
 
 /// Under the names that Prometheus' own client libraries use.
@@ -127,7 +147,9 @@ mod tests {
         json!({
             "version": "1.2\"3", "uptime_seconds": 1.5, "warnings": ["a", "b"],
             "process": {"cpu_seconds": 0.25, "resident_bytes": 4096},
-            "server": {"assembly": {"rows_held": 3, "counters": {"rows": 9}}},
+            "server": {"assembly": {"rows_held": 3, "counters": {"rows": 9}, "clocks": [
+                {"host": "b", "reference": "a", "ahead_nano": -2_500_000, "uncertainty_nano": 1_000,
+                 "exchanges": 4}]}},
             "store": {
                 "kind": "embedded", "wal_bytes": 77, "oldest_unix_nano": 1_500_000_000,
                 "counters": [["appends_refused_full", 2]], "warnings": [],
@@ -161,6 +183,7 @@ mod tests {
             "spanwise_ingest_in_flight_bytes 5",
             "spanwise_assembly_rows_held 3",
             "spanwise_assembly_rows_total 9",
+            "spanwise_assembly_clock_ahead_seconds{host=\"b\",reference=\"a\"} -0.0025",
             "spanwise_store_wal_bytes 77",
             "spanwise_store_oldest_timestamp_seconds 1.5",
             "spanwise_store_appends_refused_full_total 2",

@@ -22,11 +22,40 @@ pub(super) fn render(answer: &Value, paint: Paint) -> String {
             lines(&mut text, "", part);
         }
     }
+    if let Some(clocks) =
+        answer["server"]["assembly"]["clocks"].as_array().filter(|it| !it.is_empty())
+    {
+        let title = paint.bold("clocks, by the calls between hosts");
+        let _ = write!(text, "\n{title}\n{}", clock_table(clocks, paint));
+    }
     if let Some(agents) = answer["ingest"]["agents"].as_array().filter(|list| !list.is_empty()) {
         let _ =
             write!(text, "\n{}\n{}", paint.bold("agents that report here"), table(agents, paint));
     }
     text
+}
+
+/// One line for each two hosts.
+fn clock_table(clocks: &[Value], paint: Paint) -> String {
+    let mut table = Table::new([
+        ("  HOST", Align::Left),
+        ("REFERENCE", Align::Left),
+        ("AHEAD", Align::Right),
+        ("GIVE OR TAKE", Align::Right),
+        ("CALLS", Align::Right),
+    ]);
+    let host = |value: &Value| brief(value.as_str().unwrap_or("?"), 60);
+    let ms = |value: &Value| format!("{:.3} ms", value.as_i64().unwrap_or(0) as f64 / 1e6);
+    for clock in clocks {
+        table.row(vec![
+            format!("  {}", host(&clock["host"])),
+            host(&clock["reference"]),
+            ms(&clock["ahead_nano"]),
+            ms(&clock["uncertainty_nano"]),
+            clock["exchanges"].to_string(),
+        ]);
+    }
+    table.render(paint)
 }
 
 /// One line an agent. What it lost is among the warnings.
@@ -60,7 +89,7 @@ fn lines(text: &mut String, path: &str, value: &Value) {
         Value::Object(fields) => {
             for (key, value) in fields {
                 let is_zero = path.ends_with("counters") && value.as_u64() == Some(0);
-                if !is_zero && key != "agents" {
+                if !is_zero && key != "agents" && key != "clocks" {
                     lines(text, &below(key), value);
                 }
             }
@@ -120,6 +149,8 @@ mod tests {
             "version": "0.1.0", "uptime_seconds": 3_700.5,
             "warnings": ["the agent is off: no right"],
             "agent": {"state": "off", "reason": "no right", "hook": null, "counters": {"lost": 0}},
+            "server": {"assembly": {"clocks": [{"host": "far", "reference": "near",
+                "ahead_nano": -1_500_000, "uncertainty_nano": 20_000, "exchanges": 12}]}},
             "store": {"recent_bytes": 2048, "counters": [["wal_tail_cut", 1], ["refused", 0]]},
             "ingest": {"agents": [{"facts": {"host": "far", "hook": "sock-length"}, "spans": 7,
                 "connected": true, "last_seen_unix_nano": 0}]},
@@ -134,6 +165,7 @@ mod tests {
             text.contains("2.0 KiB") && !text.contains("hook") && !text.contains("lost"),
             "{text}"
         );
+        assert!(text.contains("  far   near       -1.500 ms"), "{text}");
         assert!(text.contains("  far   sock-length  yes            7"), "{text}");
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use spanwise_assemble::{Window, WindowConfig};
+use spanwise_assemble::{ClockDifference, Window, WindowConfig};
 use spanwise_model::Assembled;
 use spanwise_store::{Store, Unsettled};
 use tokio::sync::mpsc;
@@ -29,14 +29,28 @@ struct State {
     rows_held: usize,
     rows_unreadable: u64,
     rows_unannotated: u64,
+    clocks: Vec<ClockDifference<Arc<str>>>,
 }
 
 impl AssemblyStatus {
+    /// A sentence for each two hosts whose clocks are so far apart that traces show it.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let state = self.0.lock();
+        let notable = state.clocks.iter().filter(|clock| clock.is_notable());
+        let said = |clock: &ClockDifference<_>| {
+            format!(
+                "{clock}: traces across them show times that do not fit together; set the clocks by NTP"
+            )
+        };
+        notable.map(said).collect()
+    }
+
     /// Everything counted, by name.
     pub(crate) fn snapshot(&self) -> Value {
         let state = self.0.lock();
         json!({
             "rows_held": state.rows_held,
+            "clocks": state.clocks.iter().map(clock).collect::<Value>(),
             "counters": {
                 "rows": state.window.rows,
                 "results": state.window.told,
@@ -51,6 +65,16 @@ impl AssemblyStatus {
             },
         })
     }
+}
+
+fn clock(clock: &ClockDifference<Arc<str>>) -> Value {
+    json!({
+        "host": *clock.host,
+        "reference": *clock.reference,
+        "ahead_nano": clock.ahead_nano,
+        "uncertainty_nano": clock.uncertainty_nano,
+        "exchanges": clock.exchanges,
+    })
 }
 
 /// The running task.
@@ -176,6 +200,7 @@ impl Task {
         let mut status = self.status.0.lock();
         status.window = self.window.counters();
         status.rows_held = self.window.rows();
+        status.clocks = self.window.clock_differences();
         status.rows_unannotated += failed;
     }
 }

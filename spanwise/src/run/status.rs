@@ -87,6 +87,7 @@ impl StatusSource for ServerStatus {
             warnings.extend(switched_off(&agent.facts));
             warnings.extend(reduced(&agent.facts));
         }
+        warnings.extend(self.assembly.warnings());
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "uptime_seconds": self.began.elapsed().as_secs_f64(),

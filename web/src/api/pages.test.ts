@@ -14,6 +14,7 @@ const page = (
   roots,
   spans: ids.map((span_id) => ({ span_id }) as Span),
   warnings,
+  clocks: [],
   services: [],
   span_count: 4,
   next_after,

@@ -115,6 +115,17 @@ export interface Span {
   children: string[];
 }
 
+/** How far a host's clock is ahead of another's, by the calls between them. */
+export interface ClockDifference {
+  host: string;
+  reference: string;
+  ahead_nano: Nano;
+  uncertainty_nano: Nano;
+  exchanges: number;
+  /** Surely large enough to be seen in the trace. */
+  notable: boolean;
+}
+
 export interface Trace {
   trace_id: string;
   start_unix_nano: Nano;
@@ -123,6 +134,7 @@ export interface Trace {
   spans: Span[];
   warnings: string[];
   services: ServiceShare[];
+  clocks: ClockDifference[];
   /** Spans of the whole trace; `spans` and `roots` may be a page of them. */
   span_count: number;
   /** Where the next page begins; null after the last. */
@@ -172,10 +184,19 @@ export interface SeenAgent {
   facts?: { host?: string; hook?: unknown; counters?: Record<string, number> } | null;
 }
 
+/** As {@link ClockDifference}, of the last minutes. */
+export interface HostClock {
+  host: string;
+  reference: string;
+  ahead_nano: number;
+  uncertainty_nano: number;
+  exchanges: number;
+}
+
 export interface Status {
   version: string;
   uptime_seconds: number;
-  server?: Record<string, unknown>;
+  server?: { assembly?: { clocks?: HostClock[]; [key: string]: unknown }; [key: string]: unknown };
   agent: {
     state: "running" | "starting" | "off" | "remote";
     reason?: string | null;

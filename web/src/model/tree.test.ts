@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Span, Trace } from "../api/types";
-import { ancestors, index, isElsewhere, otherSide, rows, uncertain } from "./tree";
+import { ancestors, clocksAhead, index, isElsewhere, otherSide, rows, uncertain } from "./tree";
 
 const START = 1_763_706_600_000_000_000n;
 
@@ -35,6 +35,7 @@ function trace(spans: Span[]): Trace {
     spans,
     warnings: [],
     services: [],
+    clocks: [],
     span_count: spans.length,
     next_after: null,
     snapshot: "",
@@ -134,6 +135,44 @@ describe("rows", () => {
     const list = rows(index(deep), ALL);
     expect(list).toHaveLength(20_000);
     expect(list.at(-1)!.level).toBe(19_999);
+  });
+});
+
+describe("clocks of several hosts", () => {
+  const at = (ms: number) => String(START + BigInt(ms) * 1_000_000n);
+  const apart = (host: string, reference: string, ms: number) => ({
+    host,
+    reference,
+    ahead_nano: String(ms * 1e6),
+    uncertainty_nano: "0",
+    exchanges: 1,
+    notable: true,
+  });
+  /** b is 500 ms behind a, and c 20 ms ahead of b. */
+  function skewed(): Trace {
+    const spans = [
+      span("a", null, { host: "a", start_unix_nano: at(500), duration_nano: "100000000" }),
+      span("b", "a", { host: "b", start_unix_nano: at(10), duration_nano: "80000000" }),
+      span("c", "b", { host: "c", start_unix_nano: at(50), duration_nano: "10000000" }),
+      span("d", "c", { start_unix_nano: at(510), duration_nano: "1000000" }),
+    ];
+    return { ...trace(spans), clocks: [apart("b", "a", -500), apart("b", "c", -20)] };
+  }
+
+  it("are compared with that of the first span, over other hosts where need be", () => {
+    expect([...clocksAhead(skewed())]).toEqual([
+      ["a", 0],
+      ["b", -500e6],
+      ["c", -480e6],
+    ]);
+    expect(clocksAhead(hop()).size).toBe(0);
+  });
+
+  it("are drawn as reported, and aligned where that is asked for", () => {
+    expect(index(skewed()).start.get("b")).toBe(10e6);
+    const tree = index(skewed(), true);
+    expect([...tree.start.values()].map((nano) => nano / 1e6)).toEqual([0, 10, 30, 10]);
+    expect(tree.length).toBe(100e6);
   });
 });
 

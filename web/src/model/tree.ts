@@ -11,6 +11,8 @@ export interface Tree {
   /** Nanoseconds from the first start to the last end. */
   length: number;
   depth: number;
+  /** Whether times are drawn as if the clocks of all hosts agreed. */
+  aligned: boolean;
 }
 
 /** One line of the waterfall. */
@@ -38,20 +40,54 @@ export interface View {
   filter: string;
 }
 
-export function index(trace: Trace): Tree {
+/** Times as they were reported, or, where `aligned`, as if the clocks of all hosts agreed. */
+export function index(trace: Trace, aligned = false): Tree {
   const spans = new Map<string, Span>();
   const start = new Map<string, number>();
-  let length = nano(trace.duration_nano);
+  const ahead = aligned ? clocksAhead(trace) : null;
+  let length = aligned ? 0 : nano(trace.duration_nano);
+  let first = aligned ? Infinity : 0;
   let depth = 0;
   for (const span of trace.spans) {
     spans.set(span.span_id, span);
-    const offset = nanoBetween(trace.start_unix_nano, span.start_unix_nano);
+    const offset =
+      nanoBetween(trace.start_unix_nano, span.start_unix_nano) - (ahead?.get(span.host ?? "") ?? 0);
     start.set(span.span_id, offset);
     // A span from 1970, or from the next century, is not what the others are drawn to.
-    if (!isElsewhere(span)) length = Math.max(length, offset + nano(span.duration_nano));
+    if (!isElsewhere(span)) {
+      length = Math.max(length, offset + nano(span.duration_nano));
+      first = Math.min(first, offset);
+    }
     depth = Math.max(depth, span.depth);
   }
-  return { trace, spans, start, length: Math.max(length, 1), depth };
+  if (aligned && Number.isFinite(first)) {
+    for (const [id, offset] of start) start.set(id, offset - first);
+    length -= first;
+  }
+  return { trace, spans, start, length: Math.max(length, 1), depth, aligned };
+}
+
+/** By how many nanoseconds each host's clock is ahead of that of the trace's first span. */
+export function clocksAhead(trace: Trace): Map<string, number> {
+  const origin = trace.clocks[0]?.reference;
+  const reference = trace.spans.find((span) => span.host !== undefined)?.host ?? origin;
+  const ahead = new Map<string, number>();
+  const waiting = reference === undefined ? [] : [reference];
+  if (reference !== undefined) ahead.set(reference, 0);
+  for (let host = waiting.pop(); host !== undefined; host = waiting.pop()) {
+    for (const clock of trace.clocks) {
+      const [other, sign] =
+        clock.reference === host
+          ? [clock.host, 1]
+          : clock.host === host
+            ? [clock.reference, -1]
+            : [];
+      if (other === undefined || sign === undefined || ahead.has(other)) continue;
+      ahead.set(other, ahead.get(host)! + sign * nano(clock.ahead_nano));
+      waiting.push(other);
+    }
+  }
+  return ahead;
 }
 
 /** Whether the span's clock was so wrong that it does not tell when the trace took place. */

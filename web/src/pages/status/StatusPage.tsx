@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { useStatus } from "../../api/queries";
-import type { SeenAgent, Status } from "../../api/types";
-import { formatDuration } from "../../model/duration";
+import type { HostClock, SeenAgent, Status } from "../../api/types";
+import { formatDuration, nano } from "../../model/duration";
 import { figures } from "../../model/figures";
 import type { Figure } from "../../model/figures";
 import { plural } from "../../model/number";
@@ -37,8 +37,10 @@ export function StatusPage() {
 }
 
 function Report({ status }: { status: Status }) {
-  const { counters, reason, state, hook, ...facts } = status.agent;
+  // Agents on other machines have a card of their own.
+  const { counters, reason, state, hook, agents: _, ...facts } = status.agent;
   const { counters: storeCounters, warnings: storeWarnings, ...store } = status.store ?? {};
+  const { assembly: { clocks = [], ...assembly } = {}, ...server } = status.server ?? {};
   const { counters: ingestCounters, agents = [], ...ingest } = status.ingest ?? {};
   const warnings = [
     ...new Set([...status.warnings, ...(Array.isArray(storeWarnings) ? storeWarnings : [])]),
@@ -87,8 +89,13 @@ function Report({ status }: { status: Status }) {
           <Table list={figures(ingest)} />
           <Counters list={figures(ingestCounters)} what="Ingest counters" />
         </Card>
+        {clocks.length > 0 && (
+          <Card title="Clocks, by the calls between hosts">
+            <Clocks clocks={clocks} />
+          </Card>
+        )}
         <Card title="Server">
-          <Table list={figures(status.server)} />
+          <Table list={figures({ ...server, assembly })} />
         </Card>
       </div>
     </div>
@@ -129,6 +136,28 @@ function Agents({ agents }: { agents: readonly SeenAgent[] }) {
             </tr>
           );
         })}
+      </tbody>
+    </table>
+  );
+}
+
+function Clocks({ clocks }: { clocks: readonly HostClock[] }) {
+  return (
+    <table data-testid="clocks">
+      <tbody>
+        {clocks.map(({ host, reference, ahead_nano, uncertainty_nano, exchanges }) => (
+          <tr key={`${host} ${reference}`}>
+            <th scope="row">
+              {host} and {reference}
+            </th>
+            <td
+              title={`${host} is this far ahead of ${reference}, by ${plural(exchanges, "call")}`}
+            >
+              {formatDuration(Math.abs(nano(ahead_nano)))} {ahead_nano < 0 ? "behind" : "ahead"} ±{" "}
+              {formatDuration(nano(uncertainty_nano))}
+            </td>
+          </tr>
+        ))}
       </tbody>
     </table>
   );

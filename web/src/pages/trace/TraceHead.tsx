@@ -35,7 +35,8 @@ export function TraceHead({ tree, filter }: { tree: Tree; filter: string }) {
       </div>
       <div className="facts">
         <span data-testid="trace-duration">
-          <b>{formatDuration(nano(trace.duration_nano))}</b>
+          <b>{formatDuration(tree.aligned ? tree.length : nano(trace.duration_nano))}</b>
+          {tree.aligned && " with clocks aligned"}
         </span>
         <span>{formatTime(milliseconds(trace.start_unix_nano), Date.now())}</span>
         <span>

@@ -12,7 +12,7 @@ import { CaptureTag } from "../../parts/CaptureTag";
 import { Prose } from "../../parts/Prose";
 import { Details } from "./Details";
 import { Minimap } from "./Minimap";
-import { closedText, readShown, select, setFilter, setMerge } from "./state";
+import { closedText, readShown, select, setAligned, setFilter, setMerge } from "./state";
 import { TraceHead } from "./TraceHead";
 import { Waterfall } from "./Waterfall";
 
@@ -62,7 +62,7 @@ function Shown({ trace, asked, more }: { trace: Trace; asked: string; more: More
   introduce(trace.services.map((service) => service.name));
   const { params } = usePlace();
   const shown = useMemo(() => readShown(params), [params]);
-  const tree = useMemo(() => index(trace), [trace]);
+  const tree = useMemo(() => index(trace, shown.aligned), [trace, shown.aligned]);
   const find = useRef<HTMLInputElement>(null);
   // Collapsed spans live here; the address has them too, as far as it can hold them.
   const [closed, setClosed] = useState(shown.closed);
@@ -178,6 +178,18 @@ function Shown({ trace, asked, more }: { trace: Trace; asked: string; more: More
           >
             Merge hops
           </button>
+          {trace.clocks.some((clock) => clock.notable) && (
+            <button
+              type="button"
+              className="button"
+              aria-pressed={shown.aligned}
+              data-testid="align"
+              title="Draw all hosts by the clock of the first, as far as their calls tell how far apart they are"
+              onClick={() => setAligned(!shown.aligned)}
+            >
+              Align clocks
+            </button>
+          )}
           <div className="legend" aria-hidden="true">
             <span>
               <CaptureTag capture="client-process" /> client

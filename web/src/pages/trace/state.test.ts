@@ -6,6 +6,7 @@ it("reads an empty address as the whole trace", () => {
     selected: null,
     filter: "",
     merge: false,
+    aligned: false,
     closed: new Set(),
     zoom: WHOLE,
   });

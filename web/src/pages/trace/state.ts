@@ -8,6 +8,8 @@ export interface Shown {
   selected: string | null;
   filter: string;
   merge: boolean;
+  /** Whether hosts are drawn as if their clocks agreed. */
+  aligned: boolean;
   closed: ReadonlySet<string>;
   /** The part of the trace's time that is shown, as shares of it. */
   zoom: readonly [from: number, to: number];
@@ -23,6 +25,7 @@ export function readShown(params: URLSearchParams): Shown {
     selected: params.get("span"),
     filter: params.get("q") ?? "",
     merge: params.get("merge") === "1",
+    aligned: params.get("clocks") === "aligned",
     closed: new Set((params.get("closed") ?? "").split(",").filter(Boolean)),
     zoom: from >= 0 && to <= 1 && to - from > 1e-7 && to - from < 1 ? [from, to] : WHOLE,
   };
@@ -31,6 +34,7 @@ export function readShown(params: URLSearchParams): Shown {
 export const select = (id: string | null) => setParams({ span: id });
 export const setFilter = (filter: string) => setParams({ q: filter });
 export const setMerge = (merge: boolean) => setParams({ merge: merge ? "1" : null });
+export const setAligned = (aligned: boolean) => setParams({ clocks: aligned ? "aligned" : null });
 
 export function setZoom([from, to]: Shown["zoom"]): void {
   const whole = from <= 0 && to >= 1;
