@@ -74,14 +74,17 @@ def arguments():
     parser.add_argument("--settle", type=float, default=3, metavar="SECONDS",
                         help="how long a replay waits for the assembler (default %(default)g)")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIRECTORY", help="write the rows of wrong traces there")
+    parser.add_argument("--record", type=pathlib.Path, metavar="DIRECTORY",
+                        help="write what the kernel told of each cell there, for capture/ebpf/tests/links.rs; give few")
     parser.add_argument("--keep-logs", action="store_true", help="keep what the programs said and noted")
     parser.add_argument("--write", type=pathlib.Path, metavar="FILE", help="write the tables there")
     options = parser.parse_args()
     if options.write and (options.only or options.concurrency):
         fail("--write wants a whole run, without --only and --concurrency: a document holds what one run found")
     options.spanwise = options.spanwise.resolve()
-    if options.keep:
-        options.keep = options.keep.resolve()
+    for name in ("keep", "record"):
+        if getattr(options, name):
+            setattr(options, name, getattr(options, name).resolve())
     return options
 
 
@@ -125,6 +128,10 @@ def main():
         found = []
         for runtime in chosen:
             found += runtime_cells(bench, runtime, options)
+        if options.record:
+            judged = [(cell, bench.processes(cell)) for cell in found if cell.score and not cell.hidden]
+            bench.stop()
+            bench.record(judged)
         report.print_all(found, bench.hook, time.monotonic() - began)
         if options.write:
             options.write.write_text(report.markdown(

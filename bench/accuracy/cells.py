@@ -15,6 +15,7 @@ from runtimes import BACKGROUND_AT, CONCURRENCIES, GO, ROOT, TIMED_AT
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 import hidden  # noqa: E402
+import kept  # noqa: E402
 import score  # noqa: E402
 from spanwise import Spanwise, free_ports  # noqa: E402
 
@@ -27,8 +28,6 @@ START_SECONDS = 30
 MOST_FAILED_SHARE = 0.01
 # Until assembly has told what came last (`WindowConfig::longest_wait_nano`).
 ASSEMBLY_SECONDS = 3
-# As programs note calls that were made for no request.
-NOBODY = "-"
 MARKER_SECONDS = 60
 # Of a trace that is kept: it may have grown large by what it has wrong.
 MOST_KEPT_ROWS = 2000
@@ -113,6 +112,11 @@ class Bench:
         # What else this machine does is watched as well, and must not push out
         # what is measured.
         config.write_text('[agent]\nring_bytes = "64MiB"\n')
+        self.recording = None
+        if options.record:
+            self.recording = directory / "events.jsonl"
+            with open(config, "a") as more:
+                more.write(f'record = "{self.recording}"\npayload_bytes = {kept.PAYLOAD_BYTES}\n')
         self.spanwise = Spanwise(options.spanwise, directory / "data", directory / "spanwise.log", config=config)
         self.hidden = hidden.Hidden(options, directory)
         self.count = 0
@@ -240,7 +244,7 @@ class Bench:
         for request, calls in score.read_notes((cell.directory / "truth").read_text()):
             if request in answered:
                 found |= dict.fromkeys(calls, request)
-            elif request == NOBODY:
+            elif request == score.NOBODY:
                 roots.update(calls)
         return found, roots
 
@@ -262,16 +266,37 @@ class Bench:
                 WHERE start_unix_nano >= {begin} AND encode(span_id, 'hex') IN ({some})"""), cell.port)
         return found
 
+    @staticmethod
+    def when(cell):
+        """From before its warm-up to its end."""
+        begin = cell.begin_nano - (WARM_UP_SECONDS + 5) * 10**9
+        return f"start_unix_nano >= {begin} AND start_unix_nano <= {cell.end_nano + 10**9}"
+
+    @staticmethod
+    def served(cell):
+        return f"server_port = {cell.port} AND capture = '{score.SERVER}'"
+
+    def processes(self, cell):
+        """The processes that have served its requests."""
+        found = self.spanwise.sql(f"SELECT DISTINCT process_id FROM spans WHERE {self.when(cell)} AND {self.served(cell)}")
+        return {process for process, in found}
+
+    def record(self, cells):
+        """Writes what the kernel told of each cell's program, for tests of what made its
+        links. The agent has ended, and so has its recording."""
+        events = list(kept.read(self.recording))
+        for cell, processes in cells:
+            count = kept.write(cell, processes, events, *kept.truth_of(cell), self.options.record)
+            print(f"{cell.name}: {count} events kept", flush=True)
+
     def rows(self, cell):
         """What time alone may know of a cell: also of its warm-up."""
-        begin = cell.begin_nano - (WARM_UP_SECONDS + 5) * 10**9
-        when = f"start_unix_nano >= {begin} AND start_unix_nano <= {cell.end_nano + 10**9}"
-        served = f"server_port = {cell.port} AND capture = '{score.SERVER}'"
+        when, served = self.when(cell), self.served(cell)
         # Other cells have called the same backend shortly before.
-        processes = self.spanwise.sql(f"SELECT DISTINCT process_id FROM spans WHERE {when} AND {served}")
+        processes = self.processes(cell)
         if not processes:
             return []
-        own = ", ".join(str(process) for process, in processes)
+        own = ", ".join(map(str, processes))
         return self.spanwise.sql(f"""SELECT {hidden.COLUMNS} FROM spans WHERE {when} AND process_id IN ({own})
             AND (({served}) OR (server_port = {cell.leaf_port} AND capture = '{score.CLIENT}'))""")
 

@@ -16,6 +16,8 @@ CERTAIN = 0.999
 # Above a call there are few spans of its own process.
 MAX_CHAIN = 8
 SERVER, CLIENT = "server-process", "client-process"
+# As programs note calls that were made for no request.
+NOBODY = "-"
 # What is asked of the table of spans, in the order in which `read` takes it.
 COLUMNS = """encode(span_id, 'hex'), encode(assembled_parent, 'hex'), capture, evidence, confidence,
     attribute(attributes, 'url.path'), attribute(attributes, 'rpc.method'), start_unix_nano, server_port, client_port"""

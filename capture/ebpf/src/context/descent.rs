@@ -1,11 +1,12 @@
 //! For whose request a task or a thread makes a call, by who made whom.
 
+use ahash::AHashMap;
 use spanwise_model::Evidence;
 
 use super::caller::{Caller, Line};
 use super::lineage::{self, Ended, Root};
 use super::open::Open;
-use super::{Fragment, LIKELY, ProcessContext, told, within};
+use super::{Fragment, LIKELY, PROVEN_AFTER, ProcessContext, told, within};
 
 /// The task that the program began with, where tasks are numbered (Go's).
 const FIRST_TASK: u64 = 1;
@@ -235,6 +236,23 @@ impl ProcessContext {
             child = parent;
         }
         Origin::Elsewhere
+    }
+
+    /// Whether a task of which no request is known works for none, as tasks have told of
+    /// calls that were made for one. It may still serve a connection that is open, if it
+    /// was made since that was established, or before anybody looked.
+    pub(super) fn is_of_others(&mut self, task: u64, established: &AHashMap<u64, u64>) -> bool {
+        if task == 0 || self.told_by_task < PROVEN_AFTER {
+            return false;
+        }
+        let Some(only) = self.open.any() else { return true };
+        let Some(since) = established.get(&only.connection) else { return false };
+        let mut first = task;
+        for _ in 0..lineage::MAX_GENERATIONS {
+            let Some(parent) = self.lineage.parent(first) else { break };
+            first = parent;
+        }
+        !self.lineage.was_seen_made_after(first, *since)
     }
 
     /// The request for which a thread makes a call that serves none itself: that of the

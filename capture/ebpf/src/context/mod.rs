@@ -102,6 +102,8 @@ struct ProcessContext {
     threads_watched: bool,
     /// Requests handled each on one thread, alone.
     disciplined: u32,
+    /// Calls whose task told for which request they were made.
+    told_by_task: u32,
     turns: Turns,
     idle: Idle,
 }
@@ -458,13 +460,19 @@ impl Context {
             return Fragment::None;
         };
         match context.of_task(sender, lost_nano) {
-            Origin::Request(found) => return found,
+            Origin::Request(found) => {
+                context.told_by_task = context.told_by_task.saturating_add(1);
+                return found;
+            }
             Origin::Unknown
                 if context.open.count() > 0 && context.is_orphan_due(sender.time_nano) =>
             {
                 self.orphans.push(sender.process);
             }
             Origin::Unknown | Origin::Elsewhere => {}
+        }
+        if context.is_of_others(sender.task, &self.established) {
+            return context.nobodys(sender, call);
         }
         if sender.task != 0 {
             return context.sole(sender, call);
@@ -521,12 +529,25 @@ impl Context {
 }
 
 impl ProcessContext {
+    fn count(&mut self, sender: Caller, call: Call) {
+        if let Call::New(sort) = call {
+            self.idle.called(sender.origin(), sort, self.open.count(), sender.time_nano);
+        }
+    }
+
+    /// Of no request, as far as its task tells; it may have been given the work.
+    fn nobodys(&mut self, sender: Caller, call: Call) -> Fragment {
+        self.count(sender, call);
+        match self.open.count() {
+            0 => Fragment::None,
+            candidates => Fragment::Ambiguous { candidates },
+        }
+    }
+
     /// The only request that is open, unless calls of that kind are made for none as often.
     fn sole(&mut self, sender: Caller, call: Call) -> Fragment {
+        self.count(sender, call);
         let (line, sort) = (sender.origin(), call.sort());
-        if let Call::New(_) = call {
-            self.idle.called(line, sort, self.open.count(), sender.time_nano);
-        }
         match self.open.count() {
             0 => Fragment::None,
             1 => {

@@ -719,3 +719,29 @@ fn a_thread_that_a_task_starts_is_likely_the_tasks() {
     let sender = Caller { time_nano: 4, ..caller(8) };
     assert_eq!(context.request_sent(sender, None), by_thread(first));
 }
+
+#[test]
+fn where_tasks_tell_what_they_do_not_tell_of_is_nobodys_unless_it_may_serve() {
+    let mut context = context(Runtime::Python);
+    context.accepted(1, 5);
+    context.task_made(PROCESS, 50, 0, 0, false, 6);
+    let reader = |time_nano| goroutine(50, 0, time_nano);
+    let fragment = serve(&mut context, reader(10), 1, 1);
+    let alone = within(fragment, Evidence::SoleRequest, LIKELY);
+    // One that was there before anybody looked, and one that has made its first calls.
+    let background = |time_nano| goroutine(40, 0, time_nano);
+    assert_eq!(context.request_sent(background(11), None), alone);
+    for time_nano in 20..20 + u64::from(PROVEN_AFTER) {
+        assert_eq!(context.request_sent(reader(time_nano), None), certain(fragment));
+    }
+    let of_others = Fragment::Ambiguous { candidates: 1 };
+    assert_eq!(context.request_sent(background(50), None), of_others);
+    // Made since, by nobody's task: it may be what serves the connection.
+    context.task_made(PROCESS, 60, 0, 0, false, 51);
+    assert_eq!(context.request_sent(goroutine(60, 0, 52), None), alone);
+    // What is older than the agent may have any task.
+    context.request_over(reader(10), 1, 60, None);
+    let older = serve(&mut context, reader(61), 2, 2);
+    let alone = within(older, Evidence::SoleRequest, LIKELY);
+    assert_eq!(context.request_sent(background(62), None), alone);
+}

@@ -1,0 +1,56 @@
+"""A cell as a case for tests: what the kernel told of its program, and which calls
+belong to which request. `capture/ebpf/tests/links.rs` goes through it again."""
+
+import gzip
+import json
+
+import score
+
+# Bytes of each message that are kept: the first line, and what marks the end.
+PAYLOAD_BYTES = 256
+# As `Runtime` is called in capture/ebpf/src/process.rs; others are programs.
+LANGUAGES = {"python": "cpython", "node": "nodejs", "go": "go", "java": "java"}
+
+
+def read(path):
+    """The lines of the agent's recording, each with its process and its connection."""
+    with open(path) as recording:
+        for line in recording:
+            event = json.loads(line)
+            yield line, event.get("process"), event.get("connection")
+
+
+def write(cell, processes, events, truth, roots, directory):
+    """Writes the case of a cell: of events that were read those of its processes."""
+    own, connections = [], set()
+    for line, process, connection in events:
+        if process in processes:
+            connections.add(connection)
+        elif process is not None or connection not in connections:
+            continue
+        own.append(line)
+    language = LANGUAGES.get(cell.runtime.name.partition("-")[0], "program")
+    notes = [f"# runtime {language}"]
+    notes += [f"{call} {request}" for call, request in sorted(truth.items())]
+    notes += [f"{call} -" for call in sorted(roots)]
+    directory.mkdir(parents=True, exist_ok=True)
+    # No time and no name in it, so that equal cases are equal files.
+    with open(directory / f"{cell.name}.jsonl.gz", "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed:
+        packed.write("".join(own).encode())
+    (directory / f"{cell.name}.truth").write_text("\n".join(notes) + "\n")
+    return len(own)
+
+
+def truth_of(cell):
+    """The request of each call by the program's notes, those of its warm-up too; and
+    calls that were made for none."""
+    if cell.runtime.proxy:
+        tokens = [token for name in ("warm-up", "tokens") for token in (cell.directory / name).read_text().split()]
+        return {token: token for token in tokens}, set()
+    truth, roots = {}, set()
+    for request, calls in score.read_notes((cell.directory / "truth").read_text()):
+        if request == score.NOBODY:
+            roots.update(calls)
+        else:
+            truth |= dict.fromkeys(calls, request)
+    return truth, roots
