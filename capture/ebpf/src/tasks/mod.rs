@@ -25,11 +25,16 @@ use crate::probed::{FileId, ProbedFiles, Set};
 use crate::processes::environment_variable;
 
 /// A process is looked at when it is heard of, and again after each of these, for a
-/// runtime may be loaded late.
-const LOOK_AGAIN: [Duration; 4] = [
+/// runtime may be loaded late: most while it starts, for connections that were made
+/// before are followed less far.
+const LOOK_AGAIN: [Duration; 8] = [
+    Duration::from_millis(250),
     Duration::from_millis(500),
+    Duration::from_millis(1000),
     Duration::from_millis(1500),
-    Duration::from_secs(4),
+    Duration::from_millis(2500),
+    Duration::from_millis(4000),
+    Duration::from_millis(7000),
     Duration::from_secs(15),
 ];
 /// How often it is looked whether anybody still uses the files that have probes.
