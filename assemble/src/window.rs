@@ -401,6 +401,7 @@ impl Window {
     /// The results that are due: of groups that have become quiet, every row
     /// whose result is new or has changed.
     pub fn poll(&mut self, now_nano: u64) -> Vec<Assembled> {
+        self.clocks.tick(now_nano);
         if self.only_sdk {
             return self.sdk.poll(now_nano, false, &self.config);
         }
@@ -412,7 +413,6 @@ impl Window {
             (quiet && now_nano >= group.held_until_nano) || waited >= longest
         });
         self.forget(now_nano);
-        self.clocks.tick(now_nano);
         std::mem::take(&mut self.ready)
     }
 

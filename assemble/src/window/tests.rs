@@ -9,6 +9,7 @@ use super::{Window, WindowConfig};
 use crate::resolve::assemble_all;
 use crate::row::Row;
 use crate::testing::{app, client, id, server, trace};
+use crate::text::Text;
 
 const MS: u64 = 1_000_000;
 
@@ -596,4 +597,22 @@ fn time_guesses_nothing_where_the_agent_knows_of_no_request() {
         assert_eq!(told[&(10 * number + 2)].parent, None);
     }
     assert!(window.counters().timing.linked > 50);
+}
+
+#[test]
+fn clocks_of_hosts_that_are_heard_of_no_more_are_forgotten() {
+    let mut window = window();
+    for host in ["host", "other"] {
+        window.clocks.name(Text::of(host), host);
+    }
+    let call = client(1, "a", 0, 100).hop(7, 8);
+    let served = server(2, "b", 2_010, 2_090).hop(7, 8).ports(40_000, 80).on("other", 2);
+    window.push_rows([call.ports(40_000, 80), served], 0);
+    let told: Vec<_> = window.clock_differences().iter().map(|found| found.ahead_nano).collect();
+    assert_eq!(told, [2_000_000_000]);
+    // Then nothing but spans of SDKs, which say nothing of clocks.
+    for minutes in 1..4 {
+        window.poll(minutes * 60_000 * MS);
+    }
+    assert!(window.clock_differences().is_empty());
 }

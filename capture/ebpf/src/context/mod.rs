@@ -102,7 +102,7 @@ struct ProcessContext {
     threads_watched: bool,
     /// Requests handled each on one thread, alone.
     disciplined: u32,
-    /// Calls whose task told for which request they were made.
+    /// Calls whose task told that they were made for a request.
     told_by_task: u32,
     turns: Turns,
     idle: Idle,
@@ -461,7 +461,8 @@ impl Context {
         };
         match context.of_task(sender, lost_nano) {
             Origin::Request(found) => {
-                context.told_by_task = context.told_by_task.saturating_add(1);
+                let is_new = matches!(call, Call::New(_));
+                context.told_by_task = context.told_by_task.saturating_add(u32::from(is_new));
                 return found;
             }
             Origin::Unknown
