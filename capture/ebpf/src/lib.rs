@@ -27,6 +27,7 @@ mod spans;
 mod stream;
 mod tasks;
 pub mod tracer;
+mod unclaimed;
 mod unsent;
 
 pub use libraries::tls_functions;

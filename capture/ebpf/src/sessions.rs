@@ -221,6 +221,9 @@ pub(crate) struct Exchange {
     /// Bytes of the request and of the response, where they were counted one
     /// frame after the other.
     pub(crate) counted: Option<[u64; 2]>,
+    /// It is what passed on a connection that is only seen from outside, or on part of one:
+    /// who asked and who answered is not known.
+    pub(crate) outside: bool,
     /// Of an ambiguous call, the fragment that it is of if turns can be trusted.
     turn: Option<u64>,
     /// Its response may have passed unseen.
@@ -402,9 +405,6 @@ impl Exchanges {
             let call = Call::New(sort_of(self.protocol, &request.operation));
             desk.context.call_made(sender(request_start, owner.as_ref()), opener, call)
         };
-        if matches!(fragment, Fragment::Ambiguous { .. }) && !request.silent {
-            desk.counters.fragments_ambiguous += 1;
-        }
         if !serving && !request.silent {
             desk.context.answer_awaited(request_start.into(), self.connection);
         }
@@ -432,6 +432,7 @@ impl Exchanges {
             protocol: self.protocol,
             other: None,
             counted: None,
+            outside: false,
             doubtful: false,
             lasts: false,
             weight: 0,
@@ -462,14 +463,9 @@ impl Exchanges {
             desk.context.request_handed(exchange.head_end.into(), exchange.id, task.task);
             return;
         }
-        let was_ambiguous = matches!(exchange.fragment, Fragment::Ambiguous { .. });
         let sender = sender(exchange.request_start, Some(task));
         let call = Call::Again(sort_of(self.protocol, &exchange.request.operation));
         exchange.fragment = desk.context.call_made(sender, None, call);
-        let is_ambiguous = matches!(exchange.fragment, Fragment::Ambiguous { .. });
-        if was_ambiguous && !is_ambiguous && !exchange.request.silent {
-            desk.counters.fragments_ambiguous -= 1;
-        }
     }
 
     fn take_owner(&mut self, stream: u64) -> Option<Task> {
@@ -829,6 +825,11 @@ impl Exchange {
         !self.serving && (at(self.response_end) || at(self.response_start))
     }
 
+    /// Bytes that it holds, with itself.
+    pub(crate) fn weight(&self) -> usize {
+        self.weight.max(size_of::<Self>())
+    }
+
     /// The fragment of the request that it was made for, as far as turns tell.
     pub(crate) const fn made_for(&self) -> Option<u64> {
         match self.fragment {
@@ -870,6 +871,7 @@ impl Exchange {
             protocol,
             other: None,
             counted: None,
+            outside: true,
             doubtful: false,
             lasts: false,
             weight: 0,

@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use spanwise_model::{ModelError, Span, SpanBatch, SpanBatchBuilder, SpanId};
 
 use crate::connections::Connection;
-use crate::context::{Caller, Context, Names};
+use crate::context::{Caller, Context, Fragment, Names};
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::event::{Closed, Command, Data, Datagram, Event, Opened, Role, Task, Thread};
@@ -20,6 +20,7 @@ use crate::protocols::{Heads, Known, Topics, known};
 use crate::sampling::{Sampler, Sampling};
 use crate::sessions::{Desk, Exchange};
 use crate::spans::{self, Ends};
+use crate::unclaimed::{Held, Unclaimed};
 
 /// Timers are looked at no more often than this.
 const TICK_NANO: u64 = 20_000_000;
@@ -85,6 +86,7 @@ pub struct Tracer {
     asked_for: Vec<u64>,
     last_tick_nano: u64,
     finished: Vec<Exchange>,
+    unclaimed: Unclaimed,
     spans: SpanBatchBuilder,
     /// Unix sockets whose requests are read since the last call of
     /// [`Self::take_followed`].
@@ -117,6 +119,7 @@ impl Tracer {
             asked_for: Vec::new(),
             last_tick_nano: 0,
             finished: Vec::new(),
+            unclaimed: Unclaimed::default(),
             spans: SpanBatchBuilder::default(),
             followed: Vec::new(),
         }
@@ -189,6 +192,8 @@ impl Tracer {
                         datagrams.closed(key, process.time_nano, desk)
                     });
                 }
+                let calls = self.unclaimed.forget(process.process);
+                self.write_held(calls);
                 self.context.forget(process.process);
                 self.names.forget(process.process);
                 self.processes.forget(process.process);
@@ -228,6 +233,8 @@ impl Tracer {
                 connection.tick(now_monotonic_nano, time_out_nano, desk);
             });
         }
+        let calls = self.unclaimed.settled(&self.context, now_monotonic_nano);
+        self.write_held(calls);
         for key in self.datagrams.due(now_monotonic_nano) {
             self.with_datagrams(|datagrams, desk| {
                 datagrams.time_out(key, now_monotonic_nano, desk)
@@ -242,6 +249,8 @@ impl Tracer {
         for id in all {
             self.with(id, Connection::report_open);
         }
+        let calls = self.unclaimed.take_rest();
+        self.write_held(calls);
     }
 
     /// The kernel calls a thread of this process so.
@@ -328,7 +337,7 @@ impl Tracer {
 
     /// Bytes held now of unfinished messages and requests.
     pub const fn held_bytes(&self) -> usize {
-        self.held_bytes + self.datagrams.held_bytes()
+        self.held_bytes + self.datagrams.held_bytes() + self.unclaimed.held_bytes()
     }
 
     /// Connections of Unix sockets that turned out to be of interest. The kernel
@@ -470,26 +479,50 @@ impl Tracer {
 
     fn finish(&mut self, ends: Ends) {
         self.counters.processes_without_thread_discipline += self.context.take_demoted();
-        // Where they lie, for they are large.
-        for exchange in &self.finished {
-            let offset = self.unix_minus_monotonic_nano;
-            let start_unix_nano = exchange.request_start.time_nano.saturating_add_signed(offset);
-            let Some(kept) = self.sampler.keeps(exchange, start_unix_nano) else {
-                self.counters.spans_sampled_out += 1;
+        let mut finished = std::mem::take(&mut self.finished);
+        let mut at = 0;
+        while let Some(exchange) = finished.get(at) {
+            if let Some(hopes) = self.unclaimed.hopes(exchange, &mut self.context) {
+                self.unclaimed.hold(finished.remove(at), ends, &hopes);
                 continue;
-            };
-            self.counters.spans += 1;
-            let span_id = span_id(&mut self.random);
-            let process = if self.context.knows(exchange.head_end.process) {
-                // A process that lives may be better known by now; of one that has
-                // ended only what was known then is left.
-                self.processes.describe(exchange.head_end.process)
-            } else {
-                Arc::clone(&exchange.process)
-            };
-            spans::write(exchange, ends, &process, offset, span_id, kept, &mut self.spans);
+            }
+            if exchange.serving {
+                let calls = self.unclaimed.answered(exchange);
+                self.write_held(calls);
+            }
+            // Where it lies, for it is large.
+            self.write(exchange, ends);
+            at += 1;
         }
-        self.finished.clear();
+        finished.clear();
+        self.finished = finished;
+    }
+
+    fn write_held(&mut self, calls: Vec<Held>) {
+        for Held { exchange, ends } in calls {
+            self.write(&exchange, ends);
+        }
+    }
+
+    fn write(&mut self, exchange: &Exchange, ends: Ends) {
+        let offset = self.unix_minus_monotonic_nano;
+        let start_unix_nano = exchange.request_start.time_nano.saturating_add_signed(offset);
+        let Some(kept) = self.sampler.keeps(exchange, start_unix_nano) else {
+            self.counters.spans_sampled_out += 1;
+            return;
+        };
+        self.counters.spans += 1;
+        self.counters.fragments_ambiguous +=
+            u64::from(matches!(exchange.fragment, Fragment::Ambiguous { .. }));
+        let span_id = span_id(&mut self.random);
+        let process = if self.context.knows(exchange.head_end.process) {
+            // A process that lives may be better known by now; of one that has
+            // ended only what was known then is left.
+            self.processes.describe(exchange.head_end.process)
+        } else {
+            Arc::clone(&exchange.process)
+        };
+        spans::write(exchange, ends, &process, offset, span_id, kept, &mut self.spans);
     }
 
     /// Drops connections while there are too many or they hold too much.

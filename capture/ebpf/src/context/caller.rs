@@ -52,7 +52,7 @@ impl From<Mark> for Caller {
 
 impl Caller {
     /// What it is in the lineage.
-    pub(super) fn origin(&self) -> u64 {
+    pub(crate) fn origin(&self) -> u64 {
         match self.task {
             0 => u64::from(self.thread) | THREAD,
             task => task,

@@ -189,6 +189,12 @@ impl Lineage {
         self.tasks.get(&task).map(|born| born.parent).filter(|parent| *parent != 0)
     }
 
+    /// By whom a task was made and when, where that was seen.
+    pub(super) fn made_by(&mut self, task: u64) -> Option<(u64, u64)> {
+        let born = self.tasks.get(&task).filter(|born| born.parent != 0 && born.nano != 0)?;
+        Some((born.parent, born.nano))
+    }
+
     /// Whether it is known what its parent served when it was made.
     pub(super) fn was_seen_made(&mut self, task: u64) -> bool {
         self.tasks.get(&task).is_some_and(|born| born.nano != 0)

@@ -17,7 +17,7 @@ mod tests;
 mod told;
 mod turns;
 
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use spanwise_model::Evidence;
@@ -29,6 +29,7 @@ use self::idle::Idle;
 use self::lineage::{Ended, Lineage, Root};
 pub(crate) use self::names::Names;
 use self::open::{Open, OpenRequests};
+pub(crate) use self::turns::Trust;
 use self::turns::Turns;
 use crate::process::Runtime;
 
@@ -41,6 +42,10 @@ const LIKELY: f32 = 0.9;
 pub(crate) const NO_SORT: u64 = 0;
 /// Processes known at once; those beyond get no fragments.
 const MAX_PROCESSES: usize = 65_536;
+/// Tasks that may come to answer for a call: who has made it, and so many above it.
+const MAX_MAKERS: usize = 4;
+/// Threads of a process of which it is remembered that they read requests.
+const MAX_READERS: usize = 4096;
 /// How long a request that is over is remembered for those that it has made.
 const ENDED_NANO: u64 = 2_000_000_000;
 
@@ -100,12 +105,23 @@ struct ProcessContext {
     threads_shared: bool,
     /// Whether it was asked for that its threads are seen being made.
     threads_watched: bool,
+    /// Threads that have read requests, by no task.
+    readers: AHashSet<u32>,
     /// Requests handled each on one thread, alone.
     disciplined: u32,
     /// Calls whose task told that they were made for a request.
     told_by_task: u32,
     turns: Turns,
     idle: Idle,
+}
+
+/// Who may have made a call for the request that it answers later on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Maker {
+    /// See [`Caller::origin`].
+    pub(crate) line: u64,
+    /// When it made the call, or whoever has: for what was read before.
+    pub(crate) since_nano: u64,
 }
 
 /// Who wrote the response to a request.
@@ -215,7 +231,12 @@ impl Context {
     /// The fragment for which a call was made, if turns can be trusted in the process.
     pub(crate) fn turn_of(&self, sender: Caller, opener: Option<Caller>) -> Option<u64> {
         let context = self.processes.get(&sender.process)?;
-        context.turns.perhaps_for(opener.unwrap_or(sender))
+        context.turns.made_for(opener.unwrap_or(sender))
+    }
+
+    /// Whether such fragments are those of the process's calls.
+    pub(crate) fn trust_in_turns(&self, process: u32) -> Trust {
+        self.processes.get(&process).map_or(Trust::None, ProcessContext::trust_in_turns)
     }
 
     /// A request was sent that will be answered.
@@ -245,6 +266,11 @@ impl Context {
             Line::Task(_) if stream != 0 && context.hands_streams_over => Line::None,
             line => line,
         };
+        if let Line::Thread(thread) = line
+            && context.readers.len() < MAX_READERS
+        {
+            context.readers.insert(thread);
+        }
         if let Line::Task(task) = line {
             context.lineage.serves(task);
             if let Some(established_nano) = self.established.get(&connection) {
@@ -424,6 +450,32 @@ impl Context {
         }
     }
 
+    /// Who may come to answer the request for which a call was made that could be for
+    /// several: who has made it, and whom that comes of.
+    pub(crate) fn makers(&mut self, sender: Caller) -> Vec<Maker> {
+        let Some(context) = self.processes.get_mut(&sender.process) else { return Vec::new() };
+        let reads = context.readers.contains(&sender.thread);
+        let full = context.readers.len() >= MAX_READERS;
+        let knows_better = told::is_work(sender.task);
+        if knows_better || (sender.task == 0 && (reads || full)) {
+            return Vec::new();
+        }
+        let mut makers = vec![Maker { line: sender.origin(), since_nano: sender.time_nano }];
+        let mut child = sender.task;
+        while makers.len() < MAX_MAKERS
+            && let Some((line, since_nano)) = context.lineage.made_by(child)
+        {
+            makers.push(Maker { line, since_nano });
+            child = line;
+        }
+        makers
+    }
+
+    /// When the request was read that a process has had open for the longest.
+    pub(crate) fn oldest_open_nano(&self, process: u32) -> Option<u64> {
+        self.processes.get(&process)?.open.oldest_nano()
+    }
+
     /// Processes demoted since the last call.
     pub(crate) fn take_demoted(&mut self) -> u64 {
         std::mem::take(&mut self.demoted)
@@ -482,10 +534,10 @@ impl Context {
         if let Some(found) = context.of_started(sender, lost_nano) {
             return found;
         }
-        if (context.threads_shared || context.turns.are_shared())
-            && let Some((fragment, confidence)) = context.turns.made_for(opener.unwrap_or(sender))
+        if let Trust::Sure(sure) = context.trust_in_turns()
+            && let Some(fragment) = context.turns.made_for(opener.unwrap_or(sender))
         {
-            return within(fragment, Evidence::Turn, confidence);
+            return within(fragment, Evidence::Turn, sure);
         }
         if !context.threads_shared {
             match context.open.on_line(Line::Thread(sender.thread)) {
@@ -530,6 +582,13 @@ impl Context {
 }
 
 impl ProcessContext {
+    /// Where a thread does several things at a time, its answers tell; where it does one,
+    /// that tells more.
+    fn trust_in_turns(&self) -> Trust {
+        let is_shared = self.threads_shared || self.turns.are_shared();
+        if is_shared { self.turns.trust() } else { Trust::Unknown }
+    }
+
     fn count(&mut self, sender: Caller, call: Call) {
         if let Call::New(sort) = call {
             self.idle.called(sender.origin(), sort, self.open.count(), sender.time_nano);

@@ -44,6 +44,11 @@ impl OpenRequests {
         self.by_line.values().flatten().next()
     }
 
+    /// When the one was read that is open for the longest.
+    pub(super) fn oldest_nano(&self) -> Option<u64> {
+        self.by_line.values().flatten().map(|open| open.read_nano).min()
+    }
+
     pub(super) fn get(&self, exchange: u64) -> Option<&Open> {
         let open = self.by_line.get(self.lines.get(&exchange)?)?;
         open.iter().find(|open| open.exchange == exchange)

@@ -17,7 +17,7 @@ use super::caller::Caller;
 const MAX_THREADS: usize = 256;
 /// Turns remembered of each, for what a thread has begun to connect in one of them it
 /// writes to when it hears that the connection is there.
-const MAX_TURNS: usize = 64;
+const MAX_TURNS: usize = 512;
 /// Answers that must have been looked at before turns say anything.
 const LEAST_ANSWERS: f32 = 20.0;
 /// The share of them that must have been written in a turn of their request's.
@@ -29,6 +29,17 @@ const MOST_SURE: f32 = 0.99;
 const STRAYS: u32 = 3;
 /// When so many answers were looked at, they count half: programs change their ways.
 const MANY_ANSWERS: f32 = 512.0;
+
+/// Whether what a process does in a request's turn, it does for that.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Trust {
+    /// Too few of its answers were seen.
+    Unknown,
+    /// It does not.
+    None,
+    /// It does, and so sure is that.
+    Sure(f32),
+}
 
 /// For which request a thread has read something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +133,8 @@ impl Turns {
     /// In whose turn a thread writes; `None` where it has waited since it read.
     fn cause(&self, writer: Caller) -> Option<Cause> {
         let thread = self.by_thread.get(&writer.thread)?;
-        let turn = thread.turns.iter().rev().find(|turn| turn.read_nano <= writer.time_nano)?;
+        let before = thread.turns.partition_point(|turn| turn.read_nano <= writer.time_nano);
+        let turn = thread.turns.get(before.checked_sub(1)?)?;
         (turn.sleeps == writer.sleeps && turn.sleeps != 0).then_some(turn.cause)
     }
 
@@ -143,17 +155,20 @@ impl Turns {
         self.right += f32::from(u8::from(right));
     }
 
-    /// For which fragment's request a thread makes a call, and how sure that is.
-    pub(super) fn made_for(&self, sender: Caller) -> Option<(u64, f32)> {
+    /// What its answers say of the process's turns.
+    pub(super) fn trust(&self) -> Trust {
         let share = self.right / self.answers;
-        if self.answers < LEAST_ANSWERS || share < LEAST_SHARE {
-            return None;
+        if self.answers < LEAST_ANSWERS {
+            Trust::Unknown
+        } else if share < LEAST_SHARE {
+            Trust::None
+        } else {
+            Trust::Sure(share.min(MOST_SURE))
         }
-        self.perhaps_for(sender).map(|fragment| (fragment, share.min(MOST_SURE)))
     }
 
-    /// The same, however often it is wrong: that shows only if it is followed up.
-    pub(super) fn perhaps_for(&self, sender: Caller) -> Option<u64> {
+    /// For which fragment's request a thread makes a call, if turns can be trusted.
+    pub(super) fn made_for(&self, sender: Caller) -> Option<u64> {
         match self.cause(sender)? {
             Cause::Request(fragment) => Some(fragment),
             Cause::None | Cause::Several => None,
@@ -170,6 +185,12 @@ mod tests {
     /// The loop's thread at a time, after as many waits.
     fn at(time_nano: u64, sleeps: u32) -> Caller {
         Caller { process: 1, thread: THREAD, task: 0, parent_task: 0, time_nano, sleeps }
+    }
+
+    /// For which request a call is made, if turns can be trusted.
+    fn made_for(turns: &Turns, sender: Caller) -> Option<(u64, f32)> {
+        let Trust::Sure(sure) = turns.trust() else { return None };
+        turns.made_for(sender).map(|fragment| (fragment, sure))
     }
 
     /// Something of a fragment is read.
@@ -192,19 +213,19 @@ mod tests {
     fn calls_are_made_for_what_was_read_last() {
         let mut turns = proven(30);
         read(&mut turns, at(100, 5), 1);
-        assert_eq!(turns.made_for(at(110, 5)), Some((1, MOST_SURE)));
+        assert_eq!(made_for(&turns, at(110, 5)), Some((1, MOST_SURE)));
         read(&mut turns, at(120, 5), 2);
-        assert_eq!(turns.made_for(at(130, 5)), Some((2, MOST_SURE)));
+        assert_eq!(made_for(&turns, at(130, 5)), Some((2, MOST_SURE)));
         // Before it has read that, too, as who connected then.
-        assert_eq!(turns.made_for(at(115, 5)), Some((1, MOST_SURE)));
-        assert_eq!(turns.made_for(Caller { thread: 8, ..at(130, 5) }), None);
+        assert_eq!(made_for(&turns, at(115, 5)), Some((1, MOST_SURE)));
+        assert_eq!(made_for(&turns, Caller { thread: 8, ..at(130, 5) }), None);
     }
 
     #[test]
     fn a_wait_ends_the_turn() {
         let mut turns = proven(30);
         read(&mut turns, at(100, 5), 1);
-        assert_eq!(turns.made_for(at(110, 6)), None);
+        assert_eq!(made_for(&turns, at(110, 6)), None);
     }
 
     #[test]
@@ -212,7 +233,7 @@ mod tests {
         let mut turns = proven(30);
         read(&mut turns, at(100, 5), 1);
         turns.read(at(120, 5), 2, || false);
-        assert_eq!(turns.made_for(at(130, 5)), None);
+        assert_eq!(made_for(&turns, at(130, 5)), None);
     }
 
     #[test]
@@ -220,25 +241,25 @@ mod tests {
         let mut turns = proven(30);
         read(&mut turns, at(100, 5), 1);
         turns.read_for(at(100, 5), 1);
-        assert_eq!(turns.made_for(at(110, 5)), Some((1, MOST_SURE)));
+        assert_eq!(made_for(&turns, at(110, 5)), Some((1, MOST_SURE)));
         turns.read_for(at(100, 5), 2);
-        assert_eq!(turns.made_for(at(110, 5)), None);
+        assert_eq!(made_for(&turns, at(110, 5)), None);
     }
 
     #[test]
     fn a_kernel_that_does_not_tell_of_waits_tells_of_no_turns() {
         let mut turns = proven(30);
         read(&mut turns, at(100, 0), 1);
-        assert_eq!(turns.made_for(at(110, 0)), None);
+        assert_eq!(made_for(&turns, at(110, 0)), None);
     }
 
     #[test]
     fn turns_say_nothing_before_enough_answers() {
         let mut turns = proven(19);
         read(&mut turns, at(100, 5), 1);
-        assert_eq!(turns.made_for(at(110, 5)), None);
+        assert_eq!(made_for(&turns, at(110, 5)), None);
         turns.answered(at(110, 5), 1);
-        assert_eq!(turns.made_for(at(120, 5)), Some((1, MOST_SURE)));
+        assert_eq!(made_for(&turns, at(120, 5)), Some((1, MOST_SURE)));
     }
 
     #[test]
@@ -249,7 +270,7 @@ mod tests {
             turns.answered(at(answer, 5), 99);
         }
         read(&mut turns, at(200, 5), 1);
-        assert_eq!(turns.made_for(at(210, 5)), None, "40 of 45");
+        assert_eq!(made_for(&turns, at(210, 5)), None, "40 of 45");
         // Answers after a wait are not looked at.
         for _ in 0..100 {
             turns.answered(at(210, 6), 99);
@@ -258,7 +279,7 @@ mod tests {
             read(&mut turns, at(answer, 5), answer);
             turns.answered(at(answer, 5), answer);
         }
-        let (fragment, confidence) = turns.made_for(at(349, 5)).expect("believed again");
+        let (fragment, confidence) = made_for(&turns, at(349, 5)).expect("believed again");
         assert_eq!(fragment, 349);
         assert!((confidence - 90.0 / 95.0).abs() < 1e-6, "{confidence}");
     }
