@@ -78,6 +78,7 @@ fn calls_of_a_thread_belong_to_the_request_that_it_handles() {
 #[test]
 fn threads_side_by_side_are_told_apart() {
     let mut process = Process::new();
+    process.transfer(9, 9, Received, REQUEST);
     for _ in 0..20 {
         process.handle(1, 1, 2);
     }

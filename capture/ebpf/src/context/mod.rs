@@ -107,8 +107,11 @@ struct ProcessContext {
     threads_watched: bool,
     /// Threads that have read requests, by no task.
     readers: AHashSet<u32>,
-    /// Requests handled each on one thread, alone.
+    /// Requests handled each on one thread, alone,
     disciplined: u32,
+    /// and those of them while others were open on other threads: loops serve one after
+    /// the other on one thread, too, as long as there is one at a time.
+    disciplined_among_others: u32,
     /// Calls whose task told that they were made for a request.
     told_by_task: u32,
     turns: Turns,
@@ -286,6 +289,7 @@ impl Context {
         let doubtful = |other: &Open| other.read_nano < lost_nano && other.connection != connection;
         if open.iter().any(|other| !other.weak && doubtful(other)) {
             context.disciplined = 0;
+            context.disciplined_among_others = 0;
         }
         let over = |other: &&Open| line != Line::None && (other.weak || doubtful(other));
         let gone: Vec<u64> = open.iter().filter(over).map(|other| other.exchange).collect();
@@ -437,7 +441,10 @@ impl Context {
         if handled.first_writer.thread != thread || handled.last_thread != thread {
             self.demote(process);
         } else if !closed.overlapped {
+            let among_others = u32::from(context.open.count() > 0);
             context.disciplined = context.disciplined.saturating_add(1);
+            context.disciplined_among_others =
+                context.disciplined_among_others.saturating_add(among_others);
         }
     }
 
@@ -542,7 +549,7 @@ impl Context {
         if !context.threads_shared {
             match context.open.on_line(Line::Thread(sender.thread)) {
                 [only] => {
-                    let proven = context.disciplined >= PROVEN_AFTER
+                    let proven = context.is_disciplined()
                         && only.read_nano >= lost_nano
                         && !context.turns.are_shared();
                     return within(
@@ -582,6 +589,16 @@ impl Context {
 }
 
 impl ProcessContext {
+    /// Whether its threads serve one request each, as far as it has had as many to serve
+    /// as now.
+    const fn is_disciplined(&self) -> bool {
+        let handled = match self.open.count() {
+            0 | 1 => self.disciplined,
+            _ => self.disciplined_among_others,
+        };
+        handled >= PROVEN_AFTER
+    }
+
     /// Where a thread does several things at a time, its answers tell; where it does one,
     /// that tells more.
     fn trust_in_turns(&self) -> Trust {

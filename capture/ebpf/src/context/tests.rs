@@ -44,11 +44,29 @@ fn prove(context: &mut Context) {
     prove_at(context, 0);
 }
 
+/// Threads serve one request each, also while others do.
 fn prove_at(context: &mut Context, read_nano: u64) {
+    read_at(context, 99, 999, 999, read_nano);
+    one_after_the_other(context, read_nano);
+    over(context, 99, 999, 99);
+}
+
+fn one_after_the_other(context: &mut Context, read_nano: u64) {
     for exchange in 1000..1000 + u64::from(PROVEN_AFTER) {
         read_at(context, 1, exchange, exchange, read_nano);
         over(context, 1, exchange, 1);
     }
+}
+
+#[test]
+fn one_request_at_a_time_proves_nothing_of_several() {
+    let mut context = context(other());
+    one_after_the_other(&mut context, 0);
+    let first = read(&mut context, 1, 1, 1);
+    assert_eq!(context.request_sent(caller(1), None), within(first, Evidence::Thread, 1.0));
+    // A loop would do the same now, and not be seen through yet.
+    read(&mut context, 2, 2, 2);
+    assert_eq!(context.request_sent(caller(1), None), within(first, Evidence::Thread, LIKELY));
 }
 
 #[test]
@@ -666,7 +684,7 @@ fn a_thread_that_a_request_starts_is_likely_its_own() {
     assert_eq!(context.request_sent(caller(11), None), several);
     // What has a request of its own is not its maker's.
     let third = read(&mut context, 8, 3, 3);
-    assert_eq!(context.request_sent(caller(8), None), within(third, Evidence::Thread, 1.0));
+    assert_eq!(context.request_sent(caller(8), None), within(third, Evidence::Thread, LIKELY));
     // The number is another thread's now.
     thread_made(&mut context, 9, 1, 7);
     assert_eq!(context.request_sent(caller(9), None), by_thread(first));

@@ -14,7 +14,7 @@ use spanwise_model::Evidence;
 use super::caller::{Caller, Line};
 use super::descent::Origin;
 use super::lineage::Recent;
-use super::{Fragment, LIKELY, PROVEN_AFTER, ProcessContext, within};
+use super::{Fragment, LIKELY, ProcessContext, within};
 
 /// This bit of a task's number says that it is work (`bpf/task_told.h`).
 const WORK_BITS: u32 = 62;
@@ -205,7 +205,7 @@ impl ProcessContext {
         }
         // As for a thread's own calls, it has to be seen first that it serves one at a time.
         let serves_one = match line {
-            Line::Thread(_) => !self.threads_shared && self.disciplined >= PROVEN_AFTER,
+            Line::Thread(_) => !self.threads_shared && self.is_disciplined(),
             Line::Task(_) | Line::None => !of_several,
         };
         let sure = at_once == 1 && serves_one;
@@ -231,6 +231,7 @@ enum Found {
 
 #[cfg(test)]
 mod tests {
+    use super::super::PROVEN_AFTER;
     use super::super::lineage::REMEMBERED;
     use super::super::{Call, Context, ENDED_NANO, Handled, NO_SORT};
     use super::*;
