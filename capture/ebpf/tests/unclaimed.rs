@@ -80,6 +80,10 @@ impl Process {
     }
 
     fn make_task(&mut self, made: u64, parent: u64) {
+        self.make(made, parent, false);
+    }
+
+    fn make(&mut self, made: u64, parent: u64, lasting: bool) {
         self.time_nano += MILLI;
         let task = Task {
             time_nano: self.time_nano,
@@ -89,7 +93,7 @@ impl Process {
             connection: 0,
             stream: 0,
             new: true,
-            lasting: false,
+            lasting,
             teller: 0,
         };
         self.tracer.event(&RecordedEvent::Task(task).event());
@@ -208,6 +212,22 @@ fn a_task_answers_for_those_that_it_made_meanwhile() {
     assert_eq!(process.links(), of_task);
     process.answer(task(20), 1);
     assert_eq!(process.links(), ["34 -> 1 by task"]);
+}
+
+#[test]
+fn who_has_made_a_pools_worker_does_not_answer_for_it() {
+    let mut process = Process::new();
+    process.make_task(10, 5);
+    process.read(thread(1), 1);
+    process.read(thread(1), 2);
+    // A greenlet, say.
+    process.make(12, 10, true);
+    process.call(task(12), 30, thread(1));
+    process.answer(task(10), 2);
+    assert!(process.links().is_empty());
+    // What it answers itself, it has worked for.
+    process.answer(task(12), 1);
+    assert_eq!(process.links(), ["30 -> 1 by task"]);
 }
 
 #[test]

@@ -189,9 +189,10 @@ impl Lineage {
         self.tasks.get(&task).map(|born| born.parent).filter(|parent| *parent != 0)
     }
 
-    /// By whom a task was made and when, where that was seen.
+    /// By whom a task was made and when, where that was seen, and it works for no others.
     pub(super) fn made_by(&mut self, task: u64) -> Option<(u64, u64)> {
-        let born = self.tasks.get(&task).filter(|born| born.parent != 0 && born.nano != 0)?;
+        let was_seen = |born: &Born| born.parent != 0 && born.nano != 0;
+        let born = self.tasks.get(&task).filter(|born| was_seen(born) && !born.lasting)?;
         Some((born.parent, born.nano))
     }
 
