@@ -195,15 +195,9 @@ impl Unclaimed {
                         || now_nano.saturating_sub(end.time_nano) > MAX_NANO
                 })
             };
-            of_process.by_turn.retain(|id| {
-                over.extend(is_over(*id).then_some(*id));
-                !is_over(*id)
-            });
+            over.extend(of_process.by_turn.extract_if(.., |id| is_over(*id)));
             of_process.by_maker.retain(|_, made| {
-                made.retain(|(id, _)| {
-                    over.extend(is_over(*id).then_some(*id));
-                    !is_over(*id)
-                });
+                over.extend(made.extract_if(.., |(id, _)| is_over(*id)).map(|(id, _)| id));
                 !made.is_empty()
             });
             true
