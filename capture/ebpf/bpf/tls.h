@@ -75,6 +75,7 @@ struct tls_session {
     __u8 direction;
     __u8 begun; /* a record's header was read, and nothing of the record yet */
     __u8 loose;
+    __u8 has_read; /* loose: plaintext that it gave was seen */
     __u8 stepwise; /* it reads headers by themselves, and so record by record */
     __u8 batches; /* see socket_state */
 };
@@ -194,6 +195,17 @@ static __noinline bool tls_covers(struct socket_state *state, const struct trans
     return true;
 }
 
+/* A session may be older than its probes: then records have come whose plaintext
+ * was given before these were there. What is given next stands behind them. */
+static __always_inline void tls_begin_behind(const struct tls_session *session, const bool last)
+{
+    if (!session->loose || session->has_read)
+        return;
+    struct tls_stream *inbound = tls_stream_of(session->connection, false, false);
+    if (inbound)
+        tls_forget_records(inbound, last ? inbound->end_seq : inbound->begin_seq);
+}
+
 /* A session that takes what the thread has just received is that socket's. */
 static __always_inline void tls_bind_received(struct tls_thread *thread, __u64 session, __u64 task)
 {
@@ -215,6 +227,7 @@ static __always_inline void tls_bind_received(struct tls_thread *thread, __u64 s
     struct tls_stream *inbound = tls_stream_of(fresh.connection, false, false);
     if (inbound && inbound->bound)
         return;
+    tls_begin_behind(&fresh, false);
     bpf_map_update_elem(&tls_sessions, &key, &fresh, BPF_ANY);
 }
 
@@ -302,6 +315,7 @@ static __always_inline void tls_place_loose(struct tls_session *session, struct 
         session->srtt_eighth_micros = inbound->srtt_eighth_micros;
         session->retransmits = inbound->retransmits;
     }
+    session->has_read |= !transfer->sent;
     if (transfer->sent || !inbound || !tls_record_of(inbound, transfer->length, &transfer->seq))
         transfer->kind = SPANWISE_PLAINTEXT_UNPLACED;
 }
@@ -355,6 +369,9 @@ int tls_exit(struct pt_regs *context)
         session->stepwise |= call.header;
     }
     int returned = (int)PT_REGS_RC(context);
+    /* Who writes, or reads in vain, has read all there was. */
+    if (sent || returned <= 0)
+        tls_begin_behind(session, true);
     if (returned <= 0)
         return 0;
     __u64 length = returned;

@@ -30,6 +30,8 @@ struct tls_stream {
     struct spanwise_tls_record records[TLS_RECORDS];
     __u32 next; /* the slot that is filled next */
     __u32 next_seq; /* where the next record begins */
+    __u32 begin_seq; /* of the bytes that were looked at last */
+    __u32 end_seq;
     __u32 srtt_eighth_micros;
     __u32 retransmits;
     __u8 known; /* next_seq is */
@@ -75,6 +77,8 @@ static __always_inline bool tls_begins_record(__u64 buffer)
 static __always_inline void tls_follow_records(struct tls_stream *stream, __u64 buffer,
                                                __u32 seq, __u32 length)
 {
+    stream->begin_seq = seq;
+    stream->end_seq = seq + length;
     if (!buffer) {
         stream->known = 0;
         return;
@@ -125,6 +129,16 @@ static __always_inline void tls_follow_records(struct tls_stream *stream, __u64 
     return;
 lost:
     stream->known = 0;
+}
+
+/* Nobody will read what is in the records that are whole before this number. */
+static __always_inline void tls_forget_records(struct tls_stream *stream, __u32 seq)
+{
+    for (__u32 i = 0; i < TLS_RECORDS; i++) {
+        struct spanwise_tls_record *record = &stream->records[i];
+        if ((__s32)(record->seq + TLS_RECORD_HEADER + record->length - seq) <= 0)
+            record->length = 0;
+    }
 }
 
 /* How a record and what is read of it go together, the likeliest first. */

