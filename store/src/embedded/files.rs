@@ -38,6 +38,10 @@ pub(super) const INDEX: &str = "spanwise.index";
 /// Key of the number of the last deletion that the file was written without.
 pub(super) const DELETIONS: &str = "spanwise.deletions";
 
+/// Key of the keys of the attributes that are in its map. Missing where they are
+/// very many.
+pub(super) const MAPPED: &str = "spanwise.mapped_keys";
+
 /// Key of the name of the file of its shapes.
 pub(super) const SHAPES: &str = "spanwise.shapes";
 
@@ -61,6 +65,8 @@ pub(super) struct SpanFile {
     pub(super) deletions: u64,
     pub(super) metadata: ArrowReaderMetadata,
     pub(super) layout: Layout,
+    /// Keys of the attributes in its map, in order; `None` where any may be.
+    pub(super) mapped: Option<Vec<String>>,
     pub(super) shapes: ShapeFile,
     /// Since when it has rows that are nowhere else.
     pub(super) waits_since: SystemTime,
@@ -143,6 +149,7 @@ impl SpanFile {
         let deletions = note(DELETIONS).and_then(|text| text.parse().ok());
         let written = note(WRITTEN).and_then(|text| text.parse().ok());
         let rows = u64::try_from(about.num_rows()).unwrap_or(0);
+        let mapped = note(MAPPED).and_then(|text| serde_json::from_str(text).ok());
         let index = note(INDEX)
             .and_then(|note| Index::open(&handle, note))
             .filter(|index| index.blocks.iter().map(|b| b.rows as u64).sum::<u64>() == rows)
@@ -162,6 +169,7 @@ impl SpanFile {
             deletions: deletions.unwrap_or(0),
             metadata,
             layout,
+            mapped,
             shapes,
             waits_since: SystemTime::now(),
             remote: OnceLock::new(),
@@ -174,6 +182,12 @@ impl SpanFile {
     /// Whether the rows of this generation are in it.
     pub(super) const fn holds(&self, generation: u64) -> bool {
         self.generations.0 <= generation && generation <= self.generations.1
+    }
+
+    /// Whether the map of any row may have this key.
+    pub(super) fn may_map(&self, key: &str) -> bool {
+        let Some(mapped) = &self.mapped else { return true };
+        mapped.binary_search_by(|mapped| mapped.as_str().cmp(key)).is_ok()
     }
 
     /// Its deleted rows; `None` where there are none.
@@ -219,24 +233,23 @@ impl SpanFile {
         self.starts.1.min(self.written_unix_nano)
     }
 
-    /// Those of some blocks' rows that may have an attribute of this hash.
-    pub(super) fn rows_that_may_have(
+    /// Has the filters of some blocks ready to be asked for these hashes.
+    pub(super) fn prepare_filters<'a>(
         &self,
-        rows: &[Range<usize>],
-        hash: u64,
-    ) -> io::Result<Vec<Range<usize>>> {
-        let block_of = |range: &Range<usize>| {
-            let at = self.index.blocks.partition_point(|block| block.first_row < range.start);
-            self.index.blocks.get(at).filter(|block| block.first_row == range.start)
-        };
-        let blocks: Vec<Option<&Block>> = rows.iter().map(block_of).collect();
-        self.index.prepare(&self.file, blocks.iter().copied().flatten(), &[hash])?;
-        let mut left = Vec::new();
-        for (range, block) in rows.iter().zip(blocks) {
-            let may = block.map_or(Ok(true), |block| self.index.may_have(&self.file, block, hash));
-            left.extend(may?.then(|| range.clone()));
+        blocks: impl Iterator<Item = &'a Block>,
+        hashes: &[u64],
+    ) -> io::Result<()> {
+        self.index.prepare(&self.file, blocks, hashes)
+    }
+
+    /// Whether a block may have something of each of these hashes.
+    pub(super) fn may_have_all(&self, block: &Block, hashes: &[u64]) -> io::Result<bool> {
+        for hash in hashes {
+            if !self.index.may_have(&self.file, block, *hash)? {
+                return Ok(false);
+            }
         }
-        Ok(left)
+        Ok(true)
     }
 
     /// What object storage calls it: as its shapes, whose name no other file has.

@@ -20,21 +20,18 @@ use std::sync::OnceLock;
 use arrow::array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
-use super::filter::{BLOCK_BYTES, Filter, block_may_have, block_offset};
 use super::handle::Handle;
 use super::keys::{each_key, each_trace, starts};
+use super::ribbon::{self, PROBE_BYTES};
 
 /// Rows of a block. The last one of a row group has fewer.
 pub(super) const BLOCK_ROWS: usize = 4096;
-/// Bits in a block's filter for each hash: one of some fifteen blocks is read in
-/// vain.
-const FILTER_BITS: usize = 6;
 const TRACE_BYTES: usize = 12;
 const ENTRY_BYTES: usize = 24;
 /// Traces that are read at once to find one: by its hash it is known where the
 /// entry is, give or take the square root of their number.
 const PROBE_TRACES: usize = 512;
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Where in the file the index is, as the footer says.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -223,12 +220,14 @@ impl Index {
             return Ok(());
         }
         let mut ranges = Vec::new();
-        for block in blocks.filter(|block| block.filter_bytes >= BLOCK_BYTES) {
+        for block in blocks {
             ranges.extend(hashes.iter().map(|hash| {
-                let at = block.filter_offset + block_offset(*hash, block.filter_bytes) as u64;
-                at..at + BLOCK_BYTES as u64
+                let probe = ribbon::probe(*hash, block.filter_bytes);
+                let at = |byte: usize| block.filter_offset + byte as u64;
+                at(probe.start)..at(probe.end)
             }));
         }
+        ranges.retain(|range| !range.is_empty());
         file.prepare(&ranges)
     }
 
@@ -246,13 +245,14 @@ impl Index {
         block: &Block,
         hash: u64,
     ) -> std::io::Result<bool> {
-        if block.filter_bytes < BLOCK_BYTES || self.parts(file).is_none() {
+        if self.parts(file).is_none() {
             return Ok(true);
         }
-        let mut bytes = [0; BLOCK_BYTES];
-        let at = block_offset(hash, block.filter_bytes) as u64;
-        file.read_at(&mut bytes, block.filter_offset + at)?;
-        Ok(block_may_have(&bytes, hash))
+        let probe = ribbon::probe(hash, block.filter_bytes);
+        let mut bytes = [0; PROBE_BYTES];
+        let bytes = &mut bytes[..probe.len()];
+        file.read_at(bytes, block.filter_offset + probe.start as u64)?;
+        Ok(ribbon::may_have(bytes, hash, block.filter_bytes))
     }
 
     /// Whether a block may hold something of any of these hashes.
@@ -264,7 +264,7 @@ impl Index {
     ) -> std::io::Result<bool> {
         // Many small reads take longer than a large one.
         const READ_WHOLE_FROM: usize = 4;
-        if block.filter_bytes < BLOCK_BYTES || self.parts(file).is_none() {
+        if self.parts(file).is_none() {
             return Ok(!hashes.is_empty());
         }
         if hashes.len() < READ_WHOLE_FROM {
@@ -277,8 +277,8 @@ impl Index {
         }
         let filter = self.filter(file, block)?;
         Ok(hashes.iter().any(|hash| {
-            let at = block_offset(*hash, filter.len());
-            block_may_have(&filter[at..at + BLOCK_BYTES], *hash)
+            let probe = ribbon::probe(*hash, filter.len());
+            ribbon::may_have(&filter[probe], *hash, filter.len())
         }))
     }
 }
@@ -310,6 +310,7 @@ fn read_runs(
 #[derive(Debug, Default)]
 pub(super) struct IndexWriter {
     filters: Vec<u8>,
+    maker: ribbon::Maker,
     traces: Vec<TraceRun>,
     blocks: Vec<u8>,
     rows: usize,
@@ -330,13 +331,11 @@ impl IndexWriter {
             hashes.extend(attributes.get(first / BLOCK_ROWS).into_iter().flatten());
             hashes.sort_unstable();
             hashes.dedup();
-            let mut filter = Filter::new(hashes.len(), FILTER_BITS);
-            hashes.iter().for_each(|hash| filter.add(*hash));
-            filter.write(&mut self.filters);
+            let filter_bytes = self.maker.write(&hashes, &mut self.filters);
             let starts = starts(&block).map_or(&[] as &[i64], |starts| starts.values());
             let least = starts.iter().copied().min().unwrap_or(i64::MAX);
             let most = starts.iter().copied().max().unwrap_or(i64::MIN);
-            self.add_block(count, filter.byte_len(), (least, most));
+            self.add_block(count, filter_bytes, (least, most));
         }
         self.rows += rows;
     }

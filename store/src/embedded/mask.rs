@@ -30,7 +30,7 @@ pub(super) fn columns(predicate: &Predicate) -> Vec<&'static str> {
 
 /// Which rows of a column of texts have this one. Of a dictionary, each text is
 /// looked at once.
-fn equals(column: &ArrayRef, text: &str) -> Result<BooleanArray, ArrowError> {
+pub(super) fn equals(column: &ArrayRef, text: &str) -> Result<BooleanArray, ArrowError> {
     let dictionary = column.as_dictionary_opt::<Int32Type>();
     let values = dictionary.and_then(|array| array.values().as_string_opt::<i32>());
     let (Some(dictionary), Some(values)) = (dictionary, values) else {

@@ -44,6 +44,7 @@ mod recent;
 mod record;
 mod remote;
 mod replay;
+mod ribbon;
 mod search;
 mod shape_file;
 mod sheet;
@@ -53,6 +54,7 @@ mod sql;
 mod state;
 mod table;
 mod templates;
+mod valued;
 mod wal;
 mod writer;
 

@@ -6,6 +6,7 @@
 //! the newest are kept as places, and read whole in the end.
 
 use std::cmp::Reverse;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use super::layout::Wanted;
 use super::newest::Newest;
 use super::reader::FEW_ROWS;
 use super::state::Snapshot;
-use super::{gather, mask, reader, sketch};
+use super::{gather, mask, reader, sketch, valued};
 use crate::contract::{Predicate, Query, TimeRange};
 
 /// Blocks that are looked through at once, at most: as many as a row group has.
@@ -99,21 +100,22 @@ impl Search<'_> {
         unreadable: &mut Vec<(u32, String)>,
     ) {
         let query = self.query;
-        let runs = runs(first_file, files, query.time);
-        let mut next = 0;
-        while next < runs.len() {
+        let mut runs = Runs::new(first_file, files, query);
+        let mut is_first = true;
+        loop {
             // The first one alone may decide, or even its first blocks. Where they have
             // not, hits are few, and the others are asked for all of theirs at once.
-            let (count, blocks) = if next == 0 { (1, 1) } else { (THREADS, RUN_BLOCKS) };
-            let several = &runs[next..runs.len().min(next + count)];
-            next += several.len();
-            let open: Vec<&Run<'_>> =
-                several.iter().filter(|run| !self.newest.is_decided_before(run.newest())).collect();
+            let (count, blocks) = if is_first { (1, 1) } else { (THREADS, RUN_BLOCKS) };
+            is_first = false;
+            let open: Vec<Run<'_>> = std::iter::from_fn(|| runs.next(unreadable))
+                .take(count)
+                .take_while(|run| !self.newest.is_decided_before(run.newest()))
+                .collect();
             // What comes after them is older still.
             let Some((own, others)) = open.split_first() else { break };
             let looked = std::thread::scope(|scope| {
                 let mut threads = Vec::new();
-                for run in others.iter().copied() {
+                for run in others {
                     threads
                         .push((run.source, scope.spawn(move || look_in_run(run, query, blocks))));
                 }
@@ -177,27 +179,93 @@ impl Search<'_> {
     }
 }
 
-/// The blocks of all files that may have rows in the time, newest first, in runs
-/// of neighbours in this order. A row of a wrong clock sets its own block apart
-/// from its file, and no other.
-fn runs(first_file: u32, files: &[Arc<SpanFile>], time: TimeRange) -> Vec<Run<'_>> {
-    let mut blocks: Vec<(u32, &Arc<SpanFile>, &Block)> = Vec::new();
-    for (source, file) in (first_file..).zip(files) {
-        let in_time = file.index.blocks.iter().filter(|block| overlaps(block.starts, time));
-        blocks.extend(in_time.map(|block| (source, file, block)));
+/// The blocks of all files that may have rows for the answer, newest first, in
+/// runs of neighbours in this order. A row of a wrong clock sets its own block
+/// apart from its file, and no other.
+struct Runs<'a> {
+    /// All that have rows in the time.
+    blocks: Vec<Candidate<'a>>,
+    /// Of the attributes that are asked for.
+    hashes: Vec<u64>,
+    /// How many were looked at, and are ready to be.
+    next: usize,
+    prepared: usize,
+    /// Was looked at, and begins the next run.
+    ahead: Option<Candidate<'a>>,
+}
+
+type Candidate<'a> = (u32, &'a Arc<SpanFile>, &'a Block);
+
+impl<'a> Runs<'a> {
+    fn new(first_file: u32, files: &'a [Arc<SpanFile>], query: &Query) -> Self {
+        let mut blocks: Vec<Candidate<'_>> = Vec::new();
+        for (source, file) in (first_file..).zip(files) {
+            let in_time =
+                file.index.blocks.iter().filter(|block| overlaps(block.starts, query.time));
+            blocks.extend(in_time.map(|block| (source, file, block)));
+        }
+        blocks.sort_by_key(|(_, _, block)| Reverse(block.starts.1));
+        let attributes = query.predicate.attributes.iter();
+        let hashes = attributes.map(|wanted| hash_attribute(&wanted.key, &wanted.value)).collect();
+        Self { blocks, hashes, next: 0, prepared: 0, ahead: None }
     }
-    blocks.sort_by_key(|(_, _, block)| Reverse(block.starts.1));
-    let mut runs: Vec<Run<'_>> = Vec::new();
-    for (source, file, block) in blocks {
-        let entry = (block.starts.1, block.first_row..block.first_row + block.rows);
-        match runs.last_mut() {
-            Some(last) if last.source == source && last.blocks.len() < RUN_BLOCKS => {
-                last.blocks.push(entry);
+
+    /// The next run; files that cannot be read are told of.
+    fn next(&mut self, unreadable: &mut Vec<(u32, String)>) -> Option<Run<'a>> {
+        let (source, file, block) = self.ahead.take().or_else(|| self.next_block(unreadable))?;
+        let mut run = Run { source, file, blocks: vec![entry(block)] };
+        while run.blocks.len() < RUN_BLOCKS
+            && let Some(next) = self.next_block(unreadable)
+        {
+            if next.0 != source {
+                self.ahead = Some(next);
+                break;
             }
-            _ => runs.push(Run { source, file, blocks: vec![entry] }),
+            run.blocks.push(entry(next.2));
+        }
+        Some(run)
+    }
+
+    /// The next block that may have all the attributes.
+    fn next_block(&mut self, unreadable: &mut Vec<(u32, String)>) -> Option<Candidate<'a>> {
+        loop {
+            let candidate = *self.blocks.get(self.next)?;
+            let (source, file, block) = candidate;
+            match self.prepare().and_then(|()| file.may_have_all(block, &self.hashes)) {
+                Ok(true) => {
+                    self.next += 1;
+                    return Some(candidate);
+                }
+                Ok(false) => self.next += 1,
+                Err(error) => {
+                    unreadable.push((source, error.to_string()));
+                    // None of its blocks will be any better.
+                    let rest = self.blocks.split_off(self.next);
+                    self.blocks.extend(rest.into_iter().filter(|other| other.0 != source));
+                    self.prepared = self.next;
+                }
+            }
         }
     }
-    runs
+
+    /// Has the filters of some blocks ready, the more the further the search goes.
+    fn prepare(&mut self) -> io::Result<()> {
+        if self.next < self.prepared {
+            return Ok(());
+        }
+        let count = self.next.max(RUN_BLOCKS);
+        let some = &self.blocks[self.next..self.blocks.len().min(self.next + count)];
+        let own = some.chunk_by(|one, other| one.0 == other.0).next().unwrap_or_default();
+        self.prepared = self.next + own.len();
+        own.first().map_or(Ok(()), |(_, file, _)| {
+            file.prepare_filters(own.iter().map(|(_, _, block)| *block), &self.hashes)
+        })
+    }
+}
+
+/// The newest start of a block, and its rows.
+const fn entry(block: &Block) -> (i64, Range<usize>) {
+    (block.starts.1, block.first_row..block.first_row + block.rows)
 }
 
 /// Starts and numbers of the rows of a run that fulfil the predicate; where there
@@ -227,15 +295,15 @@ fn look_in_blocks(
     query: &Query,
 ) -> Result<Vec<(i64, u32)>, ParquetError> {
     let mut predicate = query.predicate.clone();
-    for wanted in &predicate.attributes {
-        rows = file.rows_that_may_have(&rows, hash_attribute(&wanted.key, &wanted.value))?;
-    }
     rows = reader::left(file, &rows);
     if sketch::is_of_use(&predicate) && !rows.is_empty() {
         let decide = |shapes: &RecordBatch| mask::of_shapes(shapes, &query.predicate);
         rows = sketch::narrow(file, &rows, &predicate, &decide)?;
         // They are decided.
         (predicate.service, predicate.operation, predicate.status) = (None, None, None);
+    }
+    for wanted in &predicate.attributes {
+        rows = valued::narrow(file, &rows, wanted)?;
     }
     // The start is read for each part, so a few rows are asked everything at once.
     let is_few = rows.iter().map(ExactSizeIterator::len).sum::<usize>() <= FEW_ROWS;

@@ -4,6 +4,7 @@
 //! merged by copying row groups as they are, but for small ones, which become
 //! one, and those with deleted rows, which are written anew without them.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use spanwise_model::SpanRows;
 use spanwise_model::absent::has_values;
 use spanwise_model::schema::column;
 
-use super::files::{DELETIONS, INDEX, ORIGINS, SHAPES, SpanFile, WRITTEN, file_name};
+use super::files::{DELETIONS, INDEX, MAPPED, ORIGINS, SHAPES, SpanFile, WRITTEN, file_name};
 use super::gather::Gathered;
 use super::index::{IndexWriter, TraceRun};
 use super::layout::{self, Layout, Own, Packed, Plan, Rows, file_column};
@@ -29,6 +30,9 @@ use crate::contract::StoreError;
 const ROW_GROUP_ROWS: usize = 128 * 1024;
 /// Row groups of fewer rows are made one with their neighbours in a merge.
 pub(super) const SMALL_GROUP_ROWS: usize = 16 * 1024;
+
+/// A file names so many keys of its maps at most.
+const MAX_MAPPED_KEYS: usize = 1024;
 
 /// What a file says of itself besides its rows.
 #[derive(Debug, Clone)]
@@ -141,6 +145,8 @@ struct FileWriter {
     spans: Sheet,
     shapes: Sheet,
     index: IndexWriter,
+    /// Keys of the attributes in its map; `None` where they are too many to say.
+    mapped: Option<BTreeSet<String>>,
     rows: usize,
 }
 
@@ -164,6 +170,7 @@ impl FileWriter {
             spans,
             shapes,
             index: IndexWriter::default(),
+            mapped: Some(BTreeSet::new()),
             rows: 0,
         })
     }
@@ -183,6 +190,7 @@ impl FileWriter {
         let columns = rows.columns(&self.layout, places, &follows)?;
         packed.insert(file_column::SHAPE, columns.numbers);
         packed.insert(column::ATTRIBUTES, columns.rest);
+        self.map_keys(Some(&columns.rest_keys));
         self.index.add(&gathered.batch(&keys::COLUMNS)?, &columns.hashes);
 
         let common = self.layout.schema.fields().len() - self.layout.own.len();
@@ -195,6 +203,17 @@ impl FileWriter {
         self.shapes.add(|place, _| Ok(Arc::clone(columns.shapes.column(place))))?;
         self.rows += places.len();
         Ok(())
+    }
+
+    /// Some rows have these keys in their maps, or any.
+    fn map_keys(&mut self, keys: Option<&[String]>) {
+        self.mapped = match (self.mapped.take(), keys) {
+            (Some(mut mapped), Some(keys)) => {
+                mapped.extend(keys.iter().cloned());
+                (mapped.len() <= MAX_MAPPED_KEYS).then_some(mapped)
+            }
+            _ => None,
+        };
     }
 
     fn merge(&mut self, parts: &[Arc<SpanFile>]) -> Result<(), Failure> {
@@ -251,6 +270,7 @@ impl FileWriter {
         let shapes = &part.shapes;
         self.shapes.copy(&Part { file: &shapes.file, metadata: &shapes.metadata, group })?;
         self.index.copy(&part.file, &part.index, traces, rows.clone())?;
+        self.map_keys(part.mapped.as_deref());
         self.rows += rows.len();
         Ok(())
     }
@@ -266,6 +286,10 @@ impl FileWriter {
         let offset = writer.bytes_written() as u64;
         let (bytes, index) = self.index.finish(offset);
         writer.write_all(&bytes)?;
+        if let Some(mapped) = &self.mapped {
+            let mapped = KeyValue::new(MAPPED.to_owned(), serde_json::to_string(mapped)?);
+            writer.append_key_value_metadata(mapped);
+        }
         for (key, value) in [
             (ORIGINS, serde_json::to_string(&notes.origins)?),
             (DELETIONS, notes.deletions.to_string()),
@@ -379,11 +403,11 @@ mod tests {
                 wanted(&mut std::iter::once(first / 20 * 20))
             );
             // Nearly all blocks are left out where an attribute is looked for.
-            let all: Vec<_> = blocks.iter().map(|b| b.first_row..b.first_row + b.rows).collect();
             let hash = hash_attribute("n", &n.to_string());
-            let left = merged.rows_that_may_have(&all, hash).expect("read");
-            assert!(left.len() <= 6, "{} of {} blocks", left.len(), all.len());
-            assert!(!left.is_empty() || !there(&n));
+            let may = |block| merged.may_have_all(block, &[hash]).expect("read");
+            let left = blocks.iter().filter(|block| may(block)).count();
+            assert!(left <= 4, "{left} of {} blocks", blocks.len());
+            assert!(left > 0 || !there(&n));
         }
     }
 }

@@ -179,6 +179,17 @@ impl Layout {
         })
     }
 
+    /// The places of the columns that some attributes have in a file.
+    pub(super) fn own_places(&self) -> impl Iterator<Item = (usize, &Own)> {
+        let first = self.schema.fields().len() - self.own.len();
+        self.own.iter().enumerate().map(move |(place, own)| (first + place, own))
+    }
+
+    /// The same of its shapes.
+    pub(super) fn shaped_places(&self) -> impl Iterator<Item = (usize, &Own)> {
+        self.shaped.iter().enumerate().map(|(place, own)| (SHAPE_FIELDS + place, own))
+    }
+
     /// Whether it has all columns of the other.
     pub(super) fn has_all_of(&self, other: &Self) -> bool {
         other.common.iter().all(|place| self.common.contains(place))

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanBuilder, Int64Builder, NullBufferBuilder, StringArray,
-    StringDictionaryBuilder, new_null_array,
+    Array, ArrayRef, BooleanArray, BooleanBuilder, Int64Array, Int64Builder, NullBufferBuilder,
+    StringArray, StringDictionaryBuilder, new_null_array,
 };
-use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::compute::kernels::cmp;
 use arrow::datatypes::{DataType, Field, FieldRef, Int32Type};
 use arrow::error::ArrowError;
 use spanwise_model::schema::dictionary_type;
+
+use crate::embedded::mask;
 
 /// The type of an attribute with a column of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,12 +81,35 @@ pub(in super::super) struct Own {
 
 impl Own {
     /// The name of its column.
-    pub(super) fn name(&self) -> String {
+    pub(in super::super) fn name(&self) -> String {
         format!("{}{}", self.own_type.prefix(), self.key)
     }
 
     pub(super) fn field(&self, texts: Texts) -> FieldRef {
         Arc::new(Field::new(self.name(), self.own_type.data_type(texts), true))
+    }
+
+    /// Which values of its column are this text.
+    ///
+    /// # Errors
+    /// Where the column is not of its type.
+    pub(in super::super) fn equals(
+        &self,
+        column: &ArrayRef,
+        text: &str,
+    ) -> Result<BooleanArray, ArrowError> {
+        let none = || Ok(BooleanBuffer::new_unset(column.len()).into());
+        match self.own_type {
+            OwnType::String => mask::equals(column, text),
+            OwnType::Int => match canonical_int(text) {
+                Some(number) => cmp::eq(column, &Int64Array::new_scalar(number)),
+                None => none(),
+            },
+            OwnType::Bool => match text.parse() {
+                Ok(flag) => cmp::eq(column, &BooleanArray::new_scalar(flag)),
+                Err(_) => none(),
+            },
+        }
     }
 
     pub(super) fn of_field(field: &Field, texts: Texts) -> Option<Self> {

@@ -45,6 +45,8 @@ pub(in super::super) struct Columns {
     pub(in super::super) own: Vec<ArrayRef>,
     /// The map of those that are elsewhere neither.
     pub(in super::super) rest: ArrayRef,
+    /// The keys that are in it.
+    pub(in super::super) rest_keys: Vec<String>,
     /// For every block of rows the hashes of its attributes with their values.
     pub(in super::super) hashes: Vec<Vec<u64>>,
 }
@@ -116,6 +118,7 @@ impl<'a> Rows<'a> {
         let own_of = self.places_of(&layout.own);
         let mut own: Vec<OwnColumn> = columns_of(&layout.own, Texts::Plain, places.len()).collect();
         let mut rest = MapBuilder::new(places.len());
+        let mut is_in_rest = vec![false; split.names.len()];
         let mut shapes = Shapes::default();
         let mut numbers: Vec<i64> = Vec::with_capacity(places.len());
         let mut hashes = Vec::with_capacity(places.len().div_ceil(BLOCK_ROWS));
@@ -136,6 +139,7 @@ impl<'a> Rows<'a> {
                     let taken =
                         column.map_or(Ok(false), |place: usize| own[place].take(at, value))?;
                     if !taken {
+                        is_in_rest[slot.name as usize] = true;
                         rest.push(name.key, name.type_number, value)?;
                     }
                 }
@@ -157,6 +161,10 @@ impl<'a> Rows<'a> {
             shapes: self.shapes(layout, &shapes, base)?,
             own,
             rest: Arc::new(rest.finish()?),
+            rest_keys: (split.names.iter().zip(is_in_rest))
+                .filter(|(_, is_in_rest)| *is_in_rest)
+                .map(|(name, _)| name.key.to_owned())
+                .collect(),
             hashes,
         })
     }
