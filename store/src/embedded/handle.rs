@@ -29,6 +29,7 @@ struct Source {
     local: RwLock<Option<Arc<File>>>,
     remote: OnceLock<Arc<Object>>,
     used: AtomicU64,
+    serial: u64,
 }
 
 /// The next number in the order of uses.
@@ -52,8 +53,16 @@ impl Handle {
     }
 
     fn new(local: Option<Arc<File>>, remote: OnceLock<Arc<Object>>, bytes: u64) -> Self {
-        let source = Source { local: RwLock::new(local), remote, used: AtomicU64::new(tick()) };
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let serial = NEXT.fetch_add(1, Ordering::Relaxed);
+        let used = AtomicU64::new(tick());
+        let source = Source { local: RwLock::new(local), remote, used, serial };
         Self { source: Arc::new(source), bytes }
+    }
+
+    /// A number that no other file has or had.
+    pub(super) fn serial(&self) -> u64 {
+        self.source.serial
     }
 
     /// From now on there is an object of the same bytes.

@@ -1,12 +1,13 @@
 //! Pages of a row group, unpacked with memory that the thread keeps: a look-up
 //! reads a page of each of many columns, for which to set up zstd anew takes
-//! longer than to unpack it.
+//! longer than to unpack it. Those that will be asked for again are kept a while.
 
 use std::cell::RefCell;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::RowGroups;
 use parquet::basic::Compression;
@@ -16,8 +17,11 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMeta
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::SchemaDescriptor;
 
+use super::cache::Cache;
 use super::handle::Handle;
 
+/// Memory for pages that were unpacked, of all files.
+const CACHE_BYTES: usize = 24 << 20;
 /// A page is not larger than this, whatever it says of itself.
 const MAX_PAGE_BYTES: usize = 256 << 20;
 
@@ -26,6 +30,8 @@ pub(super) struct Group<'a> {
     pub(super) file: &'a Handle,
     pub(super) metadata: &'a ParquetMetaData,
     pub(super) group: usize,
+    /// Whether its pages will be asked for again.
+    pub(super) keep: bool,
 }
 
 impl Group<'_> {
@@ -95,7 +101,8 @@ impl RowGroups for Group<'_> {
             Compression::ZSTD(_) => {
                 let packed = chunk.clone().into_builder();
                 let packed = packed.set_compression(Compression::UNCOMPRESSED).build()?;
-                Box::new(Unpacked(read(&packed)?))
+                let column = (self.file.serial(), self.group, column);
+                Box::new(Unpacked { pages: read(&packed)?, column, next: 0, keep: self.keep })
             }
             _ => Box::new(read(chunk)?),
         };
@@ -124,12 +131,26 @@ impl Iterator for One {
 
 impl PageIterator for One {}
 
-/// Pages that were read as they are in the file, unpacked.
-struct Unpacked<R>(R);
+/// A file, a row group of it, and a column.
+type Column = (u64, usize, usize);
 
-impl<R: PageReader> PageReader for Unpacked<R> {
-    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
-        let Some(mut page) = self.0.get_next_page()? else { return Ok(None) };
+/// Pages that were read of late, by their number in the column.
+static CACHE: LazyLock<Mutex<Cache<(Column, usize), Page>>> =
+    LazyLock::new(|| Mutex::new(Cache::new(CACHE_BYTES)));
+
+/// Pages that are read as they are in the file, unpacked.
+struct Unpacked<R> {
+    pages: R,
+    column: Column,
+    /// The number of the page that comes next.
+    next: usize,
+    /// Whether they are looked for among those of late, and kept there.
+    keep: bool,
+}
+
+impl<R: PageReader> Unpacked<R> {
+    fn read(&mut self) -> Result<Option<Page>, ParquetError> {
+        let Some(mut page) = self.pages.get_next_page()? else { return Ok(None) };
         match &mut page {
             Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => *buf = unpack(buf)?,
             // Only files of others have such pages; levels come before the values.
@@ -149,17 +170,39 @@ impl<R: PageReader> PageReader for Unpacked<R> {
         }
         Ok(Some(page))
     }
+}
+
+impl<R: PageReader> PageReader for Unpacked<R> {
+    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
+        let key = (self.column, self.next);
+        self.next += 1;
+        if !self.keep {
+            return self.read();
+        }
+        let kept = CACHE.lock().get(&key);
+        if let Some(page) = kept {
+            self.pages.skip_next_page()?;
+            return Ok(Some(page.as_ref().clone()));
+        }
+        let page = self.read()?;
+        if let Some(page) = &page {
+            let bytes = page.buffer().len();
+            CACHE.lock().put(key, Arc::new(page.clone()), bytes);
+        }
+        Ok(page)
+    }
 
     fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
-        self.0.peek_next_page()
+        self.pages.peek_next_page()
     }
 
     fn skip_next_page(&mut self) -> Result<(), ParquetError> {
-        self.0.skip_next_page()
+        self.next += 1;
+        self.pages.skip_next_page()
     }
 
     fn at_record_boundary(&mut self) -> Result<bool, ParquetError> {
-        self.0.at_record_boundary()
+        self.pages.at_record_boundary()
     }
 }
 

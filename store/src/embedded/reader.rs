@@ -189,7 +189,8 @@ pub(super) fn read(
     rows: &[Range<usize>],
     wanted: &Wanted<'_>,
 ) -> Result<Vec<RecordBatch>, ParquetError> {
-    let (places, of_shapes) = (wanted.places(&file.layout), wanted.shape_places(&file.layout));
+    let places = wanted.places(&file.layout, |key| file.may_map(key));
+    let of_shapes = wanted.shape_places(&file.layout);
     let mut all = Vec::new();
     for (group, rows) in by_group(file, rows) {
         let batches = read_places(file, group, &rows, places.clone())?;
@@ -276,7 +277,10 @@ pub(super) fn read_places(
     let mask = ProjectionMask::roots(schema, places);
     let hint = file.metadata.schema().fields();
     let levels = parquet_to_arrow_field_levels(schema, mask.clone(), Some(hint))?;
-    let group = Group { file: &file.file, metadata: file.metadata.metadata(), group };
+    // What few rows are read of is read again soon: a search reads the rows that it
+    // has found, and then their traces.
+    let keep = rows.iter().map(ExactSizeIterator::len).sum::<usize>() * 2 < end - first;
+    let group = Group { file: &file.file, metadata: file.metadata.metadata(), group, keep };
     let of_group = rows.iter().map(|rows| rows.start - first..rows.end - first);
     group.prepare(schema, &mask, Some(of_group))?;
     let selection = Some(RowSelection::from(selectors));

@@ -305,6 +305,7 @@ fn look_in_blocks(
     for wanted in &predicate.attributes {
         rows = valued::narrow(file, &rows, wanted)?;
     }
+    predicate.attributes.retain(|wanted| !valued::is_exact(file, &wanted.key));
     // The start is read for each part, so a few rows are asked everything at once.
     let is_few = rows.iter().map(ExactSizeIterator::len).sum::<usize>() <= FEW_ROWS;
     let mut hits = Vec::new();

@@ -32,8 +32,6 @@ pub(super) struct ShapeFile {
     pub(super) file: Handle,
     pub(super) metadata: ArrowReaderMetadata,
     pub(super) bytes: u64,
-    /// Names it among all that were ever opened.
-    serial: u64,
 }
 
 impl ShapeFile {
@@ -51,14 +49,7 @@ impl ShapeFile {
         let metadata = load(&file, ArrowReaderOptions::new()).map_err(|reason| {
             Unserved::Broken(format!("its shapes, {}: {reason}", path.display()))
         })?;
-        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-        let serial = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Ok(Self { file, path, metadata, bytes, serial })
-    }
-
-    /// A number that no other file has or had.
-    pub(super) const fn serial(&self) -> u64 {
-        self.serial
+        Ok(Self { file, path, metadata, bytes })
     }
 
     /// The columns at these places of the shapes of a row group.
@@ -70,7 +61,7 @@ impl ShapeFile {
         group: usize,
         places: &[usize],
     ) -> Result<Arc<Shapes>, ParquetError> {
-        let key = (self.serial, group, places.into());
+        let key = (self.file.serial(), group, places.into());
         if let Some(shapes) = CACHE.lock().get(&key) {
             return Ok(shapes);
         }
@@ -89,7 +80,8 @@ impl ShapeFile {
         let hint = Some(self.metadata.schema().fields());
         let mask = ProjectionMask::roots(schema, places.iter().copied());
         let levels = parquet_to_arrow_field_levels(schema, mask.clone(), hint)?;
-        let group = Group { file: &self.file, metadata: self.metadata.metadata(), group };
+        let group =
+            Group { file: &self.file, metadata: self.metadata.metadata(), group, keep: false };
         group.prepare(schema, &mask, None::<std::iter::Empty<_>>)?;
         let batch_rows = usize::try_from(rows).unwrap_or(0).max(1);
         let reader =

@@ -71,7 +71,7 @@ impl Sketch {
 
     /// That of a row group with these shapes, which is kept.
     fn of(file: &SpanFile, group: usize, shapes: &Shapes) -> Result<Arc<Self>, ParquetError> {
-        let key = (file.shapes.serial(), group);
+        let key = (file.file.serial(), group);
         if let Some(sketch) = CACHE.lock().get(&key) {
             return Ok(sketch);
         }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
 use spanwise_model::schema::column;
@@ -12,6 +12,16 @@ use super::files::SpanFile;
 use super::layout::{Own, Shapes, file_column};
 use super::{attribute, reader};
 use crate::contract::AttributeMatch;
+
+/// Whether [`narrow`] leaves just the rows that have the attribute: each row's
+/// value of this key is in one column, if there is one.
+pub(super) fn is_exact(file: &SpanFile, key: &str) -> bool {
+    let all = file.layout.own.iter().chain(&file.layout.shaped);
+    let mut types = all.filter(|own| own.key == key).map(|own| own.own_type);
+    let first = types.next();
+    // What a shape has, the row does not have once more.
+    types.all(|other| Some(other) == first) && !file.may_map(key)
+}
 
 /// Those of some rows, given in order, that may have this value of an attribute:
 /// somewhere they do. A row whose attributes have the key more than once may have
@@ -82,7 +92,8 @@ fn any_equals(
     for (_, own) in columns {
         let Some(column) = batch.column_by_name(&own.name()) else { continue };
         let equal = own.equals(column, text)?;
-        any.iter_mut().zip(&equal).for_each(|(any, equal)| *any |= equal == Some(true));
+        let has_value = |row: &usize| equal.is_valid(*row);
+        equal.values().set_indices().filter(has_value).for_each(|row| any[row] = true);
     }
     Ok(any)
 }

@@ -39,9 +39,14 @@ const CLIENTS: [Client; 2] = [
     Client { bit: 4, address: "client.address", port: "client.port" },
 ];
 
-/// Whether the client's address or port may follow from this attribute.
+/// The attributes from which the client's address or port may follow.
+pub(super) fn client_keys() -> impl Iterator<Item = &'static str> {
+    CLIENTS.iter().flat_map(|client| [client.address, client.port])
+}
+
+/// Whether this is one of them.
 pub(super) fn is_of_client(key: &str) -> bool {
-    CLIENTS.iter().any(|client| client.address == key || client.port == key)
+    client_keys().any(|of_client| of_client == key)
 }
 
 /// The columns that [`pack`] needs, of the span schema.

@@ -83,8 +83,21 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// The places of all columns of a file that must be read.
-    pub(in super::super) fn places(&self, layout: &Layout) -> Vec<usize> {
+    /// Whether the map of attributes must be read, where it may have some keys.
+    fn needs_map(&self, may_map: impl Fn(&str) -> bool) -> bool {
+        let of_keys = |keys: &[&str]| keys.iter().any(|key| may_map(key));
+        self.has(column::ATTRIBUTES) && self.keys.is_none_or(of_keys)
+            || self.has_client() && derived::client_keys().any(may_map)
+    }
+
+    /// The places of all columns of a file that must be read, whose map may have
+    /// some keys.
+    pub(in super::super) fn places(
+        &self,
+        layout: &Layout,
+        may_map: impl Fn(&str) -> bool,
+    ) -> Vec<usize> {
+        let needs_map = self.needs_map(may_map);
         let needed = |name: &str| match name {
             file_column::SHAPE => !self.shape_places(layout).is_empty(),
             column::TRACE_ID => self.has(name) || self.has(column::ASSEMBLED_TRACE_ID),
@@ -93,7 +106,7 @@ impl<'a> Wanted<'a> {
                 self.has(column::PARENT_SPAN_ID) || self.has(column::ASSEMBLED_PARENT)
             }
             file_column::ASSEMBLED_PARENT_ROW_OFFSET => self.has(column::ASSEMBLED_PARENT),
-            column::ATTRIBUTES => self.has(name) || self.has_client(),
+            column::ATTRIBUTES => needs_map,
             _ => self.has(name),
         };
         let first = layout.schema.fields().len() - layout.own.len();
