@@ -208,6 +208,7 @@ async fn newest_traces(
     };
     let (mut seen, mut traces, mut left) = (HashSet::new(), Vec::new(), MAX_ROWS);
     loop {
+        let before = traces.len();
         let batches = state.store.find(&query).await?;
         let found: usize = batches.iter().map(RecordBatch::num_rows).sum();
         let oldest_unix_nano = add(&batches, &mut seen, &mut traces);
@@ -224,7 +225,13 @@ async fn newest_traces(
         if let Some(oldest) = oldest_unix_nano {
             query.time.to_unix_nano = query.time.to_unix_nano.min(oldest.saturating_add(1));
         }
-        query.limit = (query.limit * 3).min(MAX_ROWS);
+        // As many rows as those of so many traces have been so far, and as much again:
+        // each row is read from another place. Where there was only company, all of
+        // it may be more yet.
+        let rows_per_trace = (MAX_ROWS - left).div_ceil(traces.len().max(1));
+        let estimate = (limit + 1 - traces.len()) * rows_per_trace * 2;
+        let more = if traces.len() > before { estimate } else { query.limit * 3 };
+        query.limit = more.min(MAX_ROWS);
     }
 }
 

@@ -23,7 +23,7 @@ use parquet::file::statistics::Statistics;
 use spanwise_model::schema::column;
 
 use super::handle::Handle;
-use super::index::{Block, Index};
+use super::index::Index;
 use super::layout::Layout;
 use super::origins::TakenRanges;
 use super::remote::RemoteFile;
@@ -233,23 +233,21 @@ impl SpanFile {
         self.starts.1.min(self.written_unix_nano)
     }
 
-    /// Has the filters of some blocks ready to be asked for these hashes.
-    pub(super) fn prepare_filters<'a>(
+    /// Has ready what tells of these hashes in some row groups.
+    pub(super) fn prepare_groups(
         &self,
-        blocks: impl Iterator<Item = &'a Block>,
+        groups: impl Iterator<Item = usize>,
         hashes: &[u64],
     ) -> io::Result<()> {
-        self.index.prepare(&self.file, blocks, hashes)
+        self.index.prepare(&self.file, groups, hashes)
     }
 
-    /// Whether a block may have something of each of these hashes.
-    pub(super) fn may_have_all(&self, block: &Block, hashes: &[u64]) -> io::Result<bool> {
-        for hash in hashes {
-            if !self.index.may_have(&self.file, block, *hash)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    /// In which blocks of a row group there may be something of each of these hashes:
+    /// one bit each, by its number.
+    pub(super) fn blocks_with_all(&self, group: usize, hashes: &[u64]) -> io::Result<u32> {
+        hashes.iter().try_fold(u32::MAX, |blocks, hash| {
+            Ok(blocks & self.index.blocks_with(&self.file, group, *hash)?)
+        })
     }
 
     /// What object storage calls it: as its shapes, whose name no other file has.

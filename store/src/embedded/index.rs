@@ -1,18 +1,22 @@
 //! The index of a file: where its traces are, and what its blocks may hold.
 //!
-//! A block is some thousand neighbouring rows. Of each, the index has the least
-//! and the greatest start, and a filter of its rows' keys and attributes. Rows
-//! of a trace lie together, so of each trace it has the first row and their
-//! number, sorted by a hash of the id. All of it lies in the Parquet file itself,
-//! between the last row group and the footer, where other readers see nothing:
+//! A block is some thousand neighbouring rows of a row group. Of each, the index has
+//! the least and the greatest start; of each row group, in which of its blocks
+//! there are which keys and attributes ([`block_sets`]). Rows of a trace lie
+//! together, so of each trace it has the first row and their number, sorted by a
+//! hash of the id. All of it lies in the Parquet file itself, between the last row
+//! group and the footer, where other readers see nothing:
 //!
 //! ```text
-//! filters, one a block | traces: hash u32, first row u32, rows u32 | blocks:
-//! rows u32, filter bytes u32, least start i64, greatest start i64
+//! ribbons, one a row group | traces: hash u32, first row u32, rows u32 |
+//! blocks: rows u32, least start i64, greatest start i64 |
+//! row groups: blocks u32, segments of the ribbon u32, entries left out u32 |
+//! entries left out of ribbons: hash u64, index u8, number u8
 //! ```
 //!
-//! All integers little-endian. Only the blocks are kept in memory: a trace is
-//! found by one or two small reads, whatever the number of spans.
+//! All integers little-endian. What comes after the traces is kept in memory: a
+//! trace is found by one or two small reads, whatever the number of spans, and
+//! another key by one of each row group.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -20,30 +24,35 @@ use std::sync::OnceLock;
 use arrow::array::RecordBatch;
 use serde::{Deserialize, Serialize};
 
+use super::block_sets::{self, MOST_BLOCKS};
 use super::handle::Handle;
 use super::keys::{each_key, each_trace, starts};
-use super::ribbon::{self, PROBE_BYTES};
+use super::ribbon::{self, Entry, PROBE_BYTES, SEGMENT_BYTES};
 
 /// Rows of a block. The last one of a row group has fewer.
 pub(super) const BLOCK_ROWS: usize = 4096;
 const TRACE_BYTES: usize = 12;
-const ENTRY_BYTES: usize = 24;
+const BLOCK_BYTES: usize = 20;
+const GROUP_BYTES: usize = 12;
+const LEFT_OUT_BYTES: usize = 10;
 /// Traces that are read at once to find one: by its hash it is known where the
 /// entry is, give or take the square root of their number.
 const PROBE_TRACES: usize = 512;
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Where in the file the index is, as the footer says.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Note {
     version: u32,
     offset: u64,
-    filter_bytes: u64,
+    ribbon_bytes: u64,
     traces: u64,
     blocks: u64,
-    /// Of the blocks.
+    groups: u64,
+    left_out: u64,
+    /// Of what comes after the traces.
     crc32: u32,
-    /// Of the filters and the traces.
+    /// Of the ribbons and the traces.
     parts_crc32: u32,
 }
 
@@ -55,8 +64,18 @@ pub(super) struct Block {
     pub(super) rows: usize,
     /// Least and greatest.
     pub(super) starts: (i64, i64),
-    filter_offset: u64,
-    filter_bytes: usize,
+    /// Its row group, and its number among the blocks of that.
+    pub(super) group: usize,
+    pub(super) number: u32,
+}
+
+/// What is known of a row group.
+#[derive(Debug)]
+struct Group {
+    ribbon_offset: u64,
+    segments: usize,
+    /// Entries that are not in the ribbon, by their hashes.
+    left_out: Vec<Entry>,
 }
 
 /// Rows of one trace that lie together.
@@ -75,10 +94,11 @@ pub(super) struct Index {
     parts: Option<Parts>,
 }
 
-/// Where filters and traces are.
+/// Where ribbons and traces are.
 #[derive(Debug)]
 struct Parts {
-    filters: Range<u64>,
+    groups: Vec<Group>,
+    ribbons: Range<u64>,
     traces: Range<u64>,
     crc32: u32,
     /// Whether they are what was written, once somebody has looked: damage must
@@ -95,7 +115,7 @@ impl Parts {
         }
         *self.sound.get_or_init(|| {
             let (mut hasher, mut buffer) = (crc32fast::Hasher::new(), vec![0; 1 << 20]);
-            let (mut at, end) = (self.filters.start, self.traces.end);
+            let (mut at, end) = (self.ribbons.start, self.traces.end);
             while at < end {
                 let count = usize::try_from(end - at).unwrap_or(usize::MAX).min(buffer.len());
                 if file.read_at(&mut buffer[..count], at).is_err() {
@@ -122,45 +142,64 @@ impl Index {
     /// another version; the file can be read without it.
     pub(super) fn open(file: &Handle, note: &str) -> Option<Self> {
         let note: Note = serde_json::from_str(note).ok()?;
-        let end = note
-            .offset
-            .checked_add(note.filter_bytes)?
-            .checked_add(note.traces.checked_mul(TRACE_BYTES as u64)?)?
-            .checked_add(note.blocks.checked_mul(ENTRY_BYTES as u64)?)?;
+        let traces = note.offset.checked_add(note.ribbon_bytes)?;
+        let tail = traces.checked_add(note.traces.checked_mul(TRACE_BYTES as u64)?)?;
+        let lengths = [
+            (note.blocks, BLOCK_BYTES),
+            (note.groups, GROUP_BYTES),
+            (note.left_out, LEFT_OUT_BYTES),
+        ];
+        let mut bytes_of = lengths.into_iter().map(|(count, each)| {
+            usize::try_from(count).ok().and_then(|count| count.checked_mul(each))
+        });
+        let (blocks, groups, left_out) = (bytes_of.next()??, bytes_of.next()??, bytes_of.next()??);
+        let length = blocks.checked_add(groups)?.checked_add(left_out)?;
+        let end = tail.checked_add(length as u64)?;
         if note.version != VERSION || end > file.byte_len() {
             return None;
         }
-        let traces = note.offset + note.filter_bytes;
-        let entries = traces + note.traces * TRACE_BYTES as u64;
-        let mut bytes = vec![0; usize::try_from(note.blocks).ok()? * ENTRY_BYTES];
-        file.read_at(&mut bytes, entries).ok()?;
+        let mut bytes = vec![0; length];
+        file.read_at(&mut bytes, tail).ok()?;
         if crc32fast::hash(&bytes) != note.crc32 {
             return None;
         }
-        let mut blocks = Vec::with_capacity(bytes.len() / ENTRY_BYTES);
-        let (mut first_row, mut filter_offset) = (0, note.offset);
-        for entry in bytes.as_chunks::<ENTRY_BYTES>().0 {
-            let (rows, filter_bytes) = (u32_at(entry, 0) as usize, u32_at(entry, 4) as usize);
-            let starts = (i64_at(entry, 8), i64_at(entry, 16));
-            blocks.push(Block { first_row, rows, starts, filter_offset, filter_bytes });
-            first_row += rows;
-            filter_offset += filter_bytes as u64;
+        let (mut blocks, rest) = bytes.split_at(blocks);
+        let (groups, mut left_out) = rest.split_at(groups);
+        let mut all = Self { blocks: Vec::new(), parts: None };
+        let (mut first_row, mut ribbon_offset) = (0, note.offset);
+        let mut known = Vec::with_capacity(groups.len() / GROUP_BYTES);
+        for group in groups.as_chunks::<GROUP_BYTES>().0 {
+            let [count, segments, not_in_it] = [0, 4, 8].map(|at| u32_at(group, at) as usize);
+            let own;
+            (own, blocks) = blocks.split_at_checked(count.checked_mul(BLOCK_BYTES)?)?;
+            for (number, block) in (0..).zip(own.as_chunks::<BLOCK_BYTES>().0) {
+                let rows = u32_at(block, 0) as usize;
+                let (starts, group) = ((i64_at(block, 4), i64_at(block, 12)), known.len());
+                all.blocks.push(Block { first_row, rows, starts, group, number });
+                first_row += rows;
+            }
+            let own;
+            (own, left_out) = left_out.split_at_checked(not_in_it.checked_mul(LEFT_OUT_BYTES)?)?;
+            let own = own.as_chunks::<LEFT_OUT_BYTES>().0.iter();
+            known.push(Group { ribbon_offset, segments, left_out: own.map(entry_of).collect() });
+            ribbon_offset += (segments * SEGMENT_BYTES) as u64;
         }
-        let parts = Parts {
-            filters: note.offset..traces,
-            traces: traces..entries,
+        all.parts = Some(Parts {
+            groups: known,
+            ribbons: note.offset..traces,
+            traces: traces..tail,
             crc32: note.parts_crc32,
             sound: OnceLock::new(),
-        };
-        (filter_offset == traces).then_some(Self { blocks, parts: Some(parts) })
+        });
+        (ribbon_offset == traces && blocks.is_empty() && left_out.is_empty()).then_some(all)
     }
 
     /// That of a file without one: each row group is a block that may hold
     /// anything.
     pub(super) fn of_groups(groups: impl Iterator<Item = (usize, (i64, i64))>) -> Self {
         let mut first_row = 0;
-        let blocks = groups.map(|(rows, starts)| {
-            let block = Block { first_row, rows, starts, filter_offset: 0, filter_bytes: 0 };
+        let blocks = groups.enumerate().map(|(group, (rows, starts))| {
+            let block = Block { first_row, rows, starts, group, number: 0 };
             first_row += rows;
             block
         });
@@ -209,78 +248,61 @@ impl Index {
         self.parts.as_ref().map(|parts| parts.traces.end)
     }
 
-    /// Has the parts of some blocks' filters ready that tell of these hashes.
-    pub(super) fn prepare<'a>(
+    /// Has ready what tells of these hashes in some row groups.
+    pub(super) fn prepare(
         &self,
         file: &Handle,
-        blocks: impl Iterator<Item = &'a Block>,
+        groups: impl Iterator<Item = usize>,
         hashes: &[u64],
     ) -> std::io::Result<()> {
-        if file.is_local() || self.parts.is_none() {
-            return Ok(());
-        }
+        let Some(parts) = self.parts.as_ref().filter(|_| !file.is_local()) else { return Ok(()) };
         let mut ranges = Vec::new();
-        for block in blocks {
-            ranges.extend(hashes.iter().map(|hash| {
-                let probe = ribbon::probe(*hash, block.filter_bytes);
-                let at = |byte: usize| block.filter_offset + byte as u64;
-                at(probe.start)..at(probe.end)
-            }));
+        for group in groups.filter_map(|group| parts.groups.get(group)) {
+            ranges.extend(hashes.iter().map(|hash| group.probe(*hash)));
         }
         ranges.retain(|range| !range.is_empty());
         file.prepare(&ranges)
     }
 
-    /// The bytes of a block's filter.
-    pub(super) fn filter(&self, file: &Handle, block: &Block) -> std::io::Result<Vec<u8>> {
-        let mut bytes = vec![0; block.filter_bytes];
-        file.read_at(&mut bytes, block.filter_offset)?;
-        Ok(bytes)
-    }
-
-    /// Whether a block may hold something of this hash.
-    pub(super) fn may_have(
+    /// In which blocks of a row group there may be something of this hash: one bit
+    /// each, by its number.
+    pub(super) fn blocks_with(
         &self,
         file: &Handle,
-        block: &Block,
+        group: usize,
         hash: u64,
-    ) -> std::io::Result<bool> {
-        if self.parts(file).is_none() {
-            return Ok(true);
-        }
-        let probe = ribbon::probe(hash, block.filter_bytes);
+    ) -> std::io::Result<u32> {
+        let group = self.parts(file).and_then(|parts| parts.groups.get(group));
+        let Some(group) = group else { return Ok(u32::MAX) };
         let mut bytes = [0; PROBE_BYTES];
-        let bytes = &mut bytes[..probe.len()];
-        file.read_at(bytes, block.filter_offset + probe.start as u64)?;
-        Ok(ribbon::may_have(bytes, hash, block.filter_bytes))
-    }
-
-    /// Whether a block may hold something of any of these hashes.
-    pub(super) fn may_have_any(
-        &self,
-        file: &Handle,
-        block: &Block,
-        hashes: &[u64],
-    ) -> std::io::Result<bool> {
-        // Many small reads take longer than a large one.
-        const READ_WHOLE_FROM: usize = 4;
-        if self.parts(file).is_none() {
-            return Ok(!hashes.is_empty());
-        }
-        if hashes.len() < READ_WHOLE_FROM {
-            for hash in hashes {
-                if self.may_have(file, block, *hash)? {
-                    return Ok(true);
-                }
-            }
-            return Ok(false);
-        }
-        let filter = self.filter(file, block)?;
-        Ok(hashes.iter().any(|hash| {
-            let probe = ribbon::probe(*hash, filter.len());
-            ribbon::may_have(&filter[probe], *hash, filter.len())
+        let probe = group.probe(hash);
+        let bytes = &mut bytes[..(probe.end - probe.start) as usize];
+        file.read_at(bytes, probe.start)?;
+        let from = group.left_out.partition_point(|entry| entry.hash < hash);
+        let left_out = &group.left_out[from..];
+        let left_out = &left_out[..left_out.partition_point(|entry| entry.hash == hash)];
+        Ok(block_sets::blocks(|index| {
+            let entry = left_out.iter().find(|entry| entry.index == index);
+            entry.map_or_else(
+                || ribbon::number(bytes, group.segments, hash, index),
+                |entry| entry.number,
+            )
         }))
     }
+}
+
+impl Group {
+    /// Where in the file it stands in which blocks a hash is.
+    fn probe(&self, hash: u64) -> Range<u64> {
+        let probe = ribbon::probe(hash, self.segments);
+        let at = |byte: usize| self.ribbon_offset + byte as u64;
+        at(probe.start)..at(probe.end)
+    }
+}
+
+fn entry_of(bytes: &[u8; LEFT_OUT_BYTES]) -> Entry {
+    let hash = bytes.first_chunk().map_or(0, |hash| u64::from_le_bytes(*hash));
+    Entry { hash, index: bytes[8], number: bytes[9] }
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -309,10 +331,12 @@ fn read_runs(
 /// Collects the index of a file that is being written.
 #[derive(Debug, Default)]
 pub(super) struct IndexWriter {
-    filters: Vec<u8>,
+    ribbons: Vec<u8>,
     maker: ribbon::Maker,
     traces: Vec<TraceRun>,
     blocks: Vec<u8>,
+    groups: Vec<u8>,
+    left_out: Vec<u8>,
     rows: usize,
 }
 
@@ -322,21 +346,24 @@ impl IndexWriter {
     pub(super) fn add(&mut self, keys: &RecordBatch, attributes: &[Vec<u64>]) {
         let rows = keys.num_rows();
         self.add_traces(keys);
-        let mut hashes = Vec::new();
-        for first in (0..rows).step_by(BLOCK_ROWS) {
-            let count = BLOCK_ROWS.min(rows - first);
-            let block = keys.slice(first, count);
-            hashes.clear();
-            each_key(&block, |_, hash| hashes.push(hash));
-            hashes.extend(attributes.get(first / BLOCK_ROWS).into_iter().flatten());
-            hashes.sort_unstable();
-            hashes.dedup();
-            let filter_bytes = self.maker.write(&hashes, &mut self.filters);
+        let mut placed: Vec<(u64, u8)> = Vec::new();
+        let firsts = (0..rows).step_by(BLOCK_ROWS);
+        let count = firsts.len();
+        for (number, first) in (0..MOST_BLOCKS as u8).zip(firsts) {
+            let block = keys.slice(first, BLOCK_ROWS.min(rows - first));
+            each_key(&block, |_, hash| placed.push((hash, number)));
+            let attributes = attributes.get(usize::from(number)).into_iter().flatten();
+            placed.extend(attributes.map(|hash| (*hash, number)));
             let starts = starts(&block).map_or(&[] as &[i64], |starts| starts.values());
             let least = starts.iter().copied().min().unwrap_or(i64::MAX);
             let most = starts.iter().copied().max().unwrap_or(i64::MIN);
-            self.add_block(count, filter_bytes, (least, most));
+            self.add_block(block.num_rows(), (least, most));
         }
+        placed.sort_unstable();
+        placed.dedup();
+        let (segments, left_out) =
+            self.maker.write(&block_sets::entries(&placed), &mut self.ribbons);
+        self.add_group(count, segments, &left_out);
         self.rows += rows;
     }
 
@@ -346,11 +373,15 @@ impl IndexWriter {
         file: &Handle,
         index: &Index,
         traces: &[TraceRun],
-        rows: Range<usize>,
+        (number, rows): (usize, Range<usize>),
     ) -> std::io::Result<()> {
-        for block in index.blocks.iter().filter(|block| rows.contains(&block.first_row)) {
-            self.filters.extend(index.filter(file, block)?);
-            self.add_block(block.rows, block.filter_bytes, block.starts);
+        let blocks = index.blocks.iter().filter(|block| block.group == number);
+        let count = blocks.map(|block| self.add_block(block.rows, block.starts)).count();
+        if let Some(group) = index.parts.as_ref().and_then(|parts| parts.groups.get(number)) {
+            let from = self.ribbons.len();
+            self.ribbons.resize(from + group.segments * SEGMENT_BYTES, 0);
+            file.read_at(&mut self.ribbons[from..], group.ribbon_offset)?;
+            self.add_group(count, group.segments, &group.left_out);
         }
         for run in traces.iter().filter(|run| rows.contains(&(run.first_row as usize))) {
             let first_row = run.first_row as usize - rows.start + self.rows;
@@ -377,33 +408,45 @@ impl IndexWriter {
         self.traces.extend(runs);
     }
 
-    fn add_block(&mut self, rows: usize, filter_bytes: usize, starts: (i64, i64)) {
+    fn add_block(&mut self, rows: usize, starts: (i64, i64)) {
         self.blocks.extend_from_slice(&(rows as u32).to_le_bytes());
-        self.blocks.extend_from_slice(&(filter_bytes as u32).to_le_bytes());
         self.blocks.extend_from_slice(&starts.0.to_le_bytes());
         self.blocks.extend_from_slice(&starts.1.to_le_bytes());
+    }
+
+    fn add_group(&mut self, blocks: usize, segments: usize, left_out: &[Entry]) {
+        for number in [blocks, segments, left_out.len()] {
+            self.groups.extend_from_slice(&(number as u32).to_le_bytes());
+        }
+        for entry in left_out {
+            self.left_out.extend_from_slice(&entry.hash.to_le_bytes());
+            self.left_out.extend_from_slice(&[entry.index, entry.number]);
+        }
     }
 
     /// Its bytes, to be written at this offset, and the note that tells of them.
     pub(super) fn finish(mut self, offset: u64) -> (Vec<u8>, Note) {
         self.traces.sort_unstable();
+        let tail = [&self.blocks[..], &self.groups, &self.left_out].concat();
         let mut note = Note {
             version: VERSION,
             offset,
-            filter_bytes: self.filters.len() as u64,
+            ribbon_bytes: self.ribbons.len() as u64,
             traces: self.traces.len() as u64,
-            blocks: (self.blocks.len() / ENTRY_BYTES) as u64,
-            crc32: crc32fast::hash(&self.blocks),
+            blocks: (self.blocks.len() / BLOCK_BYTES) as u64,
+            groups: (self.groups.len() / GROUP_BYTES) as u64,
+            left_out: (self.left_out.len() / LEFT_OUT_BYTES) as u64,
+            crc32: crc32fast::hash(&tail),
             parts_crc32: 0,
         };
-        let mut bytes = self.filters;
+        let mut bytes = self.ribbons;
         for run in &self.traces {
             for number in [run.hash, run.first_row, run.rows] {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
         }
         note.parts_crc32 = crc32fast::hash(&bytes);
-        bytes.extend_from_slice(&self.blocks);
+        bytes.extend_from_slice(&tail);
         (bytes, note)
     }
 }

@@ -16,6 +16,7 @@
 //! ```
 
 mod attribute;
+mod block_sets;
 mod cache;
 mod chunk;
 mod columns;

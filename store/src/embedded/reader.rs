@@ -114,10 +114,18 @@ fn candidates(
     let others = keys.other_hashes();
     let in_time = || index.blocks.iter().filter(|block| overlaps(block.starts, time));
     if !untold && !others.is_empty() {
-        index.prepare(handle, in_time(), &others)?;
+        index.prepare(handle, in_time().map(|block| block.group), &others)?;
     }
+    // Blocks of a row group are neighbours.
+    let (mut group, mut blocks) = (usize::MAX, u32::MAX);
     for block in in_time().filter(|_| untold || !others.is_empty()) {
-        if untold || index.may_have_any(handle, block, &others)? {
+        if !untold && block.group != group {
+            (group, blocks) = (block.group, 0);
+            for hash in &others {
+                blocks |= index.blocks_with(handle, group, *hash)?;
+            }
+        }
+        if blocks >> block.number & 1 == 1 {
             rows.push(block.first_row..block.first_row + block.rows);
         }
     }

@@ -1,113 +1,125 @@
-//! Sets of hashes in files, which may say yes by accident and never say no by
-//! mistake: homogeneous ribbon filters (Dillinger and others, "Fast Succinct
-//! Retrieval and Approximate Membership using Ribbon", 2021, section 4).
+//! Numbers of hashes in little more bits than the numbers have: for a hash that was
+//! written its number is found, for any other a random one. Which hashes were
+//! written is not kept.
 //!
-//! Each hash stands for an equation over a band of 64 neighbouring unknowns: the
-//! sum of those that its coefficients choose is zero. A solution of them all is
-//! the filter; of other hashes' equations it fulfils one of two by accident. So
-//! there are [`SOLUTIONS`] of them, chosen at random among the many that there
-//! are, and a hash is there where all of them fulfil its equation.
+//! This is a ribbon (Dillinger, Hübschle-Schneider, Sanders, Walzer, "Fast Succinct
+//! Retrieval and Approximate Membership using Ribbon", 2021, section 2). A hash
+//! stands for an equation over a band of 64 neighbouring unknowns: the sum of those
+//! that its coefficients choose is its number, with bits of the hash mixed in: were
+//! the sums of most zero, so would be those of hashes that were not written. A
+//! solution of all equations is what is written. With 5 unknowns for 100 hashes to
+//! spare, one equation of 10,000 contradicts others; it is given back, to be kept
+//! elsewhere.
 //!
-//! For 7.5 bits a hash, one of 127 others seems to be there; a Bloom filter as
-//! large lets one of 30 pass.
+//! Several numbers of one hash, told apart by an index, have the same band: to read
+//! them all is one read.
 //!
-//! Its bytes: for every 64 unknowns, these of each solution as a u64,
-//! little-endian.
+//! Its bytes: for every 64 unknowns, each bit of theirs as a u64, little-endian.
+
+use std::ops::Range;
 
 use super::keys::fold;
 
 /// Unknowns of one band.
 const BAND: usize = 64;
-/// Each halves the accidents.
-const SOLUTIONS: usize = 7;
+/// Bits of a number.
+const BITS: usize = 8;
 /// Bytes of the unknowns of one band.
-const SEGMENT_BYTES: usize = SOLUTIONS * 8;
+pub(super) const SEGMENT_BYTES: usize = BITS * 8;
 /// Bytes that are read for one hash, at most: its band begins in one segment and
 /// may end in the next.
 pub(super) const PROBE_BYTES: usize = 2 * SEGMENT_BYTES;
 
-/// So many hashes have a hundred unknowns: with fewer, equations that depend on
-/// one another let more pass.
-const HASHES_FOR_100: usize = 94;
-/// And these in any case.
+/// Of a hundred unknowns, so many are for hashes.
+const USED_OF_100: usize = 95;
+/// And these are left in any case.
 const LEAST_UNKNOWNS: usize = 8;
 
 // Part of the file format, as the hashes are.
 const SECRET: [u64; 2] = [0x8bb8_4b93_962e_acc9, 0x4b33_a62e_d433_d4a3];
 
-/// The band of a hash: its first unknown, of so many, and its coefficients, of
-/// which the first is one.
-const fn equation(hash: u64, unknowns: usize) -> (usize, u64) {
-    let starts = (unknowns - BAND + 1) as u64;
-    ((((hash >> 32) * starts) >> 32) as usize, fold(hash ^ SECRET[0], SECRET[1]) | 1)
+/// A hash with one of its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) hash: u64,
+    pub(super) index: u8,
+    pub(super) number: u8,
 }
 
-/// Makes filters, in the same memory.
+/// The band of a hash: its first unknown, of so many.
+const fn band(hash: u64, segments: usize) -> usize {
+    let starts = (segments * BAND - BAND + 1) as u64;
+    (((hash >> 32) * starts) >> 32) as usize
+}
+
+/// Which unknowns of its band an equation chooses, the first always, and what is
+/// mixed into the number.
+const fn equation(hash: u64, index: u8) -> (u64, u8) {
+    let coefficients = fold(hash ^ SECRET[0] ^ (index as u64) << 8, SECRET[1]);
+    (coefficients | 1, fold(coefficients ^ SECRET[1], SECRET[0]) as u8)
+}
+
+/// Makes ribbons, in the same memory.
 #[derive(Debug, Default)]
 pub(super) struct Maker {
-    /// Of each unknown the equation that begins with it, once others are taken out.
-    band: Vec<u64>,
+    /// Of each unknown the equation that begins with it, once others are taken out:
+    /// its coefficients, zero where there is none, and its number.
+    equations: Vec<(u64, u8)>,
 }
 
 impl Maker {
-    /// Adds the bytes of a filter of these hashes; how many bytes. It is quicker
-    /// where they are in order.
-    pub(super) fn write(&mut self, hashes: &[u64], bytes: &mut Vec<u8>) -> usize {
-        let segments = (hashes.len() * 100 / HASHES_FOR_100 + LEAST_UNKNOWNS).div_ceil(BAND);
-        let unknowns = segments * BAND;
-        self.band.clear();
-        self.band.resize(unknowns, 0);
-        for hash in hashes {
-            let (first, coefficients) = equation(*hash, unknowns);
-            self.add(first, coefficients);
-        }
+    /// Adds the bytes of a ribbon of these entries; how many segments it has, and
+    /// the entries that are not in it. It is quicker where they are in the order of
+    /// their hashes.
+    pub(super) fn write(&mut self, entries: &[Entry], bytes: &mut Vec<u8>) -> (usize, Vec<Entry>) {
+        let segments = (entries.len() * 100 / USED_OF_100 + LEAST_UNKNOWNS).div_ceil(BAND);
+        self.equations.clear();
+        self.equations.resize(segments * BAND, (0, 0));
+        let left_out = entries.iter().filter(|entry| !self.add(entry, segments)).copied().collect();
         let from = bytes.len();
         bytes.resize(from + segments * SEGMENT_BYTES, 0);
         self.solve(&mut bytes[from..]);
-        segments * SEGMENT_BYTES
+        (segments, left_out)
     }
 
-    /// Brings the equations into a form in which each begins with another unknown.
-    fn add(&mut self, mut first: usize, mut coefficients: u64) {
-        // One that follows from the others becomes zero.
-        while coefficients != 0 {
-            let zeros = coefficients.trailing_zeros();
+    /// Brings an equation into a form in which it begins with another unknown than
+    /// all others; `false` where it contradicts them.
+    fn add(&mut self, entry: &Entry, segments: usize) -> bool {
+        let mut first = band(entry.hash, segments);
+        let (mut own, mixed_in) = equation(entry.hash, entry.index);
+        let mut number = entry.number ^ mixed_in;
+        while own != 0 {
+            let zeros = own.trailing_zeros();
             first += zeros as usize;
-            coefficients >>= zeros;
-            match &mut self.band[first] {
-                free @ 0 => {
-                    *free = coefficients;
-                    return;
-                }
-                taken => coefficients ^= *taken,
+            own >>= zeros;
+            let (taken, its) = &mut self.equations[first];
+            if *taken == 0 {
+                (*taken, *its) = (own, number);
+                return true;
             }
+            own ^= *taken;
+            number ^= *its;
         }
+        // It follows from them, or is the contrary of what does.
+        number == 0
     }
 
     /// From the last unknown to the first: each follows from those after it, or may
-    /// be anything.
+    /// be anything, and is zero.
     fn solve(&self, bytes: &mut [u8]) {
-        let mut last = [0u64; SOLUTIONS];
-        let mut chance = SECRET[0];
+        let mut last = [0u64; BITS];
         let segments = bytes.as_chunks_mut::<SEGMENT_BYTES>().0.iter_mut();
-        for (segment, bands) in segments.zip(self.band.chunks(BAND)).rev() {
-            for coefficients in bands.iter().rev() {
-                if *coefficients == 0 {
-                    chance = fold(chance ^ SECRET[1], SECRET[0]);
-                    for (number, last) in last.iter_mut().enumerate() {
-                        *last = *last << 1 | chance >> number & 1;
+        for (segment, equations) in segments.zip(self.equations.chunks(BAND)).rev() {
+            for (own, number) in equations.iter().rev() {
+                // Written out for all bits at once: few processors that this is built
+                // for count ones in one instruction.
+                for (bit, last) in last.iter_mut().enumerate() {
+                    *last <<= 1;
+                    let mut sum = *last & own;
+                    for half in [32, 16, 8, 4, 2, 1] {
+                        sum ^= sum >> half;
                     }
-                } else {
-                    // Written out for several solutions at once: few processors that
-                    // this is built for count bits in one instruction.
-                    for last in &mut last {
-                        *last <<= 1;
-                        let mut sum = *last & coefficients;
-                        for half in [32, 16, 8, 4, 2, 1] {
-                            sum ^= sum >> half;
-                        }
-                        *last |= sum & 1;
-                    }
+                    *last |= (sum ^ u64::from(*number) >> bit) & 1;
                 }
             }
             for (word, last) in segment.as_chunks_mut::<8>().0.iter_mut().zip(last) {
@@ -117,31 +129,31 @@ impl Maker {
     }
 }
 
-/// Which bytes of a filter of so many tell of a hash; none where it is none.
-pub(super) const fn probe(hash: u64, filter_bytes: usize) -> std::ops::Range<usize> {
-    let segments = filter_bytes / SEGMENT_BYTES;
+/// Which bytes of a ribbon of so many segments tell of a hash; none where it has
+/// none.
+pub(super) const fn probe(hash: u64, segments: usize) -> Range<usize> {
     if segments == 0 {
         return 0..0;
     }
-    let first = equation(hash, segments * BAND).0 / BAND;
+    let first = band(hash, segments) / BAND;
     let end = if first + 2 < segments { first + 2 } else { segments };
     first * SEGMENT_BYTES..end * SEGMENT_BYTES
 }
 
-/// Whether the filter of so many bytes may have a hash of which these
-/// [tell](probe).
-pub(super) fn may_have(probed: &[u8], hash: u64, filter_bytes: usize) -> bool {
-    let segments = filter_bytes / SEGMENT_BYTES;
+/// What a ribbon of so many segments, of which these bytes [tell](probe) of the
+/// hash, says is its number of this index.
+pub(super) fn number(probed: &[u8], segments: usize, hash: u64, index: u8) -> u8 {
     if segments == 0 {
-        return true;
+        return 0;
     }
-    let (first, coefficients) = equation(hash, segments * BAND);
-    let shift = first % BAND;
+    let shift = band(hash, segments) % BAND;
+    let (own, mixed_in) = equation(hash, index);
     let words = probed.as_chunks::<8>().0;
     let word = |at: usize| words.get(at).map_or(0, |word| u64::from_le_bytes(*word));
-    (0..SOLUTIONS).all(|number| {
-        let pair = u128::from(word(SOLUTIONS + number)) << BAND | u128::from(word(number));
-        ((pair >> shift) as u64 & coefficients).count_ones() % 2 == 0
+    (0..BITS).fold(mixed_in, |number, bit| {
+        let pair = u128::from(word(BITS + bit)) << BAND | u128::from(word(bit));
+        let sum = ((pair >> shift) as u64 & own).count_ones() % 2;
+        number ^ (sum as u8) << bit
     })
 }
 
@@ -150,52 +162,79 @@ mod tests {
     use super::*;
     use crate::embedded::keys::hash_text;
 
-    fn hashes(numbers: std::ops::Range<u64>) -> Vec<u64> {
-        let mut hashes: Vec<u64> = numbers.map(|n| hash_text(&n.to_string())).collect();
-        hashes.sort_unstable();
-        hashes
+    fn entries(count: u64) -> Vec<Entry> {
+        let entry = |n: u64| Entry {
+            hash: hash_text(&(n / 2).to_string()),
+            index: (n % 2) as u8,
+            number: (n * 7) as u8,
+        };
+        let mut entries: Vec<Entry> = (0..count).map(entry).collect();
+        entries.sort_unstable_by_key(|entry| entry.hash);
+        entries
     }
 
-    fn has(filter: &[u8], hash: u64) -> bool {
-        may_have(&filter[probe(hash, filter.len())], hash, filter.len())
+    fn number_of(ribbon: &[u8], hash: u64, index: u8) -> u8 {
+        let segments = ribbon.len() / SEGMENT_BYTES;
+        number(&ribbon[probe(hash, segments)], segments, hash, index)
     }
 
     #[test]
-    fn what_was_added_is_there_and_little_else() {
+    fn numbers_are_found_and_those_of_others_are_random() {
         let mut maker = Maker::default();
-        for count in [0, 1, 40, 300, 2_000, 10_000] {
-            let mut filter = vec![7];
-            let own = hashes(0..count);
-            let length = maker.write(&own, &mut filter);
-            let filter = &filter[1..];
-            assert_eq!(filter.len(), length);
-            assert!(filter.len() * 8 <= count as usize * 15 / 2 + 8 * PROBE_BYTES, "{count}");
-            assert!(own.iter().all(|hash| has(filter, *hash)), "{count}");
-            let others = hashes(1_000_000..1_050_000);
-            let wrong = others.iter().filter(|hash| has(filter, **hash)).count();
-            // 390, give or take 20.
-            assert!((290..490).contains(&wrong), "{wrong} of 50000 with {count}");
+        for count in [0u64, 1, 2, 60, 64, 300, 2_000, 100_000] {
+            let mut bytes = vec![7];
+            let entries = entries(count);
+            let (segments, left_out) = maker.write(&entries, &mut bytes);
+            let ribbon = &bytes[1..];
+            assert_eq!(ribbon.len(), segments * SEGMENT_BYTES);
+            assert!(ribbon.len() as u64 <= count * 107 / 100 + 3 * SEGMENT_BYTES as u64);
+            assert!(left_out.len() as u64 <= 3 + count / 200, "{} of {count}", left_out.len());
+            for entry in entries.iter().filter(|entry| !left_out.contains(entry)) {
+                assert_eq!(number_of(ribbon, entry.hash, entry.index), entry.number, "{count}");
+            }
+            if count >= 300 {
+                let others = (0..25_600).map(|n| hash_text(&format!("other {n}")));
+                let zero = others.filter(|hash| number_of(ribbon, *hash, 3) == 0).count();
+                // A hundred, give or take ten.
+                assert!((50..150).contains(&zero), "{zero} of 25600 with {count}");
+            }
         }
     }
 
     #[test]
-    fn the_order_does_not_matter_and_what_is_damaged_is_only_wrong() {
-        let mut maker = Maker::default();
-        let mut own = hashes(0..500);
-        own.reverse();
-        let mut filter = Vec::new();
-        maker.write(&own, &mut filter);
-        assert!(own.iter().all(|hash| has(&filter, *hash)));
-        for length in 0..filter.len() {
-            has(&filter[..length], own[0]);
+    fn where_all_numbers_are_zero_those_of_others_are_not() {
+        let hashes = (0..5_000).map(|n| hash_text(&n.to_string()));
+        let entries: Vec<Entry> = hashes.map(|hash| Entry { hash, index: 0, number: 0 }).collect();
+        let mut ribbon = Vec::new();
+        let (_, left_out) = Maker::default().write(&entries, &mut ribbon);
+        assert!(left_out.len() < 5, "{}", left_out.len());
+        for entry in entries.iter().filter(|entry| !left_out.contains(entry)) {
+            assert_eq!(number_of(&ribbon, entry.hash, 0), 0);
         }
-        assert!(has(&[], own[0]), "what is not there excludes nothing");
+        let others = (5_000..30_600).map(|n| hash_text(&n.to_string()));
+        let zero = others.filter(|hash| number_of(&ribbon, *hash, 0) == 0).count();
+        assert!((50..150).contains(&zero), "{zero} of 25600");
     }
 
     #[test]
-    fn a_filter_stays_what_it_was_written_as() {
-        let mut filter = Vec::new();
-        Maker::default().write(&hashes(0..100), &mut filter);
-        assert_eq!(crc32fast::hash(&filter), 3_273_669_752, "files that were written would say no");
+    fn the_order_does_not_matter_and_damage_is_only_wrong() {
+        let mut entries = entries(500);
+        entries.reverse();
+        let mut ribbon = Vec::new();
+        let (segments, left_out) = Maker::default().write(&entries, &mut ribbon);
+        for entry in entries.iter().filter(|entry| !left_out.contains(entry)) {
+            assert_eq!(number_of(&ribbon, entry.hash, entry.index), entry.number);
+        }
+        for length in 0..PROBE_BYTES {
+            number(&ribbon[..length], segments, entries[0].hash, 0);
+        }
+        assert_eq!(number_of(&[], entries[0].hash, 0), 0);
+    }
+
+    #[test]
+    fn a_ribbon_is_read_as_it_was_written_by_earlier_builds() {
+        let mut ribbon = Vec::new();
+        Maker::default().write(&entries(200), &mut ribbon);
+        assert_eq!(crc32fast::hash(&ribbon), 661_646_106, "the format has changed");
     }
 }

@@ -10,6 +10,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use ahash::AHashMap;
 use arrow::array::{Array, RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::SchemaRef;
@@ -187,6 +188,8 @@ struct Runs<'a> {
     blocks: Vec<Candidate<'a>>,
     /// Of the attributes that are asked for.
     hashes: Vec<u64>,
+    /// By source and row group, in which blocks all of them may be.
+    blocks_with_all: AHashMap<(u32, usize), u32>,
     /// How many were looked at, and are ready to be.
     next: usize,
     prepared: usize,
@@ -207,7 +210,8 @@ impl<'a> Runs<'a> {
         blocks.sort_by_key(|(_, _, block)| Reverse(block.starts.1));
         let attributes = query.predicate.attributes.iter();
         let hashes = attributes.map(|wanted| hash_attribute(&wanted.key, &wanted.value)).collect();
-        Self { blocks, hashes, next: 0, prepared: 0, ahead: None }
+        let blocks_with_all = AHashMap::new();
+        Self { blocks, hashes, blocks_with_all, next: 0, prepared: 0, ahead: None }
     }
 
     /// The next run; files that cannot be read are told of.
@@ -230,13 +234,14 @@ impl<'a> Runs<'a> {
     fn next_block(&mut self, unreadable: &mut Vec<(u32, String)>) -> Option<Candidate<'a>> {
         loop {
             let candidate = *self.blocks.get(self.next)?;
-            let (source, file, block) = candidate;
-            match self.prepare().and_then(|()| file.may_have_all(block, &self.hashes)) {
-                Ok(true) => {
+            let (source, _, block) = candidate;
+            match self.blocks_with_all(candidate) {
+                Ok(blocks) => {
                     self.next += 1;
-                    return Some(candidate);
+                    if blocks >> block.number & 1 == 1 {
+                        return Some(candidate);
+                    }
                 }
-                Ok(false) => self.next += 1,
                 Err(error) => {
                     unreadable.push((source, error.to_string()));
                     // None of its blocks will be any better.
@@ -248,7 +253,17 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Has the filters of some blocks ready, the more the further the search goes.
+    fn blocks_with_all(&mut self, (source, file, block): Candidate<'_>) -> io::Result<u32> {
+        if let Some(blocks) = self.blocks_with_all.get(&(source, block.group)) {
+            return Ok(*blocks);
+        }
+        self.prepare()?;
+        let blocks = file.blocks_with_all(block.group, &self.hashes)?;
+        self.blocks_with_all.insert((source, block.group), blocks);
+        Ok(blocks)
+    }
+
+    /// Has ready what tells of some blocks, the more the further the search goes.
     fn prepare(&mut self) -> io::Result<()> {
         if self.next < self.prepared {
             return Ok(());
@@ -257,9 +272,9 @@ impl<'a> Runs<'a> {
         let some = &self.blocks[self.next..self.blocks.len().min(self.next + count)];
         let own = some.chunk_by(|one, other| one.0 == other.0).next().unwrap_or_default();
         self.prepared = self.next + own.len();
-        own.first().map_or(Ok(()), |(_, file, _)| {
-            file.prepare_filters(own.iter().map(|(_, _, block)| *block), &self.hashes)
-        })
+        let Some((_, file, _)) = own.first() else { return Ok(()) };
+        let groups = own.chunk_by(|one, other| one.2.group == other.2.group);
+        file.prepare_groups(groups.map(|blocks| blocks[0].2.group), &self.hashes)
     }
 }
 

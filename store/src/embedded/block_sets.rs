@@ -1,0 +1,78 @@
+//! In which blocks of a row group each of many hashes is, as entries of a
+//! [ribbon](super::ribbon).
+//!
+//! A hash that is in few blocks has as many numbers: the first is its first block,
+//! and so on. Five bits of a number name a block, the others are zero; where they
+//! are not, there is none of this index. A hash that is in many blocks has two
+//! numbers, of the indices [`MANY`], both zero: then it may be in all of them.
+//!
+//! So for a hash that is in none of them, one of eight row groups names a block by
+//! accident, and hardly any names all.
+
+use super::ribbon::Entry;
+
+/// Blocks of a row group, at most.
+pub(super) const MOST_BLOCKS: usize = 1 << BLOCK_BITS;
+const BLOCK_BITS: u32 = 5;
+/// A hash in more blocks than these may be in all.
+const FEW: usize = 8;
+const MANY: [u8; 2] = [254, 255];
+
+/// The entries of hashes, each with the number of a block that it is in, in order
+/// and without repetition.
+pub(super) fn entries(placed: &[(u64, u8)]) -> Vec<Entry> {
+    let mut entries = Vec::with_capacity(placed.len());
+    for of_hash in placed.chunk_by(|one, other| one.0 == other.0) {
+        let hash = of_hash[0].0;
+        if of_hash.len() > FEW {
+            entries.extend(MANY.map(|index| Entry { hash, index, number: 0 }));
+        } else {
+            let blocks = (0u8..).zip(of_hash);
+            entries.extend(blocks.map(|(index, (_, number))| Entry {
+                hash,
+                index,
+                number: *number,
+            }));
+        }
+    }
+    entries
+}
+
+/// The blocks that a hash with these numbers may be in: one bit each, the first
+/// lowest.
+pub(super) fn blocks(number: impl Fn(u8) -> u8) -> u32 {
+    if MANY.iter().all(|index| number(*index) == 0) {
+        return u32::MAX;
+    }
+    let numbers = (0..FEW as u8).map(number);
+    let named = numbers.take_while(|number| *number < 1 << BLOCK_BITS);
+    named.fold(0, |blocks, number| blocks | 1 << number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn blocks_are_those_that_were_said(mut wanted in any::<u32>(), few in any::<bool>()) {
+            if few {
+                wanted &= 0x0101_0811;
+            }
+            let placed: Vec<(u64, u8)> =
+                (0..32).filter(|block| wanted >> block & 1 == 1).map(|block| (9, block)).collect();
+            let entries = entries(&placed);
+            let number = |index| {
+                entries.iter().find(|entry| entry.index == index).map_or(0xff, |entry| entry.number)
+            };
+            let found = blocks(number);
+            if placed.len() > FEW {
+                prop_assert_eq!(entries.len(), 2);
+                prop_assert_eq!(found, u32::MAX);
+            } else {
+                prop_assert_eq!(found, wanted);
+            }
+        }
+    }
+}
