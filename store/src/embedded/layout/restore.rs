@@ -137,8 +137,11 @@ pub(in super::super) struct Shapes {
 impl Shapes {
     /// `None` where these are none of a row group: they are numbered one after
     /// the other.
-    pub(in super::super) fn new(rows: RecordBatch) -> Option<Self> {
-        let numbers = rows.column_by_name(file_column::SHAPE)?.as_primitive_opt::<Int64Type>()?;
+    pub(in super::super) fn new(mut rows: RecordBatch) -> Option<Self> {
+        let place = rows.schema().index_of(file_column::SHAPE).ok()?;
+        // They take more memory than a column or two of the others.
+        let numbers = rows.remove_column(place);
+        let numbers = numbers.as_primitive_opt::<Int64Type>()?;
         let first = *numbers.values().first()?;
         let in_order = numbers.values().iter().zip(first..).all(|(number, next)| *number == next);
         in_order.then_some(Self { rows, first })
@@ -149,7 +152,7 @@ impl Shapes {
         self.rows.get_array_memory_size()
     }
 
-    /// Their columns, one row each.
+    /// Their columns without their numbers, one row each.
     pub(in super::super) const fn rows(&self) -> &RecordBatch {
         &self.rows
     }
