@@ -18,20 +18,30 @@ const BLOCK_BITS: u32 = 5;
 const FEW: usize = 8;
 const MANY: [u8; 2] = [254, 255];
 
-/// The entries of hashes, each with the number of a block that it is in, in order
+/// A hash as entries have it: its lowest bits leave room for the number of a block.
+pub(super) const fn key(hash: u64) -> u64 {
+    hash & !(MOST_BLOCKS as u64 - 1)
+}
+
+/// A hash and the number of a block that it is in.
+pub(super) const fn placed(hash: u64, block: usize) -> u64 {
+    key(hash) | block as u64
+}
+
+/// The entries of hashes with the numbers of the blocks that they are in, in order
 /// and without repetition.
-pub(super) fn entries(placed: &[(u64, u8)]) -> Vec<Entry> {
-    let mut entries = Vec::with_capacity(placed.len());
-    for of_hash in placed.chunk_by(|one, other| one.0 == other.0) {
-        let hash = of_hash[0].0;
+pub(super) fn entries(all: &[u64]) -> Vec<Entry> {
+    let mut entries = Vec::with_capacity(all.len());
+    for of_hash in all.chunk_by(|one, other| key(*one) == key(*other)) {
+        let hash = key(of_hash[0]);
         if of_hash.len() > FEW {
             entries.extend(MANY.map(|index| Entry { hash, index, number: 0 }));
         } else {
             let blocks = (0u8..).zip(of_hash);
-            entries.extend(blocks.map(|(index, (_, number))| Entry {
+            entries.extend(blocks.map(|(index, placed)| Entry {
                 hash,
                 index,
-                number: *number,
+                number: (placed ^ hash) as u8,
             }));
         }
     }
@@ -60,8 +70,10 @@ mod tests {
             if few {
                 wanted &= 0x0101_0811;
             }
-            let placed: Vec<(u64, u8)> =
-                (0..32).filter(|block| wanted >> block & 1 == 1).map(|block| (9, block)).collect();
+            let placed: Vec<u64> = (0..32)
+                .filter(|block| wanted >> block & 1 == 1)
+                .map(|block| placed(u64::MAX, block))
+                .collect();
             let entries = entries(&placed);
             let number = |index| {
                 entries.iter().find(|entry| entry.index == index).map_or(0xff, |entry| entry.number)

@@ -38,7 +38,7 @@ const LEFT_OUT_BYTES: usize = 10;
 /// Traces that are read at once to find one: by its hash it is known where the
 /// entry is, give or take the square root of their number.
 const PROBE_TRACES: usize = 512;
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// Where in the file the index is, as the footer says.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -274,6 +274,7 @@ impl Index {
     ) -> std::io::Result<u32> {
         let group = self.parts(file).and_then(|parts| parts.groups.get(group));
         let Some(group) = group else { return Ok(u32::MAX) };
+        let hash = block_sets::key(hash);
         let mut bytes = [0; PROBE_BYTES];
         let probe = group.probe(hash);
         let bytes = &mut bytes[..(probe.end - probe.start) as usize];
@@ -346,14 +347,14 @@ impl IndexWriter {
     pub(super) fn add(&mut self, keys: &RecordBatch, attributes: &[Vec<u64>]) {
         let rows = keys.num_rows();
         self.add_traces(keys);
-        let mut placed: Vec<(u64, u8)> = Vec::new();
+        let mut placed: Vec<u64> = Vec::new();
         let firsts = (0..rows).step_by(BLOCK_ROWS);
         let count = firsts.len();
-        for (number, first) in (0..MOST_BLOCKS as u8).zip(firsts) {
+        for (number, first) in (0..MOST_BLOCKS).zip(firsts) {
             let block = keys.slice(first, BLOCK_ROWS.min(rows - first));
-            each_key(&block, |_, hash| placed.push((hash, number)));
-            let attributes = attributes.get(usize::from(number)).into_iter().flatten();
-            placed.extend(attributes.map(|hash| (*hash, number)));
+            each_key(&block, |_, hash| placed.push(block_sets::placed(hash, number)));
+            let attributes = attributes.get(number).into_iter().flatten();
+            placed.extend(attributes.map(|hash| block_sets::placed(*hash, number)));
             let starts = starts(&block).map_or(&[] as &[i64], |starts| starts.values());
             let least = starts.iter().copied().min().unwrap_or(i64::MAX);
             let most = starts.iter().copied().max().unwrap_or(i64::MIN);
