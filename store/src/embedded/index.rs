@@ -451,3 +451,104 @@ impl IndexWriter {
         (bytes, note)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn handle(bytes: &[u8]) -> (tempfile::TempDir, Handle) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        std::fs::write(&path, bytes).expect("written");
+        let handle = Handle::open(&path).expect("opened");
+        (directory, handle)
+    }
+
+    proptest! {
+        #[test]
+        fn keys_are_found_in_their_blocks(
+            groups in proptest::collection::vec((1usize..=32, 1u64..3000), 1..4),
+        ) {
+            // Of each group, some keys of single blocks, one of some and one of all.
+            let keys_of = |group: usize, block: usize, count: u64| {
+                let group = (group as u64) << 40;
+                let own = (0..count)
+                    .filter(move |key| *key as usize % 32 == block)
+                    .map(move |key| (group | key).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                own.chain((block % 5 == 0).then_some(77 << 32)).chain([88 << 32])
+            };
+            let mut writer = IndexWriter::default();
+            for (group, (blocks, count)) in groups.iter().enumerate() {
+                let mut placed: Vec<u64> = Vec::new();
+                for block in 0..*blocks {
+                    let keys = keys_of(group, block, *count);
+                    placed.extend(keys.map(|key| block_sets::placed(key, block)));
+                    writer.add_block(10, (0, 1));
+                }
+                placed.sort_unstable();
+                placed.dedup();
+                let (segments, left_out) =
+                    writer.maker.write(&block_sets::entries(&placed), &mut writer.ribbons);
+                writer.add_group(*blocks, segments, &left_out);
+            }
+            let (bytes, note) = writer.finish(3);
+            let (_directory, file) = handle(&[&[9; 3][..], &bytes].concat());
+            let note = serde_json::to_string(&note).expect("a note");
+            let index = Index::open(&file, &note).expect("an index");
+            let mut at = index.blocks.iter();
+            for (group, (blocks, count)) in groups.iter().enumerate() {
+                for block in 0..*blocks {
+                    let known = at.next().expect("a block");
+                    prop_assert_eq!((known.group, known.number as usize), (group, block));
+                    for key in keys_of(group, block, *count) {
+                        let found = index.blocks_with(&file, group, key).expect("read");
+                        prop_assert!(found >> block & 1 == 1, "{}: {} {}", key, group, block);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn damage_is_found_or_does_no_harm(
+            bytes in proptest::collection::vec(any::<u8>(), 0..400),
+            ribbons in 0u64..3,
+            traces in 0u64..3,
+            counts in (0u64..6, 0u64..6, 0u64..6),
+            small in any::<bool>(),
+            hash in any::<u64>(),
+        ) {
+            let (blocks, groups, left_out) = counts;
+            let ribbon_bytes = ribbons * SEGMENT_BYTES as u64;
+            let tail = (ribbon_bytes + traces * TRACE_BYTES as u64) as usize;
+            let length = blocks as usize * BLOCK_BYTES
+                + groups as usize * GROUP_BYTES
+                + left_out as usize * LEFT_OUT_BYTES;
+            let mut bytes = bytes;
+            if small {
+                // Numbers of groups that may make sense.
+                bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte > 250));
+            }
+            let crc = |range: Range<usize>| bytes.get(range).map_or(0, crc32fast::hash);
+            let note = Note {
+                version: VERSION,
+                offset: 0,
+                ribbon_bytes,
+                traces,
+                blocks,
+                groups,
+                left_out,
+                crc32: crc(tail..tail + length),
+                parts_crc32: crc(0..tail),
+            };
+            let (_directory, file) = handle(&bytes);
+            let note = serde_json::to_string(&note).expect("a note");
+            if let Some(index) = Index::open(&file, &note) {
+                for group in 0..groups as usize + 1 {
+                    let _ = index.blocks_with(&file, group, hash);
+                }
+                let _ = index.trace(&file, hash);
+            }
+        }
+    }
+}

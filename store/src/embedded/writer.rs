@@ -31,8 +31,8 @@ const ROW_GROUP_ROWS: usize = 128 * 1024;
 /// Row groups of fewer rows are made one with their neighbours in a merge.
 pub(super) const SMALL_GROUP_ROWS: usize = 16 * 1024;
 
-/// A file names so many keys of its maps at most.
-const MAX_MAPPED_KEYS: usize = 1024;
+/// A file names the keys of its maps where they are so many bytes at most.
+const MAX_MAPPED_BYTES: usize = 64 << 10;
 
 /// What a file says of itself besides its rows.
 #[derive(Debug, Clone)]
@@ -210,7 +210,8 @@ impl FileWriter {
         self.mapped = match (self.mapped.take(), keys) {
             (Some(mut mapped), Some(keys)) => {
                 mapped.extend(keys.iter().cloned());
-                (mapped.len() <= MAX_MAPPED_KEYS).then_some(mapped)
+                let bytes: usize = mapped.iter().map(String::len).sum();
+                (bytes <= MAX_MAPPED_BYTES).then_some(mapped)
             }
             _ => None,
         };
