@@ -476,7 +476,7 @@ mod tests {
                 let own = (0..count)
                     .filter(move |key| *key as usize % 32 == block)
                     .map(move |key| (group | key).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                own.chain((block % 5 == 0).then_some(77 << 32)).chain([88 << 32])
+                own.chain(block.is_multiple_of(5).then_some(77 << 32)).chain([88 << 32])
             };
             let mut writer = IndexWriter::default();
             for (group, (blocks, count)) in groups.iter().enumerate() {
