@@ -196,18 +196,29 @@ asyncio.run(main())
     asks_nginx("asyncio", |directory, port| script("python3", directory, "client.py", text, port));
 }
 
-#[test]
-fn node_is_read() {
-    let text = "
+/// The beginning of programs for Node.js that ask on one connection.
+const NODE_ASKS: &str = "
 const https = require('https');
 const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
 const ask = (path) => new Promise((done) => {
   https.get({ host: '127.0.0.1', port: +process.argv[2], path, agent, rejectUnauthorized: false },
     (response) => { response.resume(); response.on('end', done); });
 });
-(async () => { for (const path of ['/one', '/two', '/gone']) await ask(path); agent.destroy(); })();
 ";
-    asks_nginx("node", |directory, port| script("node", directory, "client.js", text, port));
+
+/// One that asks for what [`asks_nginx`] wants.
+fn node_client() -> String {
+    format!(
+        "{NODE_ASKS}
+(async () => {{ for (const path of ['/one', '/two', '/gone']) await ask(path); agent.destroy(); }})();
+"
+    )
+}
+
+#[test]
+fn node_is_read() {
+    let text = node_client();
+    asks_nginx("node", |directory, port| script("node", directory, "client.js", &text, port));
 }
 
 /// Has a registry's client fetch what a test needs into its directory.
@@ -222,19 +233,13 @@ fn fetched(directory: &Path, program: &str, arguments: &[&str]) {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn openssl_of_before_is_read() {
-    let text = "
-const https = require('https');
-const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
-const ask = (path) => new Promise((done) => {
-  https.get({ host: '127.0.0.1', port: +process.argv[2], path, agent, rejectUnauthorized: false },
-    (response) => { response.resume(); response.on('end', done); });
-});
+    let is_old = "
 if (!process.versions.openssl.startsWith('1.1.')) throw new Error(process.versions.openssl);
-(async () => { for (const path of ['/one', '/two', '/gone']) await ask(path); agent.destroy(); })();
 ";
+    let text = node_client() + is_old;
     let tools = Directory::new("tls-node-14-program");
     let node = node_14(&tools);
-    asks_nginx("node-14", |directory, port| script(&node, directory, "client.js", text, port));
+    asks_nginx("node-14", |directory, port| script(&node, directory, "client.js", &text, port));
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -251,13 +256,7 @@ fn node_14(tools: &Directory) -> String {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn answers_from_before_the_probes_leave_nothing_behind() {
-    let text = "
-const https = require('https');
-const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
-const ask = (path) => new Promise((done) => {
-  https.get({ host: '127.0.0.1', port: +process.argv[2], path, agent, rejectUnauthorized: false },
-    (response) => { response.resume(); response.on('end', done); });
-});
+    let late = "
 (async () => {
   for (const path of ['/one', '/one', '/one']) await ask(path);
   await new Promise((go) => process.stdin.once('data', go));
@@ -265,6 +264,7 @@ const ask = (path) => new Promise((done) => {
   process.exit();
 })();
 ";
+    let text = format!("{NODE_ASKS}{late}");
     let directory = Directory::new("tls-node-late");
     directory.certificate();
     let tools = Directory::new("tls-node-late-program");
@@ -273,7 +273,7 @@ const ask = (path) => new Promise((done) => {
     let _nginx = nginx(directory.path(), port, &[]);
     let (agent, batches) = agent();
     wait_until_probed(&agent, 1);
-    let mut client = script(&node, directory.path(), "client.js", text, port);
+    let mut client = script(&node, directory.path(), "client.js", &text, port);
     let mut client = client.stdin(Stdio::piped()).spawn().expect("the client runs");
     // nginx's library, and Node.js itself.
     wait_until_probed(&agent, 2);
