@@ -4,13 +4,15 @@
 //! the least and the greatest start; of each row group, in which of its blocks
 //! there are which keys and attributes ([`block_sets`]). Rows of a trace lie
 //! together, so of each trace it has the first row and their number, sorted by a
-//! hash of the id. All of it lies in the Parquet file itself, between the last row
-//! group and the footer, where other readers see nothing:
+//! hash of the id. All of it lies in the Parquet file itself, where other readers
+//! see nothing: before each row group its ribbon, and between the last row group
+//! and the footer
 //!
 //! ```text
-//! ribbons, one a row group | traces: hash u32, first row u32, rows u32 |
+//! traces: hash u32, first row u32, rows u32 |
 //! blocks: rows u32, least start i64, greatest start i64 |
-//! row groups: blocks u32, segments of the ribbon u32, entries left out u32 |
+//! row groups: offset of the ribbon u64, its crc32 u32, its segments u32,
+//!             blocks u32, entries left out u32 |
 //! entries left out of ribbons: hash u64, index u8, number u8
 //! ```
 //!
@@ -33,27 +35,25 @@ use super::ribbon::{self, Entry, PROBE_BYTES, SEGMENT_BYTES};
 pub(super) const BLOCK_ROWS: usize = 4096;
 const TRACE_BYTES: usize = 12;
 const BLOCK_BYTES: usize = 20;
-const GROUP_BYTES: usize = 12;
+const GROUP_BYTES: usize = 24;
 const LEFT_OUT_BYTES: usize = 10;
 /// Traces that are read at once to find one: by its hash it is known where the
 /// entry is, give or take the square root of their number.
 const PROBE_TRACES: usize = 512;
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 /// Where in the file the index is, as the footer says.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Note {
     version: u32,
     offset: u64,
-    ribbon_bytes: u64,
     traces: u64,
     blocks: u64,
     groups: u64,
     left_out: u64,
     /// Of what comes after the traces.
     crc32: u32,
-    /// Of the ribbons and the traces.
-    parts_crc32: u32,
+    traces_crc32: u32,
 }
 
 /// Neighbouring rows of one row group.
@@ -72,7 +72,7 @@ pub(super) struct Block {
 /// What is known of a row group.
 #[derive(Debug)]
 struct Group {
-    ribbon_offset: u64,
+    ribbon: Part,
     segments: usize,
     /// Entries that are not in the ribbon, by their hashes.
     left_out: Vec<Entry>,
@@ -94,39 +94,42 @@ pub(super) struct Index {
     parts: Option<Parts>,
 }
 
-/// Where ribbons and traces are.
+/// What is read where it is asked for.
 #[derive(Debug)]
 struct Parts {
     groups: Vec<Group>,
-    ribbons: Range<u64>,
-    traces: Range<u64>,
+    traces: Part,
+}
+
+/// Bytes of the file that are read a few at a time.
+#[derive(Debug)]
+struct Part {
+    range: Range<u64>,
     crc32: u32,
     /// Whether they are what was written, once somebody has looked: damage must
     /// not read as absence.
     sound: OnceLock<bool>,
 }
 
-impl Parts {
-    fn are_sound(&self, file: &Handle) -> bool {
+impl Part {
+    const fn new(range: Range<u64>, crc32: u32) -> Self {
+        Self { range, crc32, sound: OnceLock::new() }
+    }
+
+    fn is_sound(&self, file: &Handle) -> bool {
         // What is fetched is checked as it comes; to fetch it all for a look at a
         // part of it would take long.
         if !file.is_local() {
             return true;
         }
         *self.sound.get_or_init(|| {
-            let (mut hasher, mut buffer) = (crc32fast::Hasher::new(), vec![0; 1 << 20]);
-            let (mut at, end) = (self.ribbons.start, self.traces.end);
-            while at < end {
-                let count = usize::try_from(end - at).unwrap_or(usize::MAX).min(buffer.len());
-                if file.read_at(&mut buffer[..count], at).is_err() {
-                    return false;
-                }
-                hasher.update(&buffer[..count]);
-                at += count as u64;
-            }
-            let sound = hasher.finalize() == self.crc32;
+            let mut bytes = vec![0; (self.range.end - self.range.start) as usize];
+            let read = file.read_at(&mut bytes, self.range.start);
+            let sound = read.is_ok() && crc32fast::hash(&bytes) == self.crc32;
             if !sound {
-                tracing::warn!("the index of a file is damaged; its rows are read without it");
+                tracing::warn!(
+                    "a part of the index of a file is damaged; its rows are read without it"
+                );
             }
             sound
         })
@@ -142,8 +145,7 @@ impl Index {
     /// another version; the file can be read without it.
     pub(super) fn open(file: &Handle, note: &str) -> Option<Self> {
         let note: Note = serde_json::from_str(note).ok()?;
-        let traces = note.offset.checked_add(note.ribbon_bytes)?;
-        let tail = traces.checked_add(note.traces.checked_mul(TRACE_BYTES as u64)?)?;
+        let tail = note.offset.checked_add(note.traces.checked_mul(TRACE_BYTES as u64)?)?;
         let lengths = [
             (note.blocks, BLOCK_BYTES),
             (note.groups, GROUP_BYTES),
@@ -166,10 +168,15 @@ impl Index {
         let (mut blocks, rest) = bytes.split_at(blocks);
         let (groups, mut left_out) = rest.split_at(groups);
         let mut all = Self { blocks: Vec::new(), parts: None };
-        let (mut first_row, mut ribbon_offset) = (0, note.offset);
+        let mut first_row = 0;
         let mut known = Vec::with_capacity(groups.len() / GROUP_BYTES);
         for group in groups.as_chunks::<GROUP_BYTES>().0 {
-            let [count, segments, not_in_it] = [0, 4, 8].map(|at| u32_at(group, at) as usize);
+            let [segments, count, not_in_it] = [12, 16, 20].map(|at| u32_at(group, at) as usize);
+            let from = u64_at(group, 0);
+            let ribbon = from..from.checked_add((segments * SEGMENT_BYTES) as u64)?;
+            if ribbon.end > note.offset {
+                return None;
+            }
             let own;
             (own, blocks) = blocks.split_at_checked(count.checked_mul(BLOCK_BYTES)?)?;
             for (number, block) in (0..).zip(own.as_chunks::<BLOCK_BYTES>().0) {
@@ -181,17 +188,13 @@ impl Index {
             let own;
             (own, left_out) = left_out.split_at_checked(not_in_it.checked_mul(LEFT_OUT_BYTES)?)?;
             let own = own.as_chunks::<LEFT_OUT_BYTES>().0.iter();
-            known.push(Group { ribbon_offset, segments, left_out: own.map(entry_of).collect() });
-            ribbon_offset += (segments * SEGMENT_BYTES) as u64;
+            let left_out = own.map(entry_of).collect();
+            let ribbon = Part::new(ribbon, u32_at(group, 8));
+            known.push(Group { ribbon, segments, left_out });
         }
-        all.parts = Some(Parts {
-            groups: known,
-            ribbons: note.offset..traces,
-            traces: traces..tail,
-            crc32: note.parts_crc32,
-            sound: OnceLock::new(),
-        });
-        (ribbon_offset == traces && blocks.is_empty() && left_out.is_empty()).then_some(all)
+        let traces = Part::new(note.offset..tail, note.traces_crc32);
+        all.parts = Some(Parts { groups: known, traces });
+        (blocks.is_empty() && left_out.is_empty()).then_some(all)
     }
 
     /// That of a file without one: each row group is a block that may hold
@@ -206,13 +209,15 @@ impl Index {
         Self { blocks: blocks.collect(), parts: None }
     }
 
-    fn parts(&self, file: &Handle) -> Option<&Parts> {
-        self.parts.as_ref().filter(|parts| parts.are_sound(file))
+    /// Where the traces are, where they are sound.
+    fn range_of_traces(&self, file: &Handle) -> Option<&Range<u64>> {
+        let traces = &self.parts.as_ref()?.traces;
+        traces.is_sound(file).then_some(&traces.range)
     }
 
     /// Rows of the traces of this hash; `None` where there is no telling.
     pub(super) fn trace(&self, file: &Handle, hash: u64) -> std::io::Result<Option<Vec<TraceRun>>> {
-        let Some(Parts { traces: range, .. }) = self.parts(file) else { return Ok(None) };
+        let Some(range) = self.range_of_traces(file) else { return Ok(None) };
         let count = ((range.end - range.start) / TRACE_BYTES as u64) as usize;
         let hash = short(hash);
         let mut found = Vec::new();
@@ -238,14 +243,23 @@ impl Index {
 
     /// All traces, by their hashes.
     pub(super) fn traces(&self, file: &Handle) -> std::io::Result<Option<Vec<TraceRun>>> {
-        let Some(Parts { traces: range, .. }) = self.parts(file) else { return Ok(None) };
+        let Some(range) = self.range_of_traces(file) else { return Ok(None) };
         let count = ((range.end - range.start) / TRACE_BYTES as u64) as usize;
         read_runs(file, range, 0..count).map(Some)
     }
 
+    /// The ribbon of a row group, to be copied; `None` where it is damaged.
+    pub(super) fn ribbon(&self, file: &Handle, group: usize) -> std::io::Result<Option<Vec<u8>>> {
+        let group = self.parts.as_ref().and_then(|parts| parts.groups.get(group));
+        let Some(Group { ribbon, .. }) = group else { return Ok(None) };
+        let mut bytes = vec![0; (ribbon.range.end - ribbon.range.start) as usize];
+        file.read_at(&mut bytes, ribbon.range.start)?;
+        Ok((crc32fast::hash(&bytes) == ribbon.crc32).then_some(bytes))
+    }
+
     /// Where the part begins that is read when a file is opened.
     pub(super) fn entries_offset(&self) -> Option<u64> {
-        self.parts.as_ref().map(|parts| parts.traces.end)
+        self.parts.as_ref().map(|parts| parts.traces.range.end)
     }
 
     /// Has ready what tells of these hashes in some row groups.
@@ -272,7 +286,8 @@ impl Index {
         group: usize,
         hash: u64,
     ) -> std::io::Result<u32> {
-        let group = self.parts(file).and_then(|parts| parts.groups.get(group));
+        let group = self.parts.as_ref().and_then(|parts| parts.groups.get(group));
+        let group = group.filter(|group| group.ribbon.is_sound(file));
         let Some(group) = group else { return Ok(u32::MAX) };
         let hash = block_sets::key(hash);
         let mut bytes = [0; PROBE_BYTES];
@@ -296,7 +311,7 @@ impl Group {
     /// Where in the file it stands in which blocks a hash is.
     fn probe(&self, hash: u64) -> Range<u64> {
         let probe = ribbon::probe(hash, self.segments);
-        let at = |byte: usize| self.ribbon_offset + byte as u64;
+        let at = |byte: usize| self.ribbon.range.start + byte as u64;
         at(probe.start)..at(probe.end)
     }
 }
@@ -308,6 +323,10 @@ fn entry_of(bytes: &[u8; LEFT_OUT_BYTES]) -> Entry {
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |n| u32::from_le_bytes(*n))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |n| u64::from_le_bytes(*n))
 }
 
 fn i64_at(bytes: &[u8], at: usize) -> i64 {
@@ -329,10 +348,10 @@ fn read_runs(
     Ok(bytes.as_chunks::<TRACE_BYTES>().0.iter().map(run).collect())
 }
 
-/// Collects the index of a file that is being written.
+/// Makes the index of a file that is being written: the ribbons at once, the rest
+/// in the end.
 #[derive(Debug, Default)]
 pub(super) struct IndexWriter {
-    ribbons: Vec<u8>,
     maker: ribbon::Maker,
     traces: Vec<TraceRun>,
     blocks: Vec<u8>,
@@ -343,8 +362,14 @@ pub(super) struct IndexWriter {
 
 impl IndexWriter {
     /// Adds the rows of a row group: their key columns, and for each block the
-    /// hashes of their attributes.
-    pub(super) fn add(&mut self, keys: &RecordBatch, attributes: &[Vec<u64>]) {
+    /// hashes of their attributes. Gives the ribbon, to be written at this offset.
+    #[must_use]
+    pub(super) fn add(
+        &mut self,
+        offset: u64,
+        keys: &RecordBatch,
+        attributes: &[Vec<u64>],
+    ) -> Vec<u8> {
         let rows = keys.num_rows();
         self.add_traces(keys);
         let mut placed: Vec<u64> = Vec::new();
@@ -360,36 +385,36 @@ impl IndexWriter {
             let most = starts.iter().copied().max().unwrap_or(i64::MIN);
             self.add_block(block.num_rows(), (least, most));
         }
-        placed.sort_unstable();
-        placed.dedup();
-        let (segments, left_out) =
-            self.maker.write(&block_sets::entries(&placed), &mut self.ribbons);
-        self.add_group(count, segments, &left_out);
         self.rows += rows;
+        self.add_placed(offset, count, placed)
     }
 
-    /// Adds a row group of another file as it is.
-    pub(super) fn copy(
+    /// Adds a row group of another file, whose [ribbon](Index::ribbon) is written at
+    /// this offset; its traces are not added.
+    pub(super) fn copy(&mut self, offset: u64, index: &Index, number: usize) {
+        let Some(group) = index.parts.as_ref().and_then(|parts| parts.groups.get(number)) else {
+            return;
+        };
+        let mut count = 0;
+        for block in index.blocks.iter().filter(|block| block.group == number) {
+            self.add_block(block.rows, block.starts);
+            self.rows += block.rows;
+            count += 1;
+        }
+        let ribbon = &group.ribbon;
+        self.add_group(offset, ribbon.crc32, (group.segments, count), &group.left_out);
+    }
+
+    /// Adds those traces of another file whose first row has a place in this one.
+    pub(super) fn copy_traces(
         &mut self,
-        file: &Handle,
-        index: &Index,
         traces: &[TraceRun],
-        (number, rows): (usize, Range<usize>),
-    ) -> std::io::Result<()> {
-        let blocks = index.blocks.iter().filter(|block| block.group == number);
-        let count = blocks.map(|block| self.add_block(block.rows, block.starts)).count();
-        if let Some(group) = index.parts.as_ref().and_then(|parts| parts.groups.get(number)) {
-            let from = self.ribbons.len();
-            self.ribbons.resize(from + group.segments * SEGMENT_BYTES, 0);
-            file.read_at(&mut self.ribbons[from..], group.ribbon_offset)?;
-            self.add_group(count, group.segments, &group.left_out);
-        }
-        for run in traces.iter().filter(|run| rows.contains(&(run.first_row as usize))) {
-            let first_row = run.first_row as usize - rows.start + self.rows;
-            self.traces.push(TraceRun { first_row: first_row as u32, ..*run });
-        }
-        self.rows += rows.len();
-        Ok(())
+        place: impl Fn(usize) -> Option<usize>,
+    ) {
+        self.traces.extend(traces.iter().filter_map(|run| {
+            let first_row = place(run.first_row as usize)? as u32;
+            Some(TraceRun { first_row, ..*run })
+        }));
     }
 
     fn add_traces(&mut self, keys: &RecordBatch) {
@@ -415,9 +440,27 @@ impl IndexWriter {
         self.blocks.extend_from_slice(&starts.1.to_le_bytes());
     }
 
-    fn add_group(&mut self, blocks: usize, segments: usize, left_out: &[Entry]) {
-        for number in [blocks, segments, left_out.len()] {
-            self.groups.extend_from_slice(&(number as u32).to_le_bytes());
+    /// Adds the row group of so many blocks that were added last, with what is
+    /// [placed](block_sets::placed) in them. Gives the ribbon.
+    fn add_placed(&mut self, offset: u64, blocks: usize, mut placed: Vec<u64>) -> Vec<u8> {
+        placed.sort_unstable();
+        placed.dedup();
+        let (ribbon, left_out) = self.maker.ribbon(&block_sets::entries(&placed));
+        let segments = ribbon.len() / SEGMENT_BYTES;
+        self.add_group(offset, crc32fast::hash(&ribbon), (segments, blocks), &left_out);
+        ribbon
+    }
+
+    fn add_group(
+        &mut self,
+        offset: u64,
+        crc32: u32,
+        (segments, blocks): (usize, usize),
+        left_out: &[Entry],
+    ) {
+        self.groups.extend_from_slice(&offset.to_le_bytes());
+        for number in [crc32, segments as u32, blocks as u32, left_out.len() as u32] {
+            self.groups.extend_from_slice(&number.to_le_bytes());
         }
         for entry in left_out {
             self.left_out.extend_from_slice(&entry.hash.to_le_bytes());
@@ -425,28 +468,27 @@ impl IndexWriter {
         }
     }
 
-    /// Its bytes, to be written at this offset, and the note that tells of them.
+    /// What comes after the row groups, to be written at this offset, and the note
+    /// that tells of it.
     pub(super) fn finish(mut self, offset: u64) -> (Vec<u8>, Note) {
         self.traces.sort_unstable();
         let tail = [&self.blocks[..], &self.groups, &self.left_out].concat();
-        let mut note = Note {
-            version: VERSION,
-            offset,
-            ribbon_bytes: self.ribbons.len() as u64,
-            traces: self.traces.len() as u64,
-            blocks: (self.blocks.len() / BLOCK_BYTES) as u64,
-            groups: (self.groups.len() / GROUP_BYTES) as u64,
-            left_out: (self.left_out.len() / LEFT_OUT_BYTES) as u64,
-            crc32: crc32fast::hash(&tail),
-            parts_crc32: 0,
-        };
-        let mut bytes = self.ribbons;
+        let mut bytes = Vec::with_capacity(self.traces.len() * TRACE_BYTES + tail.len());
         for run in &self.traces {
             for number in [run.hash, run.first_row, run.rows] {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
         }
-        note.parts_crc32 = crc32fast::hash(&bytes);
+        let note = Note {
+            version: VERSION,
+            offset,
+            traces: self.traces.len() as u64,
+            blocks: (self.blocks.len() / BLOCK_BYTES) as u64,
+            groups: (self.groups.len() / GROUP_BYTES) as u64,
+            left_out: (self.left_out.len() / LEFT_OUT_BYTES) as u64,
+            crc32: crc32fast::hash(&tail),
+            traces_crc32: crc32fast::hash(&bytes),
+        };
         bytes.extend_from_slice(&tail);
         (bytes, note)
     }
@@ -479,6 +521,7 @@ mod tests {
                 own.chain(block.is_multiple_of(5).then_some(77 << 32)).chain([88 << 32])
             };
             let mut writer = IndexWriter::default();
+            let mut bytes = vec![9; 3];
             for (group, (blocks, count)) in groups.iter().enumerate() {
                 let mut placed: Vec<u64> = Vec::new();
                 for block in 0..*blocks {
@@ -486,14 +529,11 @@ mod tests {
                     placed.extend(keys.map(|key| block_sets::placed(key, block)));
                     writer.add_block(10, (0, 1));
                 }
-                placed.sort_unstable();
-                placed.dedup();
-                let (segments, left_out) =
-                    writer.maker.write(&block_sets::entries(&placed), &mut writer.ribbons);
-                writer.add_group(*blocks, segments, &left_out);
+                bytes.extend(writer.add_placed(bytes.len() as u64, *blocks, placed));
             }
-            let (bytes, note) = writer.finish(3);
-            let (_directory, file) = handle(&[&[9; 3][..], &bytes].concat());
+            let (rest, note) = writer.finish(bytes.len() as u64);
+            bytes.extend(rest);
+            let (_directory, file) = handle(&bytes);
             let note = serde_json::to_string(&note).expect("a note");
             let index = Index::open(&file, &note).expect("an index");
             let mut at = index.blocks.iter();
@@ -512,15 +552,14 @@ mod tests {
         #[test]
         fn damage_is_found_or_does_no_harm(
             bytes in proptest::collection::vec(any::<u8>(), 0..400),
-            ribbons in 0u64..3,
+            offset in 0u64..200,
             traces in 0u64..3,
             counts in (0u64..6, 0u64..6, 0u64..6),
             small in any::<bool>(),
             hash in any::<u64>(),
         ) {
             let (blocks, groups, left_out) = counts;
-            let ribbon_bytes = ribbons * SEGMENT_BYTES as u64;
-            let tail = (ribbon_bytes + traces * TRACE_BYTES as u64) as usize;
+            let tail = (offset + traces * TRACE_BYTES as u64) as usize;
             let length = blocks as usize * BLOCK_BYTES
                 + groups as usize * GROUP_BYTES
                 + left_out as usize * LEFT_OUT_BYTES;
@@ -532,14 +571,13 @@ mod tests {
             let crc = |range: Range<usize>| bytes.get(range).map_or(0, crc32fast::hash);
             let note = Note {
                 version: VERSION,
-                offset: 0,
-                ribbon_bytes,
+                offset,
                 traces,
                 blocks,
                 groups,
                 left_out,
                 crc32: crc(tail..tail + length),
-                parts_crc32: crc(0..tail),
+                traces_crc32: crc(offset as usize..tail),
             };
             let (_directory, file) = handle(&bytes);
             let note = serde_json::to_string(&note).expect("a note");

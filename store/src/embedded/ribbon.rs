@@ -68,18 +68,16 @@ pub(super) struct Maker {
 }
 
 impl Maker {
-    /// Adds the bytes of a ribbon of these entries; how many segments it has, and
-    /// the entries that are not in it. It is quicker where they are in the order of
-    /// their hashes.
-    pub(super) fn write(&mut self, entries: &[Entry], bytes: &mut Vec<u8>) -> (usize, Vec<Entry>) {
+    /// The bytes of a ribbon of these entries, and the entries that are not in it.
+    /// It is quicker where they are in the order of their hashes.
+    pub(super) fn ribbon(&mut self, entries: &[Entry]) -> (Vec<u8>, Vec<Entry>) {
         let segments = (entries.len() * 100 / USED_OF_100 + LEAST_UNKNOWNS).div_ceil(BAND);
         self.equations.clear();
         self.equations.resize(segments * BAND, (0, 0));
         let left_out = entries.iter().filter(|entry| !self.add(entry, segments)).copied().collect();
-        let from = bytes.len();
-        bytes.resize(from + segments * SEGMENT_BYTES, 0);
-        self.solve(&mut bytes[from..]);
-        (segments, left_out)
+        let mut bytes = vec![0; segments * SEGMENT_BYTES];
+        self.solve(&mut bytes);
+        (bytes, left_out)
     }
 
     /// Brings an equation into a form in which it begins with another unknown than
@@ -182,19 +180,17 @@ mod tests {
     fn numbers_are_found_and_those_of_others_are_random() {
         let mut maker = Maker::default();
         for count in [0u64, 1, 2, 60, 64, 300, 2_000, 100_000] {
-            let mut bytes = vec![7];
             let entries = entries(count);
-            let (segments, left_out) = maker.write(&entries, &mut bytes);
-            let ribbon = &bytes[1..];
-            assert_eq!(ribbon.len(), segments * SEGMENT_BYTES);
+            let (ribbon, left_out) = maker.ribbon(&entries);
+            assert_eq!(ribbon.len() % SEGMENT_BYTES, 0);
             assert!(ribbon.len() as u64 <= count * 107 / 100 + 3 * SEGMENT_BYTES as u64);
             assert!(left_out.len() as u64 <= 3 + count / 200, "{} of {count}", left_out.len());
             for entry in entries.iter().filter(|entry| !left_out.contains(entry)) {
-                assert_eq!(number_of(ribbon, entry.hash, entry.index), entry.number, "{count}");
+                assert_eq!(number_of(&ribbon, entry.hash, entry.index), entry.number, "{count}");
             }
             if count >= 300 {
                 let others = (0..25_600).map(|n| hash_text(&format!("other {n}")));
-                let zero = others.filter(|hash| number_of(ribbon, *hash, 3) == 0).count();
+                let zero = others.filter(|hash| number_of(&ribbon, *hash, 3) == 0).count();
                 // A hundred, give or take ten.
                 assert!((50..150).contains(&zero), "{zero} of 25600 with {count}");
             }
@@ -205,8 +201,7 @@ mod tests {
     fn where_all_numbers_are_zero_those_of_others_are_not() {
         let hashes = (0..5_000).map(|n| hash_text(&n.to_string()));
         let entries: Vec<Entry> = hashes.map(|hash| Entry { hash, index: 0, number: 0 }).collect();
-        let mut ribbon = Vec::new();
-        let (_, left_out) = Maker::default().write(&entries, &mut ribbon);
+        let (ribbon, left_out) = Maker::default().ribbon(&entries);
         assert!(left_out.len() < 5, "{}", left_out.len());
         for entry in entries.iter().filter(|entry| !left_out.contains(entry)) {
             assert_eq!(number_of(&ribbon, entry.hash, 0), 0);
@@ -220,8 +215,8 @@ mod tests {
     fn the_order_does_not_matter_and_damage_is_only_wrong() {
         let mut entries = entries(500);
         entries.reverse();
-        let mut ribbon = Vec::new();
-        let (segments, left_out) = Maker::default().write(&entries, &mut ribbon);
+        let (ribbon, left_out) = Maker::default().ribbon(&entries);
+        let segments = ribbon.len() / SEGMENT_BYTES;
         for entry in entries.iter().filter(|entry| !left_out.contains(entry)) {
             assert_eq!(number_of(&ribbon, entry.hash, entry.index), entry.number);
         }
@@ -233,8 +228,7 @@ mod tests {
 
     #[test]
     fn a_ribbon_is_read_as_it_was_written_by_earlier_builds() {
-        let mut ribbon = Vec::new();
-        Maker::default().write(&entries(200), &mut ribbon);
+        let (ribbon, _) = Maker::default().ribbon(&entries(200));
         assert_eq!(crc32fast::hash(&ribbon), 661_646_106, "the format has changed");
     }
 }

@@ -18,7 +18,7 @@ use spanwise_model::schema::column;
 
 use super::files::{DELETIONS, INDEX, MAPPED, ORIGINS, SHAPES, SpanFile, WRITTEN, file_name};
 use super::gather::Gathered;
-use super::index::{IndexWriter, TraceRun};
+use super::index::IndexWriter;
 use super::layout::{self, Layout, Own, Packed, Plan, Rows, file_column};
 use super::origins::TakenRanges;
 use super::shape_file::directory_of;
@@ -191,7 +191,9 @@ impl FileWriter {
         packed.insert(file_column::SHAPE, columns.numbers);
         packed.insert(column::ATTRIBUTES, columns.rest);
         self.map_keys(Some(&columns.rest_keys));
-        self.index.add(&gathered.batch(&keys::COLUMNS)?, &columns.hashes);
+        let offset = self.spans.writer.bytes_written() as u64;
+        let ribbon = self.index.add(offset, &gathered.batch(&keys::COLUMNS)?, &columns.hashes);
+        self.spans.writer.write_all(&ribbon)?;
 
         let common = self.layout.schema.fields().len() - self.layout.own.len();
         let mut own = columns.own.into_iter();
@@ -224,14 +226,20 @@ impl FileWriter {
             let traces = part.index.traces(&part.file)?;
             let rows = part.group_rows();
             let fits = self.layout.has_all_of(&part.layout);
+            // Of each row group that is copied, the row that it begins with here.
+            let mut copied: Vec<Option<usize>> = vec![None; rows.len()];
             for (group, rows) in rows.windows(2).enumerate() {
                 let count = rows[1] - rows[0];
                 // Without an index to copy, one is made from the rows.
                 let deleted = part
                     .gone()
                     .is_some_and(|gone| gone.rows.slice(rows[0], count).count_set_bits() > 0);
-                let anew = traces.is_none() || deleted || !fits;
-                if anew || count < SMALL_GROUP_ROWS {
+                let is_copied = traces.is_some() && !deleted && fits && count >= SMALL_GROUP_ROWS;
+                let ribbon = match is_copied {
+                    true => part.index.ribbon(&part.file, group)?,
+                    false => None,
+                };
+                if ribbon.is_none() {
                     small.push((part, group));
                     small_rows += count;
                     if small_rows < ROW_GROUP_ROWS {
@@ -240,12 +248,15 @@ impl FileWriter {
                 }
                 self.add_groups(std::mem::take(&mut small))?;
                 small_rows = 0;
-                if let Some(traces) =
-                    traces.as_deref().filter(|_| !anew && count >= SMALL_GROUP_ROWS)
-                {
-                    self.copy_group((part, group), traces)?;
+                if let Some(ribbon) = ribbon {
+                    copied[group] = Some(self.rows);
+                    self.copy_group((part, group), &ribbon)?;
                 }
             }
+            self.index.copy_traces(traces.as_deref().unwrap_or_default(), |row| {
+                let group = rows.partition_point(|first| *first <= row).checked_sub(1)?;
+                Some(copied[group]? + row - rows[group])
+            });
         }
         self.add_groups(small)
     }
@@ -263,16 +274,16 @@ impl FileWriter {
         self.add(&rows, &places)
     }
 
-    /// Adds a row group as it is.
-    fn copy_group(&mut self, (part, group): Group<'_>, traces: &[TraceRun]) -> Result<(), Failure> {
-        let rows = part.group_rows();
-        let rows = rows[group]..rows[group + 1];
+    /// Adds a row group as it is, but for its traces.
+    fn copy_group(&mut self, (part, group): Group<'_>, ribbon: &[u8]) -> Result<(), Failure> {
+        self.index.copy(self.spans.writer.bytes_written() as u64, &part.index, group);
+        self.spans.writer.write_all(ribbon)?;
         self.spans.copy(&Part { file: &part.file, metadata: &part.metadata, group })?;
         let shapes = &part.shapes;
         self.shapes.copy(&Part { file: &shapes.file, metadata: &shapes.metadata, group })?;
-        self.index.copy(&part.file, &part.index, traces, (group, rows.clone()))?;
         self.map_keys(part.mapped.as_deref());
-        self.rows += rows.len();
+        let rows = part.group_rows();
+        self.rows += rows[group + 1] - rows[group];
         Ok(())
     }
 
