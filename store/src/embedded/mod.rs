@@ -200,7 +200,9 @@ impl EmbeddedStore {
         }
         let state = Arc::new(Mutex::new(state));
         let taker = Box::new(StateTaker(Arc::clone(&state)));
-        let wal = Wal::start(log.clone(), next.generation, config.min_free_bytes, taker)
+        // Columns, shapes and look-ups begin anew with every row group, so a file has one.
+        let rows = writer::ROW_GROUP_ROWS;
+        let wal = Wal::start(log.clone(), next.generation, rows, config.min_free_bytes, taker)
             .map_err(fault::io("cannot start the log's thread"))?;
         Ok(Self {
             config,

@@ -72,11 +72,13 @@ pub(super) fn segments(directory: &Path) -> io::Result<Vec<u64>> {
 }
 
 impl Wal {
-    /// Starts the writer. The first segment is made with the first record, so
-    /// that a store opens on a full disk too.
+    /// Starts the writer, for segments of so many rows at most, unless one record
+    /// has more. The first segment is made with the first record, so that a store
+    /// opens on a full disk too.
     pub(super) fn start(
         directory: PathBuf,
         generation: u64,
+        segment_rows: usize,
         min_free_bytes: u64,
         taker: Box<dyn Taker>,
     ) -> io::Result<Self> {
@@ -85,6 +87,8 @@ impl Wal {
         let writer = Writer {
             directory,
             segment: None,
+            rows: 0,
+            segment_rows,
             open: Arc::clone(&open),
             min_free_bytes,
             taker,
@@ -145,6 +149,9 @@ struct Segment {
 struct Writer {
     directory: PathBuf,
     segment: Option<Segment>,
+    /// Rows of the segment, with those that are about to be written.
+    rows: usize,
+    segment_rows: usize,
     open: Arc<AtomicU64>,
     min_free_bytes: u64,
     taker: Box<dyn Taker>,
@@ -159,7 +166,11 @@ impl Writer {
         let mut buffer = Vec::new();
         // Whether several senders were at work when the last group was written.
         let mut several = false;
-        while let Some((first, came_meanwhile)) = next_command(queue) {
+        // What the next segment begins with.
+        let mut ahead: Option<Command> = None;
+        while let Some((first, came_meanwhile)) =
+            ahead.take().map(|command| (command, true)).or_else(|| next_command(queue))
+        {
             buffer.clear();
             buffer.shrink_to(KEPT_BYTES);
             // A sender that is alone, and waits for each answer, is not kept
@@ -173,6 +184,9 @@ impl Writer {
             // Everything that waits goes into one write and one sync.
             while let Some(command) = next.take() {
                 match command {
+                    Command::Append { ref record, .. } if !self.has_room(record) => {
+                        ahead = Some(command);
+                    }
                     Command::Append { record, bytes, done } => {
                         let start = buffer.len();
                         if let Err(error) = self.define(&record, &mut buffer) {
@@ -182,6 +196,7 @@ impl Writer {
                             buffer.truncate(start);
                         } else {
                             buffer.extend_from_slice(&bytes);
+                            self.rows += record.rows.num_rows();
                             waiting.push((record, (buffer.len() - start) as u64, done));
                         }
                         if buffer.len() < GROUP_BYTES {
@@ -194,6 +209,9 @@ impl Writer {
             several = waiting.len() > 1;
             if !waiting.is_empty() {
                 self.commit(&buffer, waiting);
+            }
+            if ahead.is_some() {
+                self.abandon_segment();
             }
             match after {
                 Some(Command::Rotate { done }) => {
@@ -213,9 +231,15 @@ impl Writer {
         }
     }
 
+    /// Whether the record's rows go to the segment too.
+    fn has_room(&self, record: &Record) -> bool {
+        self.rows == 0 || self.rows + record.rows.num_rows() <= self.segment_rows
+    }
+
     /// The next record begins a new segment.
     fn abandon_segment(&mut self) {
         self.defined.clear();
+        self.rows = 0;
         if self.segment.take().is_some() {
             self.open.fetch_add(1, Ordering::AcqRel);
         }
@@ -337,4 +361,41 @@ impl From<io::Error> for Trouble {
 fn is_full(error: &io::Error) -> bool {
     let full = [Errno::NOSPC, Errno::DQUOT];
     error.raw_os_error().is_some_and(|number| full.iter().any(|e| e.raw_os_error() == number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::record::tests::record;
+
+    /// The generation and rows of each record.
+    #[derive(Clone, Default)]
+    struct Taken(Arc<Mutex<Vec<(u64, usize)>>>);
+
+    impl Taker for Taken {
+        fn durable(&self, record: Record, _: u64, generation: u64) {
+            self.0.lock().push((generation, record.rows.num_rows()));
+        }
+
+        fn refused(&self, _: &Record, error: &StoreError) {
+            panic!("refused: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_segment_has_so_many_rows_or_one_record() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let taken = Taken::default();
+        let wal = Wal::start(directory.path().to_owned(), 7, 10, 0, Box::new(taken.clone()));
+        let wal = wal.expect("started");
+        // All at once, so that one group is written to several segments.
+        let records = [5, 5, 1, 5, 11, 1, 5];
+        let appended = records.map(|rows| wal.append(record(rows, None), vec![1; 8]));
+        for result in futures::future::join_all(appended).await {
+            result.expect("durable");
+        }
+        let expected = [(7, 5), (7, 5), (8, 1), (8, 5), (9, 11), (10, 1), (10, 5)];
+        assert_eq!(*taken.0.lock(), expected);
+        assert_eq!(segments(directory.path()).expect("listed"), [7, 8, 9, 10]);
+    }
 }

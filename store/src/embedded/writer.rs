@@ -27,7 +27,7 @@ use super::{encoding, fault, keys, order, reader};
 use crate::contract::StoreError;
 
 /// Rows of a row group, at most.
-const ROW_GROUP_ROWS: usize = 128 * 1024;
+pub(super) const ROW_GROUP_ROWS: usize = 128 * 1024;
 /// Row groups of fewer rows are made one with their neighbours in a merge.
 pub(super) const SMALL_GROUP_ROWS: usize = 16 * 1024;
 
