@@ -10,7 +10,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test dev lint bench setup web build java-helper plugin-example unit e2e browser clients matrix fuzz test-properties test-kill test-restarts test-cluster \
-        bench-capture bench-assemble bench-assembly bench-decode bench-tags bench-store bench-store-grow bench-nginx bench-soak \
+        bench-capture bench-spans bench-assemble bench-assembly bench-decode bench-tags bench-store bench-store-grow bench-nginx bench-soak \
         bench-accuracy bench-end-to-end clean
 
 help: ## This list
@@ -132,6 +132,10 @@ bench: bench-capture bench-assemble bench-decode ## Every benchmark of moderate 
 bench-capture: setup ## Nanoseconds added to each socket call
 	$(CARGO) build --release --locked -p spanwise-bench-capture
 	target/release/spanwise-bench-capture
+
+bench-spans: setup ## Nanoseconds that the agent takes to make a span of a request
+	$(CARGO) build --release --locked -p spanwise-bench-capture
+	target/release/spanwise-bench-capture --spans
 
 bench-assemble: setup ## Nanoseconds that assembly costs each span, and large traces
 	$(CARGO) bench --locked -p spanwise-assemble --bench window --bench trace

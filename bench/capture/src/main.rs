@@ -9,8 +9,12 @@
 //! `bench-capture --drain [COMMAND]` attaches the agent's programs and throws away
 //! what they report until it is ended, for benchmarks of the kernel side alone.
 //! Processes of that command, which make the load, are left out.
+//!
+//! `bench-capture --spans [REQUESTS]` measures the span side alone: what nginx is asked and
+//! answers, event by event, to batches that are ready to be sent.
 
 mod calls;
+mod spans;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,6 +25,10 @@ use spanwise_capture_ebpf::filter::Filter;
 use spanwise_capture_ebpf::kernel::{
     EmptyHooks, Hook, HookChoice, Kernel, KernelConfig, RingReader, decode,
 };
+
+// As the agent has.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Calls timed together, between two readings of the clock.
 const BATCH: usize = 50;
@@ -42,6 +50,11 @@ fn main() {
         let kernel = Kernel::attach(&KernelConfig::default()).unwrap_or_else(|error| fail(&error));
         let left_out = std::env::args().nth(2);
         drain(&kernel, left_out.as_deref(), &AtomicBool::new(false));
+        return;
+    }
+    if std::env::args().nth(1).as_deref() == Some("--spans") {
+        let requests = std::env::args().nth(2).and_then(|text| text.parse().ok());
+        spans::run(requests.unwrap_or(2_000_000));
         return;
     }
     let rounds = std::env::args().nth(1).map_or(Ok(9), |text| text.parse::<usize>());

@@ -2,10 +2,12 @@
 
 use std::io::Write;
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use ahash::AHashMap;
 use spanwise_model::{
-    AttributeRef, Capture, Emitter, Evidence, Network, Observed, SpanBatchBuilder, SpanId, SpanRef,
-    Status,
+    AttributeRef, Capture, Emitter, EmitterPlaces, Evidence, Network, Observed, SpanBatchBuilder,
+    SpanId, SpanRef, Status,
 };
 
 use crate::context::Fragment;
@@ -32,11 +34,52 @@ pub(crate) struct Ends {
     pub(crate) serving: bool,
 }
 
-/// Writes the span of an exchange between `ends` in `process` as the next row.
+/// The services of the spans that are being collected, each by its process and the port
+/// on which it serves, if it does.
+#[derive(Debug, Default)]
+pub(crate) struct Services(AHashMap<(u32, Option<u16>), EmitterPlaces>);
+
+impl Services {
+    /// As which service an exchange's span is emitted. `describe` says who its process is
+    /// now, which holds until [`Self::forget`]; where it cannot, the process is who it was.
+    pub(crate) fn of(
+        &mut self,
+        exchange: &Exchange,
+        ends: Ends,
+        into: &mut SpanBatchBuilder,
+        describe: impl FnOnce() -> Option<Arc<Process>>,
+    ) -> EmitterPlaces {
+        let port = Flow::of(ends, exchange.other).server.port.filter(|_| ends.serving);
+        let key = (exchange.head_end.process, port);
+        if let Some(known) = self.0.get(&key) {
+            return *known;
+        }
+        let described = describe();
+        let process = described.as_ref().unwrap_or(&exchange.process);
+        let service = into.emitter(&Emitter {
+            service: &process.service(port),
+            instance: Some(&process.instance),
+            host: Some(&process.host),
+            process_id: Some(process.process),
+            resource: &process.resource,
+        });
+        if described.is_some() {
+            self.0.insert(key, service);
+        }
+        service
+    }
+
+    /// The spans were taken, or processes may be others by now.
+    pub(crate) fn forget(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Writes the span of an exchange between `ends` as the next row.
 pub(crate) fn write(
     exchange: &Exchange,
     ends: Ends,
-    process: &Process,
+    service: EmitterPlaces,
     unix_minus_monotonic_nano: i64,
     span_id: SpanId,
     kept: Kept,
@@ -52,13 +95,6 @@ pub(crate) fn write(
     let path = unix.as_deref().filter(|path| !path.is_empty());
     let (mut client, mut server) = (AddressText::default(), AddressText::default());
     into.observe(&observed(exchange, ends, flow.network_namespace));
-    let emitter = into.emitter(&Emitter {
-        service: &process.service(flow.server.port.filter(|_| ends.serving)),
-        instance: Some(&process.instance),
-        host: Some(&process.host),
-        process_id: Some(process.process),
-        resource: &process.resource,
-    });
     let span = SpanRef {
         trace_id: parent.map(|(trace, _)| trace),
         span_id,
@@ -79,7 +115,7 @@ pub(crate) fn write(
         server_port: flow.server.port,
         x_request_id: request.headers.request_id.as_deref().or(answer.request_id.as_deref()),
     };
-    let mut row = into.begin(&span, &emitter);
+    let mut row = into.begin(&span, &service);
     let mut named = false;
     for (key, value) in request.attributes.iter().chain(&answer.attributes) {
         named |= *key == "server.address";

@@ -19,7 +19,7 @@ use crate::processes::LabelRule;
 use crate::protocols::{Heads, Known, Topics, known};
 use crate::sampling::{Sampler, Sampling};
 use crate::sessions::{Desk, Exchange};
-use crate::spans::{self, Ends};
+use crate::spans::{self, Ends, Services};
 use crate::unclaimed::{Held, Unclaimed};
 
 /// Timers are looked at no more often than this.
@@ -88,6 +88,7 @@ pub struct Tracer {
     finished: Vec<Exchange>,
     unclaimed: Unclaimed,
     spans: SpanBatchBuilder,
+    services: Services,
     /// Unix sockets whose requests are read since the last call of
     /// [`Self::take_followed`].
     followed: Vec<u64>,
@@ -121,6 +122,7 @@ impl Tracer {
             finished: Vec::new(),
             unclaimed: Unclaimed::default(),
             spans: SpanBatchBuilder::default(),
+            services: Services::default(),
             followed: Vec::new(),
         }
     }
@@ -149,6 +151,7 @@ impl Tracer {
     /// What processes are labelled with from now on.
     pub fn set_labels(&mut self, rules: &[LabelRule]) {
         self.processes.set_labels(rules);
+        self.services.forget();
     }
 
     /// Takes the next event, in the order in which the kernel side reported
@@ -197,6 +200,7 @@ impl Tracer {
                 self.context.forget(process.process);
                 self.names.forget(process.process);
                 self.processes.forget(process.process);
+                self.services.forget();
             }
         }
     }
@@ -304,6 +308,7 @@ impl Tracer {
     /// Where Arrow refuses the columns, which would be a mistake here; the spans
     /// are lost then.
     pub fn take(&mut self) -> Result<RecordBatch, ModelError> {
+        self.services.forget();
         self.spans.finish()
     }
 
@@ -515,14 +520,13 @@ impl Tracer {
         self.counters.fragments_ambiguous +=
             u64::from(matches!(exchange.fragment, Fragment::Ambiguous { .. }));
         let span_id = span_id(&mut self.random);
-        let process = if self.context.knows(exchange.head_end.process) {
+        let service = self.services.of(exchange, ends, &mut self.spans, || {
             // A process that lives may be better known by now; of one that has
             // ended only what was known then is left.
-            self.processes.describe(exchange.head_end.process)
-        } else {
-            Arc::clone(&exchange.process)
-        };
-        spans::write(exchange, ends, &process, offset, span_id, kept, &mut self.spans);
+            let process = exchange.head_end.process;
+            self.context.knows(process).then(|| self.processes.describe(process))
+        });
+        spans::write(exchange, ends, service, offset, span_id, kept, &mut self.spans);
     }
 
     /// Drops connections while there are too many or they hold too much.

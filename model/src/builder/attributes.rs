@@ -78,7 +78,7 @@ pub(super) fn push_value(texts: &mut TextList, value: AttributeRef<'_>) {
         AttributeRef::String(text) | AttributeRef::Bytes(text) | AttributeRef::Json(text) => {
             texts.push(text);
         }
-        AttributeRef::Int(number) => texts.push(decimal(number, &mut [0; 20])),
+        AttributeRef::Int(number) => texts.push_ascii(decimal(number, &mut [0; 20])),
         AttributeRef::Bool(true) => texts.push("true"),
         AttributeRef::Bool(false) => texts.push("false"),
         AttributeRef::Double(_) => texts.push(&value.to_string()),
@@ -86,7 +86,7 @@ pub(super) fn push_value(texts: &mut TextList, value: AttributeRef<'_>) {
 }
 
 /// The number's digits, as `Display` writes them but without its detours.
-fn decimal(number: i64, digits: &mut [u8; 20]) -> &str {
+fn decimal(number: i64, digits: &mut [u8; 20]) -> &[u8] {
     let mut rest = number.unsigned_abs();
     let mut at = digits.len();
     loop {
@@ -101,7 +101,7 @@ fn decimal(number: i64, digits: &mut [u8; 20]) -> &str {
         at -= 1;
         digits[at] = b'-';
     }
-    std::str::from_utf8(&digits[at..]).unwrap_or_default()
+    &digits[at..]
 }
 
 #[cfg(test)]
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn digits_are_those_of_display() {
         for number in [0, 7, -1, 10, 99, 100, i64::MAX, i64::MIN, -1_000_000_007] {
-            assert_eq!(decimal(number, &mut [0; 20]), number.to_string());
+            assert_eq!(decimal(number, &mut [0; 20]), number.to_string().as_bytes());
         }
     }
 }

@@ -68,6 +68,14 @@ impl TextList {
         self.offsets.resize(self.offsets.len() + count, end);
     }
 
+    /// As [`Self::push`], of characters of one byte each.
+    #[inline]
+    pub(super) fn push_ascii(&mut self, text: &[u8]) {
+        debug_assert!(text.is_ascii(), "only whole texts are pushed");
+        self.bytes.extend_from_slice(text);
+        self.end();
+    }
+
     #[inline]
     fn end(&mut self) {
         // Whether all fit is looked at once, at the end.

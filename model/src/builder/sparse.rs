@@ -20,20 +20,22 @@ impl<T: ArrowPrimitiveType> Default for Numbers<T> {
 
 impl<T: ArrowPrimitiveType> Numbers<T> {
     /// Sets the value of this row, after those of all rows before.
+    #[inline]
     pub(super) fn set(&mut self, row: usize, value: Option<T::Native>) {
         if let Some(value) = value {
-            self.pad(row);
+            if self.values.len() < row {
+                self.pad(row);
+            }
             self.values.push(value);
             self.nulls.append_non_null();
         }
     }
 
+    #[cold]
     fn pad(&mut self, rows: usize) {
         let missing = rows.saturating_sub(self.values.len());
-        if missing > 0 {
-            self.values.resize(rows, T::default_value());
-            self.nulls.append_n_nulls(missing);
-        }
+        self.values.resize(rows, T::default_value());
+        self.nulls.append_n_nulls(missing);
     }
 
     /// Whether no row has a value.
@@ -42,7 +44,9 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     }
 
     pub(super) fn finish(&mut self, rows: usize) -> PrimitiveArray<T> {
-        self.pad(rows);
+        if self.values.len() < rows {
+            self.pad(rows);
+        }
         PrimitiveArray::new(taken(&mut self.values), self.nulls.finish())
     }
 }

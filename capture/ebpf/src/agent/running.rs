@@ -269,10 +269,8 @@ pub(super) fn run(
             pipeline.borrow_mut().tell_filter(kernel);
         }
         // Before what came after the loss is read.
-        let losses = kernel.losses();
-        let losses = losses.data + losses.lifecycle;
-        pipeline.borrow_mut().tracer.lost(losses.saturating_sub(lost), monotonic_nano());
-        lost = losses;
+        let lost_before = std::mem::replace(&mut lost, kernel.events_lost());
+        pipeline.borrow_mut().tracer.lost(lost.saturating_sub(lost_before), monotonic_nano());
         let records = reader.consume();
         // The kernel side goes on: what it reports may never end.
         let last =

@@ -224,6 +224,11 @@ impl Lineage {
         self.ended.remove(&task);
     }
 
+    /// Whether any task is known, or a thread that was seen to be made.
+    pub(super) fn has_tasks(&self) -> bool {
+        !self.tasks.is_empty()
+    }
+
     /// A request is over; `task` has read it, where one has.
     pub(super) fn ended(&mut self, task: Option<u64>, ended: Ended) {
         if let Some(task) = task {
@@ -299,6 +304,10 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
             self.young.clear();
         }
         self.young.insert(key, value);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.young.is_empty() && self.old.is_empty()
     }
 
     #[cfg(test)]

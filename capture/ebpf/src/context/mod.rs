@@ -428,7 +428,10 @@ impl Context {
         let Some((line, closed)) = context.open.take(exchange) else { return };
         let Open { connection, fragment, .. } = closed;
         let task = if let Line::Task(task) = line { Some(task) } else { None };
-        context.lineage.ended(task, Ended { exchange, connection, fragment, end_nano });
+        // Nobody else asks for what is over.
+        if task.is_some() || context.lineage.has_tasks() || context.told.has_begun() {
+            context.lineage.ended(task, Ended { exchange, connection, fragment, end_nano });
+        }
         if !matches!(line, Line::Thread(_)) {
             return;
         }

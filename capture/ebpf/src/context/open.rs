@@ -1,6 +1,7 @@
 //! The server requests that a process is handling.
 
 use ahash::AHashMap;
+use smallvec::SmallVec;
 
 use super::caller::Line;
 
@@ -25,11 +26,11 @@ pub(super) struct Open {
 /// and by exchange.
 #[derive(Debug, Default)]
 pub(super) struct OpenRequests {
-    by_line: AHashMap<Line, Vec<Open>>,
+    by_line: AHashMap<Line, SmallVec<[Open; 1]>>,
     /// On which line each is.
     lines: AHashMap<u64, Line>,
     /// The exchanges of each connection, in the order in which they were read.
-    by_connection: AHashMap<u64, Vec<u64>>,
+    by_connection: AHashMap<u64, SmallVec<[u64; 2]>>,
     count: usize,
 }
 
@@ -64,16 +65,16 @@ impl OpenRequests {
     }
 
     pub(super) fn on_line(&self, line: Line) -> &[Open] {
-        self.by_line.get(&line).map_or(&[], Vec::as_slice)
+        self.by_line.get(&line).map_or(&[], SmallVec::as_slice)
     }
 
     pub(super) fn on_line_mut(&mut self, line: Line) -> &mut [Open] {
-        self.by_line.get_mut(&line).map_or(&mut [], Vec::as_mut_slice)
+        self.by_line.get_mut(&line).map_or(&mut [], SmallVec::as_mut_slice)
     }
 
     /// Those of a connection, in the order in which they were read.
     pub(super) fn on_connection(&self, connection: u64) -> impl Iterator<Item = &Open> {
-        let exchanges = self.by_connection.get(&connection).map_or(&[][..], Vec::as_slice);
+        let exchanges = self.by_connection.get(&connection).map_or(&[][..], SmallVec::as_slice);
         exchanges.iter().filter_map(|exchange| self.get(*exchange))
     }
 

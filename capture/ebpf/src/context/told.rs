@@ -75,6 +75,11 @@ pub(super) struct Told {
 }
 
 impl Told {
+    /// Whether anything was told.
+    pub(super) const fn has_begun(&self) -> bool {
+        self.begun
+    }
+
     /// A request was read on this line.
     pub(super) fn read(&mut self, line: Line, read: Read) {
         if !self.begun || line == Line::None {

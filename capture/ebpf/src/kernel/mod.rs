@@ -12,7 +12,7 @@ mod uprobes;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
 use parking_lot::Mutex;
 
 pub use decode::{DecodeError, decode};
@@ -59,6 +59,7 @@ pub struct Kernel {
     /// What sees threads being made, once that was wanted; empty where it is refused.
     thread_made: Mutex<Option<Vec<Link>>>,
     object: Object,
+    tallies: Tallies,
     uprobes: Uprobes,
     tls: bool,
     /// Of 2^32: how many of the connections that the filter wants are looked at.
@@ -161,7 +162,8 @@ impl Kernel {
         let connection_share = AtomicU32::new(u32::MAX);
         let thread_made = Mutex::new(None);
         let tls = config.tls;
-        Ok(Self { hook, links, object, uprobes, tls, thread_made, connection_share })
+        let tallies = Tallies::of(&object);
+        Ok(Self { hook, links, object, tallies, uprobes, tls, thread_made, connection_share })
     }
 
     /// The hooks in use.
@@ -214,29 +216,55 @@ impl Kernel {
 
     /// What was lost so far.
     pub fn losses(&self) -> KernelLosses {
-        // The globals in the order in which the C files declare them.
-        let section = |name: &str| {
-            self.object
-                .maps()
-                .find(|map| map.name().to_string_lossy().ends_with(name))
-                .and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten())
-                .unwrap_or_default()
-        };
-        let word = |globals: &[u8], index: usize| {
-            let bytes = globals.get(index * 8..index * 8 + 8);
-            bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
-        };
-        // Each is a system call, and this is asked some hundred times a second.
-        let (counted, unseen) = (section(".bss"), section(".data.unseen"));
+        let (counted, unseen) = (self.tallies.counted(), words::<3>(self.tallies.unseen.as_ref()));
         KernelLosses {
-            data: word(&counted, 1),
-            lifecycle: word(&counted, 2),
-            tls_unbound: word(&counted, 3),
-            connections_unseen: word(&unseen, 0),
-            io_uring_calls: word(&unseen, 1),
-            reads_after_close: word(&unseen, 2),
+            data: counted[1],
+            lifecycle: counted[2],
+            tls_unbound: counted[3],
+            connections_unseen: unseen[0],
+            io_uring_calls: unseen[1],
+            reads_after_close: unseen[2],
         }
     }
+
+    /// Events of any kind for which the ring buffer had no room so far: what is asked for
+    /// some hundred times a second.
+    pub(crate) fn events_lost(&self) -> u64 {
+        let counted = self.tallies.counted();
+        counted[1] + counted[2]
+    }
+}
+
+/// The sections of globals in which the programs count, in the order in which the C files
+/// declare them.
+struct Tallies {
+    counted: Option<MapHandle>,
+    unseen: Option<MapHandle>,
+}
+
+impl Tallies {
+    fn of(object: &Object) -> Self {
+        let section = |name: &str| {
+            let map = object.maps().find(|map| map.name().to_string_lossy().ends_with(name))?;
+            MapHandle::try_from(&map).ok()
+        };
+        Self { counted: section(".bss"), unseen: section(".data.unseen") }
+    }
+
+    fn counted(&self) -> [u64; 4] {
+        words(self.counted.as_ref())
+    }
+}
+
+/// The first words of a section; 0 where it cannot be read.
+fn words<const N: usize>(section: Option<&MapHandle>) -> [u64; N] {
+    let found = section.and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok());
+    let bytes = found.flatten().unwrap_or_default();
+    let mut words = [0; N];
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+        *word = u64::from_ne_bytes(*bytes);
+    }
+    words
 }
 
 /// See [`Kernel::events`].

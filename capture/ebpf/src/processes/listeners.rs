@@ -1,11 +1,14 @@
 //! The TCP ports on which a process listens.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 
 /// The most descriptors looked at in one process.
 const MAX_DESCRIPTORS: usize = 16_384;
+/// Bytes of a row in `/proc/net/tcp`; those in `tcp6` have some more.
+const ROW_BYTES: usize = 150;
 /// `TCP_LISTEN` in the `st` column of `/proc/net/tcp`.
 const LISTEN: &str = "0A";
 
@@ -18,8 +21,8 @@ pub(super) fn ports(proc: &Path, process: u32) -> Vec<u16> {
     }
     let mut ports: Vec<u16> = ["net/tcp", "net/tcp6"]
         .iter()
-        .filter_map(|table| fs::read_to_string(directory.join(table)).ok())
-        .flat_map(|table| listening(&table, &sockets))
+        .filter_map(|table| File::open(directory.join(table)).ok())
+        .flat_map(|table| listening(table, &sockets))
         .collect();
     ports.sort_unstable();
     ports.dedup();
@@ -37,21 +40,39 @@ fn socket_inodes(directory: &Path) -> HashSet<u64> {
         .collect()
 }
 
-/// Ports of the listening rows whose inode is among `sockets`.
-fn listening(table: &str, sockets: &HashSet<u64>) -> Vec<u16> {
-    table
-        .lines()
-        .skip(1)
-        .filter_map(|line| {
-            let mut columns = line.split_ascii_whitespace();
-            let port = columns.nth(1)?.rsplit(':').next()?;
-            let state = columns.nth(1)?;
-            let inode = columns.nth(5)?.parse().ok()?;
-            (state == LISTEN && sockets.contains(&inode))
-                .then(|| u16::from_str_radix(port, 16).ok())
-                .flatten()
-        })
-        .collect()
+/// Ports of the listening rows whose inode is among `sockets`. These rows come first; for
+/// those of connections, which nobody wants here, the kernel searches a table that is large
+/// even where there are few. So no more is read at once than a row, and nothing after the
+/// first row that is of a connection.
+fn listening(mut table: impl Read, sockets: &HashSet<u64>) -> Vec<u16> {
+    let mut ports = Vec::new();
+    let (mut text, mut begin) = (Vec::new(), 0);
+    let mut chunk = [0; ROW_BYTES];
+    while let Ok(count @ 1..) = table.read(&mut chunk) {
+        text.extend_from_slice(&chunk[..count]);
+        while let Some(length) = memchr::memchr(b'\n', &text[begin..]) {
+            let row = str::from_utf8(&text[begin..begin + length]).unwrap_or_default();
+            let is_heading = begin == 0;
+            begin += length + 1;
+            match row_of(row) {
+                Some((port, LISTEN, inode)) => {
+                    ports.extend(sockets.contains(&inode).then_some(port))
+                }
+                _ if is_heading => {}
+                _ => return ports,
+            }
+        }
+    }
+    ports
+}
+
+/// A row's local port, state and inode.
+fn row_of(row: &str) -> Option<(u16, &str, u64)> {
+    let mut columns = row.split_ascii_whitespace();
+    let port = columns.nth(1)?.rsplit(':').next()?;
+    let state = columns.nth(1)?;
+    let inode = columns.nth(5)?.parse().ok()?;
+    Some((u16::from_str_radix(port, 16).ok()?, state, inode))
 }
 
 #[cfg(test)]
@@ -69,6 +90,31 @@ mod tests {
     #[test]
     fn a_strange_table_yields_nothing() {
         let sockets = HashSet::from([1]);
-        assert!(listening("header\ngarbage\n 0: zz 0A", &sockets).is_empty());
+        assert!(listening(&b"header\ngarbage\n 0: zz 0A"[..], &sockets).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_read_of_connections() {
+        /// Rows one by one, as the kernel gives them to who asks for no more.
+        struct Rows(Vec<String>);
+        impl Read for Rows {
+            fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+                assert!(!self.0.is_empty(), "read on after the first connection");
+                let row = self.0.remove(0);
+                into[..row.len()].copy_from_slice(row.as_bytes());
+                Ok(row.len())
+            }
+        }
+        let row = |port: u16, state: &str, inode: u64| {
+            format!(" 0: 0100007F:{port:04X} 0:0 {state} 0:0 00:00000000 0 0 0 {inode} 1 0\n")
+        };
+        let rows = vec![
+            "  sl  local_address rem_address   st\n".to_owned(),
+            row(80, LISTEN, 7),
+            row(81, LISTEN, 8),
+            row(82, LISTEN, 9),
+            row(83, "01", 7),
+        ];
+        assert_eq!(listening(Rows(rows), &HashSet::from([7, 9])), [80, 82]);
     }
 }

@@ -197,7 +197,8 @@ impl ProcessDirectory for Processes {
         };
         let (described, settled, lives) = self.look(process);
         // A process that has ended meanwhile keeps the name that it had.
-        if !lives && let Some(known) = self.known.get(&process) {
+        if !lives && let Some(known) = self.known.get_mut(&process) {
+            known.unsettled = None;
             return Arc::clone(&known.process);
         }
         let described = Arc::new(described);

@@ -23,6 +23,8 @@ pub(super) const KNOWN: Known =
 
 /// Malformed messages in a row after which the connection is no HTTP.
 const MAX_STRIKES: u8 = 3;
+/// Bytes of a head by which it is recognised.
+const RECOGNISED_BYTES: usize = 32;
 /// Longest line that a chunk's size may have.
 const MAX_SIZE_LINE_BYTES: usize = 256;
 
@@ -160,21 +162,35 @@ impl Http1 {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Result<(), Outcome> {
-        let half = self.half(side);
-        if half.buffer.is_empty() {
+        if self.half(side).buffer.is_empty() {
             // RFC 9112, section 2.2: empty lines before a message are ignored.
             let empty = input.bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
             input.take(empty);
             if input.bytes.is_empty() {
                 return Ok(());
             }
-            half.start = Some(input.mark);
+            let start = input.mark;
+            let most = &input.bytes[..input.bytes.len().min(MAX_HEAD_BYTES)];
+            // Nearly always it lies there as a whole.
+            if let Some(end) = head::end_of(most, 0)
+                && recognise(side, &most[..end.min(RECOGNISED_BYTES)], true) != Likeness::No
+            {
+                let head = input.take(end);
+                return match self.head_over(side, head, [start, input.mark], true, exchanges, desk)
+                {
+                    Outcome::Read => Ok(()),
+                    outcome => Err(outcome),
+                };
+            }
+            self.half(side).start = Some(start);
         }
+        let half = self.half(side);
         let start = half.start.unwrap_or(input.mark);
         let before = half.buffer.len();
         let taken = input.bytes.len().min(MAX_HEAD_BYTES - before);
         half.buffer.extend_from_slice(&input.bytes[..taken]);
-        if recognise(side, &half.buffer[..half.buffer.len().min(32)], true) == Likeness::No {
+        let begins = &half.buffer[..half.buffer.len().min(RECOGNISED_BYTES)];
+        if recognise(side, begins, true) == Likeness::No {
             input.skip_all();
             return match self.malformed(side, desk) {
                 Outcome::Read => Ok(()),
@@ -185,7 +201,8 @@ impl Http1 {
             input.take(taken);
             let full = half.buffer.len() >= MAX_HEAD_BYTES;
             if full || (input.bytes.is_empty() && input.unseen > 0) {
-                let outcome = self.head_over(side, start, input.mark, false, exchanges, desk);
+                let marks = [start, input.mark];
+                let outcome = self.buffer_over(side, marks, false, exchanges, desk);
                 if outcome != Outcome::Read {
                     return Err(outcome);
                 }
@@ -194,27 +211,39 @@ impl Http1 {
         };
         half.buffer.truncate(end);
         input.take(end - before);
-        match self.head_over(side, start, input.mark, true, exchanges, desk) {
+        match self.buffer_over(side, [start, input.mark], true, exchanges, desk) {
             Outcome::Read => Ok(()),
             outcome => Err(outcome),
         }
     }
 
-    /// The buffer holds a head, or what could be captured of one.
+    /// A head between these marks, or what could be captured of one.
     fn head_over(
         &mut self,
         side: Side,
-        start: Mark,
-        end: Mark,
+        head: &[u8],
+        [start, end]: [Mark; 2],
+        complete: bool,
+        exchanges: &mut Exchanges,
+        desk: &mut Desk<'_>,
+    ) -> Outcome {
+        match side {
+            Side::Request => self.request_head(head, start, end, complete, exchanges, desk),
+            Side::Response => self.response_head(head, start, end, complete, exchanges, desk),
+        }
+    }
+
+    /// As [`Self::head_over`], of what the buffer holds.
+    fn buffer_over(
+        &mut self,
+        side: Side,
+        marks: [Mark; 2],
         complete: bool,
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
         let buffer = std::mem::take(&mut self.half(side).buffer);
-        let outcome = match side {
-            Side::Request => self.request_head(&buffer, start, end, complete, exchanges, desk),
-            Side::Response => self.response_head(&buffer, start, end, complete, exchanges, desk),
-        };
+        let outcome = self.head_over(side, &buffer, marks, complete, exchanges, desk);
         let half = self.half(side);
         half.buffer = buffer;
         half.buffer.clear();
@@ -403,7 +432,7 @@ impl Http1 {
             }
             State::Head => {
                 let start = half.start.unwrap_or(input.mark);
-                self.head_over(side, start, input.mark, false, exchanges, desk);
+                self.buffer_over(side, [start, input.mark], false, exchanges, desk);
             }
             State::ChunkSize | State::Trailer => self.lose(side, exchanges, desk),
         }
