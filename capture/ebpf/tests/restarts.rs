@@ -167,6 +167,9 @@ fn no_program_dies_of_probes_that_come_and_go() {
             let ended = server.0.try_wait().expect("its state is known");
             assert!(ended.is_none(), "after {restart} restarts a server has died: {ended:?}");
         }
+        if (restart + 1).is_multiple_of(100) {
+            eprintln!("{} of {restarts} restarts", restart + 1);
+        }
     }
     drop(clients);
     let (times, in_vain) =
