@@ -58,7 +58,8 @@ class Behind(Broken):
 
 
 class Marker:
-    """A request of our own: what was before it has been read when it is seen."""
+    """A request of our own: what was before it has been read when it is seen, and it is known what that
+    belongs to when its two sides are one hop."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -76,11 +77,11 @@ class Marker:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def wait(self, spanwise):
-        """Until all that has happened so far is stored."""
+        """Until all that has happened so far is stored, with its parents."""
         since, deadline = time.time_ns(), time.monotonic() + MARKER_SECONDS
         urllib.request.urlopen(f"http://127.0.0.1:{self.port}/marker", timeout=10).close()
         while not int(spanwise.sql(f"SELECT count(*) FROM spans WHERE server_port = {self.port} "
-                                   f"AND start_unix_nano >= {since}")[0][0]):
+                                   f"AND start_unix_nano >= {since} AND assembled_parent IS NOT NULL")[0][0]):
             if time.monotonic() > deadline:
                 raise Behind(f"the agent is more than {MARKER_SECONDS} s behind")
             time.sleep(0.1)
@@ -110,9 +111,9 @@ def settle(spanwise, server, since_nano, count):
     deadline, quiet, seen = time.monotonic() + SPANS_SECONDS, None, []
     while time.monotonic() < deadline:
         now = spans(spanwise, server, since_nano)
-        if len(now) != len(seen) or quiet is None:
+        if now != seen or quiet is None:
             seen, quiet = now, time.monotonic()
-        # Parents are known within the second after.
+        # Parents are known within the second after, but where the machine is busy.
         elif len(seen) >= count and time.monotonic() - quiet > QUIET_SECONDS:
             return now
         time.sleep(0.3)

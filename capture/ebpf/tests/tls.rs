@@ -498,15 +498,21 @@ fn a_process_that_opts_out_is_left_alone() {
     let port = free_port();
     let _nginx = nginx(directory.path(), port, &[("SPANWISE_TLS", "off")]);
     let (agent, batches) = agent();
-    std::thread::sleep(Duration::from_secs(1));
-    for _ in 0..2 {
-        let asked = Command::new("curl")
-            .args(["-sSk", "--http1.1", &format!("https://127.0.0.1:{port}/one")])
-            .stdout(Stdio::null())
-            .status();
-        assert!(asked.expect("curl runs").success());
-        std::thread::sleep(Duration::from_secs(1));
-    }
+    // The same library in a process that does not opt out, and lives long enough to be looked at.
+    let client = Command::new("openssl")
+        .args(["s_client", "-quiet", "-connect", &format!("127.0.0.1:{port}")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let _client = Running(client.expect("openssl runs"));
+    wait_until_probed(&agent, 1);
+    wait_until_looked_at(&agent);
+    let asked = Command::new("curl")
+        .args(["-sSk", "--http1.1", &format!("https://127.0.0.1:{port}/one")])
+        .stdout(Stdio::null())
+        .status();
+    assert!(asked.expect("curl runs").success());
     let found = spans(agent, &batches, port);
     assert!(!sides(&found, Capture::ClientProcess).is_empty(), "curl does not opt out");
     assert_eq!(sides(&found, Capture::ServerProcess), []);
