@@ -135,7 +135,7 @@ bench-capture: setup ## Nanoseconds added to each socket call
 
 bench-spans: setup ## Nanoseconds that the agent takes to make a span of a request
 	$(CARGO) build --release --locked -p spanwise-bench-capture
-	target/release/spanwise-bench-capture --spans
+	target/release/spanwise-bench-capture --spans $(BENCH_SPANS)
 
 bench-assemble: setup ## Nanoseconds that assembly costs each span, and large traces
 	$(CARGO) bench --locked -p spanwise-assemble --bench window --bench trace

@@ -11,7 +11,8 @@
 //! Processes of that command, which make the load, are left out.
 //!
 //! `bench-capture --spans [REQUESTS]` measures the span side alone: what nginx is asked and
-//! answers, event by event, to batches that are ready to be sent.
+//! answers, event by event, to batches that are ready to be sent. `bench-capture --spans FILE`
+//! does it with events that an agent recorded (`record` of its configuration).
 
 mod calls;
 mod spans;
@@ -53,8 +54,13 @@ fn main() {
         return;
     }
     if std::env::args().nth(1).as_deref() == Some("--spans") {
-        let requests = std::env::args().nth(2).and_then(|text| text.parse().ok());
-        spans::run(requests.unwrap_or(2_000_000));
+        match std::env::args().nth(2) {
+            None => spans::run(2_000_000),
+            Some(text) => match text.parse() {
+                Ok(requests) => spans::run(requests),
+                Err(_) => spans::replay(text.as_ref()),
+            },
+        }
         return;
     }
     let rounds = std::env::args().nth(1).map_or(Ok(9), |text| text.parse::<usize>());
@@ -135,7 +141,7 @@ fn drain(kernel: &Kernel, left_out: Option<&str>, done: &AtomicBool) -> usize {
         .unwrap_or_else(|error| fail(&error));
     while !done.load(Ordering::Relaxed) {
         let records = reader.consume();
-        std::thread::sleep(RingReader::pause(records).min(Duration::from_millis(3)));
+        std::thread::sleep(reader.pause(records).min(Duration::from_millis(3)));
     }
     while reader.consume() == RingReader::MOST_RECORDS {}
     drop(reader);

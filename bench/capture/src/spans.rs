@@ -1,10 +1,18 @@
-//! The span side alone: events of nginx and its clients in, encoded batches out.
+//! The span side alone: events in, encoded batches out. The events are those of nginx and
+//! its clients, or an agent's recording.
 
+use std::fs::File;
+use std::io::BufReader;
 use std::net::TcpListener;
-use std::time::Instant;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use spanwise_capture_ebpf::event::{Command, Data, Direction, Endpoint, Event, Opened, Role};
+use spanwise_capture_ebpf::process::{Process, ProcessDirectory};
 use spanwise_capture_ebpf::processes::Processes;
+use spanwise_capture_ebpf::recording::{self, RecordedEvent};
 use spanwise_capture_ebpf::tracer::{Tracer, TracerConfig};
 use spanwise_wire::flight::{Encoder, Origin};
 
@@ -17,11 +25,88 @@ const RESPONSE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nServer: nginx/1.26.3\r\n\
     Content-Length: 640\r\nLast-Modified: Mon, 23 Nov 2026 09:00:00 GMT\r\n\
     Connection: keep-alive\r\nETag: \"6742f0e0-280\"\r\nAccept-Ranges: bytes\r\n\r\n";
 const BODY_BYTES: usize = 640;
+/// Of a recording, at least.
+const REPLAYED_EVENTS: usize = 2_000_000;
 
 /// One connection: how far each way has come.
 struct Way {
     sent: u32,
     received: u32,
+}
+
+/// Looks at each process once, whoever asks.
+#[derive(Clone)]
+struct Once(Arc<Mutex<Processes>>);
+
+impl ProcessDirectory for Once {
+    fn describe(&mut self, process: u32) -> Arc<Process> {
+        self.0.lock().describe(process)
+    }
+
+    fn forget(&mut self, _process: u32) {}
+}
+
+/// Events in, encoded batches out; and what that took.
+struct Line {
+    processes: Once,
+    tracer: Tracer,
+    encoder: Encoder,
+    batches: u64,
+    spans: usize,
+    bytes: usize,
+    encoding: Duration,
+}
+
+fn tracer(processes: Once) -> Tracer {
+    let config = TracerConfig { seed: Some(1), ..TracerConfig::default() };
+    Tracer::new(config, Box::new(processes))
+}
+
+impl Line {
+    fn new() -> Self {
+        let processes = Processes::new("bench".to_owned(), Vec::new());
+        let processes = Once(Arc::new(Mutex::new(processes)));
+        Self {
+            tracer: tracer(processes.clone()),
+            processes,
+            encoder: Encoder::new().unwrap_or_else(|error| super::fail(&error)),
+            batches: 0,
+            spans: 0,
+            bytes: 0,
+            encoding: Duration::ZERO,
+        }
+    }
+
+    fn take(&mut self, event: &Event<'_>, time_nano: u64) {
+        self.tracer.event(event);
+        if self.tracer.finished() >= BATCH_SPANS {
+            self.tracer.tick(time_nano);
+            self.send();
+        }
+    }
+
+    fn send(&mut self) {
+        let batch = self.tracer.take().unwrap_or_else(|error| super::fail(&error));
+        self.spans += batch.num_rows();
+        let encoding = Instant::now();
+        let origin = Origin { source: [1; 16], sequence: self.batches };
+        let encoded = self.encoder.encode(&batch, origin);
+        self.bytes += encoded.unwrap_or_else(|error| super::fail(&error)).bytes;
+        self.encoding += encoding.elapsed();
+        self.batches += 1;
+    }
+}
+
+/// Prints what each of `count` things, `name`d so, cost.
+fn report(line: &Line, name: &str, count: usize, took: Duration) {
+    let each = |duration: Duration| duration.as_nanos() as f64 / count as f64;
+    let bytes_per_span = line.bytes as f64 / line.spans as f64;
+    println!("{:<34}{:>8}", format!("nanoseconds a {name}"), "");
+    println!("{:<34}{:>8.0}", "events to columns", each(took - line.encoding));
+    println!("{:<34}{:>8.0}", "columns to compressed messages", each(line.encoding));
+    println!("{:<34}{bytes_per_span:>8.1}", "bytes a span, to be sent");
+    println!("\nfigure spans.nano_per_{name} {:.0} ns", each(took));
+    println!("figure spans.sent_bytes_per_span {bytes_per_span:.1} B");
 }
 
 /// Makes the spans of so many requests, and prints what each cost.
@@ -30,15 +115,11 @@ pub(crate) fn run(requests: usize) {
     // A server is known by its port, and not looked at again.
     let _listener = TcpListener::bind("127.0.0.1:0").unwrap_or_else(|error| super::fail(&error));
     let process = std::process::id();
-    let processes = Processes::new("bench".to_owned(), Vec::new());
-    let config = TracerConfig { seed: Some(1), ..TracerConfig::default() };
-    let mut tracer = Tracer::new(config, Box::new(processes));
-    let mut encoder = Encoder::new().unwrap_or_else(|error| super::fail(&error));
+    let mut line = Line::new();
     let mut ways: Vec<Way> = (0..CONNECTIONS).map(|_| Way { sent: 1, received: 1 }).collect();
     for connection in 0..CONNECTIONS {
-        tracer.event(&Event::Opened(opened(process, connection)));
+        line.tracer.event(&Event::Opened(opened(process, connection)));
     }
-    let (mut spans, mut bytes, mut encode_nano) = (0, 0, 0);
     let begun = Instant::now();
     for request in 0..requests {
         let connection = request % CONNECTIONS;
@@ -47,32 +128,44 @@ pub(crate) fn run(requests: usize) {
         // nginx reads all that has come, then answers.
         let asked =
             data(process, connection, time_nano, Direction::Received, way.received, REQUEST);
-        tracer.event(&Event::Data(asked));
+        line.take(&Event::Data(asked), time_nano);
         let answered =
             data(process, connection, time_nano + 4000, Direction::Sent, way.sent, &response);
-        tracer.event(&Event::Data(answered));
+        line.take(&Event::Data(answered), time_nano);
         way.received = way.received.wrapping_add(asked.length);
         way.sent = way.sent.wrapping_add(answered.length);
-        if tracer.finished() >= BATCH_SPANS {
-            tracer.tick(time_nano);
-            let batch = tracer.take().unwrap_or_else(|error| super::fail(&error));
-            spans += batch.num_rows();
-            let encoding = Instant::now();
-            let origin = Origin { source: [1; 16], sequence: request as u64 };
-            let encoded = encoder.encode(&batch, origin);
-            bytes += encoded.unwrap_or_else(|error| super::fail(&error)).bytes;
-            encode_nano += encoding.elapsed().as_nanos();
-        }
     }
-    let nano = begun.elapsed().as_nanos() as f64 / requests as f64;
-    let encode_nano = encode_nano as f64 / requests as f64;
-    assert!(spans + BATCH_SPANS > requests, "{spans} spans of {requests} requests");
-    println!("{:<34}{:>8}", "nanoseconds a request", "");
-    println!("{:<34}{:>8.0}", "events to columns", nano - encode_nano);
-    println!("{:<34}{:>8.0}", "columns to compressed messages", encode_nano);
-    println!("{:<34}{:>8.1}", "bytes a span, to be sent", bytes as f64 / spans as f64);
-    println!("\nfigure spans.nano_per_request {nano:.0} ns");
-    println!("figure spans.sent_bytes_per_span {:.1} B", bytes as f64 / spans as f64);
+    let took = begun.elapsed();
+    assert!(line.spans + BATCH_SPANS > requests, "{} spans of {requests} requests", line.spans);
+    report(&line, "request", requests, took);
+}
+
+/// Makes the spans of an agent's recording, again and again, and prints what each cost. A short
+/// recording stays in the processor's caches, as what the kernel has just written does.
+pub(crate) fn replay(path: &Path) {
+    let file = File::open(path).unwrap_or_else(|error| super::fail(&error));
+    let events = recording::read(BufReader::new(file)).unwrap_or_else(|error| super::fail(&error));
+    let events: Vec<Event<'_>> = events.iter().map(RecordedEvent::event).collect();
+    let times = REPLAYED_EVENTS.div_ceil(events.len().max(1));
+    let mut line = Line::new();
+    let mut took = Duration::ZERO;
+    for _ in 0..times {
+        // Connections and times of a recording come once in a tracer's life.
+        line.tracer = tracer(line.processes.clone());
+        let begun = Instant::now();
+        let mut time_nano = 0;
+        for event in &events {
+            if let Event::Data(data) = event {
+                time_nano = data.time_nano;
+            }
+            line.take(event, time_nano);
+        }
+        line.send();
+        took += begun.elapsed();
+    }
+    println!("{} events, {} spans", events.len(), line.spans / times);
+    let spans = line.spans;
+    report(&line, "span", spans, took);
 }
 
 fn opened(process: u32, connection: usize) -> Opened {

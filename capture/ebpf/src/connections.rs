@@ -82,6 +82,8 @@ pub(crate) struct Connection {
     decrypted: bool,
     /// Plaintext whose records have not gone out yet.
     unsent: Unsent,
+    /// What [`Self::held_bytes`] was when it was counted last.
+    pub(crate) counted_bytes: usize,
 }
 
 const fn index(direction: Direction) -> usize {
@@ -118,6 +120,7 @@ impl Connection {
             unread: None,
             decrypted: false,
             unsent: Unsent::default(),
+            counted_bytes: 0,
         }
     }
 

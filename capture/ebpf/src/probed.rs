@@ -5,13 +5,16 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use libbpf_rs::Link;
 
 use crate::kernel::{Function, Kernel};
+
+/// No machine's instructions are longer.
+const INSTRUCTION_BYTES: usize = 16;
 
 /// A file, wherever it is mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -121,6 +124,11 @@ impl ProbedFiles {
         }
         if self.leaving.contains(&file) {
             return Set::Later;
+        }
+        // The kernel reads the instructions that it replaces. Where ext4 has to fetch them for
+        // it, Linux 6.18 warns of a lock that is not held, in its own log.
+        for function in functions {
+            let _ = handle.read_at(&mut [0; INSTRUCTION_BYTES], function.file_offset);
         }
         let path = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
         match kernel.probe_functions(functions, &path) {

@@ -404,7 +404,7 @@ impl Tracer {
     fn remove(&mut self, id: u64) {
         self.context.closed(id);
         if let Some(connection) = self.connections.remove(&id) {
-            self.held_bytes -= connection.held_bytes();
+            self.held_bytes -= connection.counted_bytes;
         }
     }
 
@@ -445,7 +445,6 @@ impl Tracer {
     /// Works on a connection, and makes the spans of what it finished.
     fn with(&mut self, id: u64, work: impl FnOnce(&mut Connection, &mut Desk<'_>)) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let held_before = connection.held_bytes();
         let mut desk = Desk {
             context: &mut self.context,
             processes: self.processes.as_mut(),
@@ -458,7 +457,9 @@ impl Tracer {
             plugins: &mut self.plugins,
         };
         work(connection, &mut desk);
-        self.held_bytes = self.held_bytes + connection.held_bytes() - held_before;
+        let held_bytes = connection.held_bytes();
+        let counted_bytes = std::mem::replace(&mut connection.counted_bytes, held_bytes);
+        self.held_bytes = self.held_bytes + held_bytes - counted_bytes;
         let ends = Ends { opened: connection.opened, serving: connection.serving() };
         self.finish(ends);
     }

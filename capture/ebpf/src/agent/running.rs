@@ -318,7 +318,7 @@ pub(super) fn run(
         if last {
             return;
         }
-        std::thread::sleep(RingReader::pause(records));
+        std::thread::sleep(reader.pause(records));
     }
 }
 

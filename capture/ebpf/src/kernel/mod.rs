@@ -6,13 +6,13 @@ mod filter;
 mod hook;
 mod objects;
 mod probe;
+mod ring;
 mod tasks;
 mod uprobes;
 
 use std::sync::atomic::AtomicU32;
-use std::time::Duration;
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object};
 use parking_lot::Mutex;
 
 pub use decode::{DecodeError, decode};
@@ -20,6 +20,7 @@ pub use filter::FilterError;
 pub use hook::{Hook, HookChoice};
 pub use objects::LoadError;
 pub use probe::{Probe, ProbeOutcome, probe_all};
+pub use ring::{EventsMap, RingReader};
 pub(crate) use tasks::{TaskKind, TaskRule};
 use uprobes::Uprobes;
 pub(crate) use uprobes::{Does, Function};
@@ -183,17 +184,9 @@ impl Kernel {
     pub fn reader<'a, F: FnMut(&[u8]) + 'a>(
         &'a self,
         events: &'a EventsMap<'a>,
-        mut take: F,
+        take: F,
     ) -> Result<RingReader<'a>, LoadError> {
-        let mut builder = RingBufferBuilder::new();
-        let map_error = |source| LoadError::Ring { source };
-        builder
-            .add(&events.0, move |record| {
-                take(record);
-                0
-            })
-            .map_err(map_error)?;
-        Ok(RingReader { ring: builder.build().map_err(map_error)? })
+        RingReader::new(events, take).map_err(|source| LoadError::Ring { source })
     }
 
     /// The map that [`Self::reader`] reads.
@@ -265,36 +258,4 @@ fn words<const N: usize>(section: Option<&MapHandle>) -> [u64; N] {
         *word = u64::from_ne_bytes(*bytes);
     }
     words
-}
-
-/// See [`Kernel::events`].
-pub struct EventsMap<'a>(libbpf_rs::Map<'a>);
-
-/// Reads the ring buffer.
-pub struct RingReader<'a> {
-    ring: RingBuffer<'a>,
-}
-
-impl RingReader<'_> {
-    /// Records handed over by one call at most. Without a bound it would not
-    /// return while records come as fast as they are taken: nothing would be
-    /// delivered meanwhile, and all of it kept. Fewer than a full ring holds, so
-    /// that events are known to be lost before those after them are read.
-    pub const MOST_RECORDS: usize = 4096;
-
-    /// Hands over what is there now, without waiting; how many records that was.
-    pub fn consume(&self) -> usize {
-        usize::try_from(self.ring.consume_raw_n(Self::MOST_RECORDS)).unwrap_or(0)
-    }
-
-    /// The pause after which to look again: short while there is traffic, for
-    /// the ring must not fill up; longer while there is none.
-    pub const fn pause(records: usize) -> Duration {
-        match records {
-            0 => Duration::from_millis(20),
-            1..=255 => Duration::from_millis(10),
-            Self::MOST_RECORDS.. => Duration::ZERO,
-            _ => Duration::from_millis(3),
-        }
-    }
 }

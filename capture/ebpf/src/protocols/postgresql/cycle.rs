@@ -1,5 +1,6 @@
 //! What one request to PostgreSQL asks for, message by message.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use spanwise_model::AttributeValue;
@@ -28,12 +29,22 @@ pub(super) struct Cycle {
     steered: u32,
     bound: Option<Arc<Statement>>,
     executions: u32,
+    /// It says more than was described.
+    pub(super) changed: bool,
 }
 
 impl Cycle {
     /// A request that begins with a message of this type.
     pub(super) const fn of(first: u8) -> Self {
-        Self { first, parsed: None, executed: Vec::new(), steered: 0, bound: None, executions: 0 }
+        Self {
+            first,
+            parsed: None,
+            executed: Vec::new(),
+            steered: 0,
+            bound: None,
+            executions: 0,
+            changed: true,
+        }
     }
 
     /// A simple query.
@@ -46,11 +57,13 @@ impl Cycle {
     /// Parse.
     pub(super) fn parse(&mut self, statement: Arc<Statement>) {
         self.parsed = Some(statement);
+        self.changed = true;
     }
 
     /// Bind of a statement that may not be known.
     pub(super) fn bind(&mut self, statement: Option<Arc<Statement>>) {
         self.bound = statement;
+        self.changed = true;
     }
 
     /// Execute of a portal whose statement may not be known.
@@ -59,6 +72,7 @@ impl Cycle {
     }
 
     fn add(&mut self, statement: Option<Arc<Statement>>) {
+        self.changed = true;
         self.executions = self.executions.saturating_add(1);
         self.steered += u32::from(steers(&statement));
         if self.executed.len() < MAX_DIFFERENT && !self.executed.contains(&statement) {
@@ -73,9 +87,8 @@ impl Cycle {
         }
     }
 
-    /// Writes what is known into a request.
-    pub(super) fn describe(&self, database: Option<&str>, request: &mut Request) {
-        let prepares = self.executions == 0 && self.parsed.is_some();
+    /// What it does as a whole: the operation, its summary, and how large a batch it is.
+    fn deed(&self) -> Deed<'_> {
         let mut working = self.executed.iter().filter(|statement| !steers(statement));
         let first = working.next().or_else(|| self.executed.first()).and_then(Option::as_ref);
         let mixed = working.next().is_some();
@@ -83,14 +96,7 @@ impl Cycle {
             0 => self.executions,
             works => works,
         };
-        let statement = if prepares { self.parsed.as_ref() } else { first };
-        let attributes = &mut request.attributes;
-        attributes.clear();
-        let mut add = |key: &'static str, value: AttributeValue| attributes.push((key, value));
-        add("db.system.name", "postgresql".into());
-        if let Some(database) = database {
-            add("db.namespace", database.into());
-        }
+        let statement = if self.prepares() { self.parsed.as_ref() } else { first };
         let bare = match self.first {
             _ if self.executions > 0 || self.bound.is_some() => "EXECUTE",
             UNTYPED => "CONNECT",
@@ -100,25 +106,50 @@ impl Cycle {
             b'F' => "CALL",
             _ => "EXECUTE",
         };
-        let (mut name, mut summary) = match statement {
+        let (name, summary) = match statement {
             Some(statement) if !statement.summary.operation.is_empty() => {
-                (statement.summary.operation.clone(), statement.summary.text.clone())
+                (statement.summary.operation.as_str(), statement.summary.text.as_str())
             }
-            _ => (bare.to_owned(), bare.to_owned()),
+            _ => (bare, bare),
         };
-        if prepares {
-            name = "PREPARE".to_owned();
-            summary = format!("PREPARE {summary}");
+        let (name, summary) = if self.prepares() {
+            ("PREPARE".into(), format!("PREPARE {summary}").into())
+        } else if batch_size > 1 && mixed {
+            ("BATCH".into(), "BATCH".into())
         } else if batch_size > 1 {
             // OpenTelemetry: BATCH, and the operation where all are the same.
-            let batch = if mixed { "BATCH".to_owned() } else { format!("BATCH {summary}") };
-            name = if mixed { batch.clone() } else { format!("BATCH {name}") };
-            summary = batch;
+            (format!("BATCH {name}").into(), format!("BATCH {summary}").into())
+        } else {
+            (name.into(), summary.into())
+        };
+        Deed { name, summary, batch_size }
+    }
+
+    fn prepares(&self) -> bool {
+        self.executions == 0 && self.parsed.is_some()
+    }
+
+    /// What is known of it, in few words.
+    pub(super) fn summary(&self) -> String {
+        self.deed().summary.into_owned()
+    }
+
+    /// Writes what is known into a request.
+    pub(super) fn describe(&self, database: Option<&str>, request: &mut Request) {
+        let Deed { name, summary, batch_size } = self.deed();
+        let attributes = &mut request.attributes;
+        attributes.clear();
+        let mut add = |key: &'static str, value: AttributeValue| attributes.push((key, value));
+        add("db.system.name", "postgresql".into());
+        if let Some(database) = database {
+            add("db.namespace", database.into());
+        }
+        if batch_size > 1 {
             add("db.operation.batch.size", i64::from(batch_size).into());
         }
-        add("db.operation.name", name.into());
+        add("db.operation.name", name.as_ref().into());
         // OpenTelemetry: the texts of a batch in one, between semicolons.
-        let texts: Vec<&str> = if prepares {
+        let texts: Vec<&str> = if self.prepares() {
             self.parsed.iter().map(|statement| statement.text.as_str()).collect()
         } else {
             self.executed.iter().flatten().map(|statement| statement.text.as_str()).collect()
@@ -126,9 +157,17 @@ impl Cycle {
         if !texts.is_empty() {
             add("db.query.text", texts.join("; ").into());
         }
-        add("db.query.summary", summary.as_str().into());
-        request.operation = summary;
+        add("db.query.summary", summary.as_ref().into());
+        request.operation = summary.into_owned();
     }
+}
+
+/// See [`Cycle::deed`].
+struct Deed<'a> {
+    name: Cow<'a, str>,
+    summary: Cow<'a, str>,
+    /// Executions, without those that only steer the transaction if others work.
+    batch_size: u32,
 }
 
 fn steers(statement: &Option<Arc<Statement>>) -> bool {

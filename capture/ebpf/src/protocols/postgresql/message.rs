@@ -2,6 +2,8 @@
 //! Flow" and "Message Formats"): a type byte, a length that counts itself,
 //! content. The first message of a connection has no type.
 
+use std::borrow::Cow;
+
 use crate::protocols::infer::Likeness;
 use crate::protocols::{Input, Mark, Side};
 
@@ -131,24 +133,24 @@ pub(in crate::protocols) fn recognise(side: Side, bytes: &[u8], whole: bool) -> 
 
 /// A complete message.
 #[derive(Debug)]
-pub(super) struct Message {
+pub(super) struct Message<'a> {
     /// Its type.
     pub(super) kind: u8,
     /// Its content's beginning, as far as it was captured and is kept.
-    pub(super) content: Vec<u8>,
+    pub(super) content: Cow<'a, [u8]>,
     /// Of its first byte.
     pub(super) start: Mark,
 }
 
 /// What came of reading.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum Step<'a> {
     /// More is needed.
     More,
-    /// A message has begun: its type, and its first byte's mark.
+    /// A message has begun whose end is not there yet: its type, and its first byte's mark.
     Begun(u8, Mark),
     /// A message is complete.
-    Complete(Message),
+    Complete(Message<'a>),
     /// Bytes were missed where a message begins.
     Unseen,
     /// No message.
@@ -208,7 +210,31 @@ impl Reader {
     }
 
     /// Reads up to the next step.
-    pub(super) fn read(&mut self, input: &mut Input<'_>) -> Step {
+    pub(super) fn read<'a>(&mut self, input: &mut Input<'a>) -> Step<'a> {
+        if self.is_between()
+            && let Some(message) = self.whole(input)
+        {
+            self.in_step = true;
+            return Step::Complete(message);
+        }
+        self.read_part(input)
+    }
+
+    /// The next message, where it lies there as a whole: nearly always it does.
+    fn whole<'a>(&self, input: &mut Input<'a>) -> Option<Message<'a>> {
+        let (kind, length) = (*input.bytes.first()?, length_at(input.bytes, 1)?);
+        let untyped = (self.side, kind) == (Side::Request, UNTYPED);
+        if untyped || !is_header(self.side, kind, length) || input.bytes.len() <= length as usize {
+            return None;
+        }
+        let start = input.mark;
+        let message = &input.take(1 + length as usize)[5..];
+        let kept = if keeps_content(self.side, kind) { MAX_CONTENT_BYTES } else { 0 };
+        let content = Cow::Borrowed(&message[..message.len().min(kept)]);
+        Some(Message { kind, content, start })
+    }
+
+    fn read_part<'a>(&mut self, input: &mut Input<'a>) -> Step<'a> {
         if let Some((kind, start)) = self.message {
             let wanted = MAX_CONTENT_BYTES.saturating_sub(self.content.len());
             let seen = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(input.bytes.len());
@@ -219,7 +245,7 @@ impl Reader {
             if self.remaining > 0 {
                 return Step::More;
             }
-            let content = std::mem::take(&mut self.content);
+            let content = Cow::Owned(std::mem::take(&mut self.content));
             self.message = None;
             self.start = None;
             self.in_step = true;

@@ -119,20 +119,30 @@ impl Postgresql {
         exchanges.change_request(|request| cycle.describe(self.database.as_deref(), request));
     }
 
+    /// Says of the request that is being sent what has been learnt of it.
+    fn describe_changes(&mut self, exchanges: &mut Exchanges) {
+        if let Some(mut cycle) = self.cycle.take_if(|cycle| cycle.changed) {
+            self.describe(&cycle, exchanges);
+            cycle.changed = false;
+            self.cycle = Some(cycle);
+        }
+    }
+
     fn request_message(
         &mut self,
-        message: &Message,
+        message: &Message<'_>,
         end: Mark,
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
         self.strikes = 0;
-        let mut content = message.content.as_slice();
+        let mut content = message.content.as_ref();
         match message.kind {
             UNTYPED => return self.opening(message, end, exchanges, desk),
             b'Q' => {
                 let cycle = Cycle::query(statement(text(&mut content)));
                 self.begin(cycle, message.start, end, exchanges, desk);
+                self.describe_changes(exchanges);
                 self.cycle = None;
             }
             b'P' => {
@@ -159,6 +169,7 @@ impl Postgresql {
             b'D' | b'F' => self.continue_with(|_| {}, message, end, exchanges, desk),
             b'S' => {
                 self.continue_with(|_| {}, message, end, exchanges, desk);
+                self.describe_changes(exchanges);
                 self.cycle = None;
             }
             // Data and end of a COPY, flush: part of the request that they
@@ -177,16 +188,14 @@ impl Postgresql {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) {
-        let mut request = Request::new(String::new());
-        cycle.describe(self.database.as_deref(), &mut request);
-        exchanges.open(start, end, request, desk);
+        exchanges.open(start, end, Request::new(cycle.summary()), desk);
         self.cycle = Some(cycle);
     }
 
     fn continue_with(
         &mut self,
         change: impl FnOnce(&mut Cycle),
-        message: &Message,
+        message: &Message<'_>,
         end: Mark,
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
@@ -195,9 +204,6 @@ impl Postgresql {
             Some(mut cycle) => {
                 exchanges.request_reached(end);
                 change(&mut cycle);
-                if matches!(message.kind, b'B' | b'E' | b'S') {
-                    self.describe(&cycle, exchanges);
-                }
                 self.cycle = Some(cycle);
             }
             None => {
@@ -210,7 +216,7 @@ impl Postgresql {
 
     fn opening(
         &mut self,
-        message: &Message,
+        message: &Message<'_>,
         end: Mark,
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
@@ -300,13 +306,15 @@ impl Postgresql {
                 Outcome::Read
             }
             Step::Begun(kind, start) => {
-                // Notices, parameters and notifications come when they like.
-                if !matches!(kind, b'N' | b'S' | b'A') {
+                if answers(kind) {
                     exchanges.begin_response(start);
                 }
                 Outcome::Read
             }
             Step::Complete(message) => {
+                if answers(message.kind) {
+                    exchanges.begin_response(message.start);
+                }
                 exchanges.response_reached(input.mark);
                 self.response_message(&message, exchanges, desk);
                 Outcome::Read
@@ -338,7 +346,7 @@ impl Postgresql {
 
     fn response_message(
         &mut self,
-        message: &Message,
+        message: &Message<'_>,
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) {
@@ -374,6 +382,12 @@ impl Postgresql {
             _ => {}
         }
     }
+}
+
+/// Whether such a message of the server's is part of an answer: notices, parameters and
+/// notifications come when they like.
+const fn answers(kind: u8) -> bool {
+    !matches!(kind, b'N' | b'S' | b'A')
 }
 
 /// Rows in the tag of a command that returns rows: `SELECT 5`, `FETCH 5`.
@@ -422,6 +436,7 @@ impl Protocol for Postgresql {
                 return outcome;
             }
         }
+        self.describe_changes(exchanges);
         Outcome::Read
     }
 
