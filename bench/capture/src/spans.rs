@@ -25,8 +25,9 @@ const RESPONSE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nServer: nginx/1.26.3\r\n\
     Content-Length: 640\r\nLast-Modified: Mon, 23 Nov 2026 09:00:00 GMT\r\n\
     Connection: keep-alive\r\nETag: \"6742f0e0-280\"\r\nAccept-Ranges: bytes\r\n\r\n";
 const BODY_BYTES: usize = 640;
-/// Of a recording, at least.
+/// Of a recording, at least, if it is not a very short one.
 const REPLAYED_EVENTS: usize = 2_000_000;
+const MOST_REPLAYS: usize = 1000;
 
 /// One connection: how far each way has come.
 struct Way {
@@ -143,10 +144,11 @@ pub(crate) fn run(requests: usize) {
 /// Makes the spans of an agent's recording, again and again, and prints what each cost. A short
 /// recording stays in the processor's caches, as what the kernel has just written does.
 pub(crate) fn replay(path: &Path) {
-    let file = File::open(path).unwrap_or_else(|error| super::fail(&error));
+    let file = File::open(path)
+        .unwrap_or_else(|error| super::fail(&format!("{}: {error}", path.display())));
     let events = recording::read(BufReader::new(file)).unwrap_or_else(|error| super::fail(&error));
     let events: Vec<Event<'_>> = events.iter().map(RecordedEvent::event).collect();
-    let times = REPLAYED_EVENTS.div_ceil(events.len().max(1));
+    let times = REPLAYED_EVENTS.div_ceil(events.len().max(1)).min(MOST_REPLAYS);
     let mut line = Line::new();
     let mut took = Duration::ZERO;
     for _ in 0..times {
@@ -162,6 +164,9 @@ pub(crate) fn replay(path: &Path) {
         }
         line.send();
         took += begun.elapsed();
+    }
+    if line.spans == 0 {
+        super::fail(&format!("{}: no spans come of these {} events", path.display(), events.len()));
     }
     println!("{} events, {} spans", events.len(), line.spans / times);
     let spans = line.spans;
