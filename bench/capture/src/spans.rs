@@ -169,8 +169,7 @@ pub(crate) fn replay(path: &Path) {
         super::fail(&format!("{}: no spans come of these {} events", path.display(), events.len()));
     }
     println!("{} events, {} spans", events.len(), line.spans / times);
-    let spans = line.spans;
-    report(&line, "span", spans, took);
+    report(&line, "span", line.spans, took);
 }
 
 fn opened(process: u32, connection: usize) -> Opened {
