@@ -10,7 +10,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, DictionaryArray, FixedSizeBinaryArray, Int32Array, RecordBatch,
     RecordBatchOptions, StringArray, new_null_array,
 };
-use arrow::buffer::{Buffer, NullBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::compute::interleave;
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
@@ -181,7 +181,8 @@ fn ids(width: i32, arrays: &[&ArrayRef], places: &[Place]) -> Result<ArrayRef, A
         _ => return Err(mistyped("id")),
     };
     let nulls = sources.iter().any(|ids| ids.null_count() > 0).then(|| {
-        places.iter().map(|&(batch, row)| sources[batch].is_valid(row)).collect::<NullBuffer>()
+        let is_valid = |at: usize| sources[places[at].0].is_valid(places[at].1);
+        NullBuffer::from(BooleanBuffer::collect_bool(places.len(), is_valid))
     });
     Ok(Arc::new(FixedSizeBinaryArray::try_new(width, bytes, nulls)?))
 }

@@ -32,6 +32,7 @@ mod handle;
 mod index;
 mod keys;
 mod layout;
+mod leaf;
 mod levels;
 mod listing;
 mod maintenance;

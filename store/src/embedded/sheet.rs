@@ -9,14 +9,18 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{Field, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
-use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
+};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::SchemaDescriptor;
 use spanwise_model::absent::without_values;
 
 use super::handle::Handle;
+use super::leaf::{Leaf, Written};
 
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -25,7 +29,31 @@ pub(super) struct Sheet {
     schema: SchemaRef,
     pub(super) writer: SerializedFileWriter<File>,
     columns: ArrowRowGroupWriterFactory,
+    leaves: Leaves,
     groups: usize,
+}
+
+/// A column of new rows.
+pub(super) enum Column {
+    Array(ArrayRef),
+    Leaf(Leaf),
+}
+
+/// A part of one on its way to the file.
+enum Chunk {
+    Own(Written),
+    /// Of the Parquet library.
+    Arrow(ArrowColumnChunk),
+}
+
+impl Chunk {
+    fn append_to(self, group: &mut SerializedRowGroupWriter<'_, File>) -> Result<(), Failure> {
+        match self {
+            Self::Own(written) => written.append_to(group)?,
+            Self::Arrow(chunk) => chunk.append_to_row_group(group)?,
+        }
+        Ok(())
+    }
 }
 
 /// A row group of a file that is there.
@@ -44,30 +72,67 @@ impl Sheet {
         let file = File::create(path)?;
         let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties))?;
         let (writer, columns) = writer.into_serialized_writer()?;
-        Ok(Self { schema: Arc::clone(schema), writer, columns, groups: 0 })
+        let leaves = Leaves::of(writer.schema_descr());
+        Ok(Self { schema: Arc::clone(schema), writer, columns, leaves, groups: 0 })
+    }
+
+    /// The column at a place of the schema, of no rows yet; `None` where it has
+    /// several leaves, and is written as an array.
+    pub(super) fn leaf(&self, place: usize) -> Option<Leaf> {
+        let field = self.schema.fields().get(place).filter(|field| Leaf::is_for(field))?;
+        debug_assert_eq!(self.leaves.of_root(place).len(), 1, "{field} has one leaf");
+        let column = self.writer.schema_descr().column(self.leaves.of_root(place).start);
+        Some(Leaf::new(column, self.writer.properties()))
     }
 
     /// Adds a row group of these columns, which are asked for one by one, so
     /// that few are there twice.
     pub(super) fn add(
         &mut self,
-        mut column: impl FnMut(usize, &Field) -> Result<ArrayRef, Failure>,
+        mut column: impl FnMut(usize, &Field) -> Result<Column, Failure>,
     ) -> Result<(), Failure> {
-        let mut writers = self.columns.create_column_writers(self.groups)?.into_iter();
-        let mut chunks = Vec::with_capacity(writers.len());
+        let mut writers = self.writers()?;
+        let mut chunks = Vec::new();
         for (place, field) in self.schema.fields().iter().enumerate() {
-            let column = column(place, field)?;
-            for (leaf, mut writer) in compute_leaves(field, &column)?.iter().zip(&mut writers) {
-                writer.write(leaf)?;
-                chunks.push(writer.close()?);
+            match (column(place, field)?, self.leaf(place)) {
+                (Column::Leaf(leaf), _) => chunks.push(Chunk::Own(leaf.finish()?)),
+                (Column::Array(array), Some(mut leaf)) => {
+                    leaf.put_array(&array)?;
+                    chunks.push(Chunk::Own(leaf.finish()?));
+                }
+                (Column::Array(array), None) => {
+                    self.write_array(place, &array, &mut writers, &mut chunks)?;
+                }
             }
         }
         let mut group = self.writer.next_row_group()?;
-        for chunk in chunks {
-            chunk.append_to_row_group(&mut group)?;
-        }
+        chunks.into_iter().try_for_each(|chunk| chunk.append_to(&mut group))?;
         group.close()?;
         self.groups += 1;
+        Ok(())
+    }
+
+    /// The writers of the Parquet library, with the number of the leaf of each.
+    fn writers(&self) -> Result<impl Iterator<Item = (usize, ArrowColumnWriter)> + use<>, Failure> {
+        Ok(self.columns.create_column_writers(self.groups)?.into_iter().enumerate())
+    }
+
+    /// Has the Parquet library write a column with lists or structs, after those
+    /// before it.
+    fn write_array(
+        &self,
+        place: usize,
+        array: &ArrayRef,
+        writers: &mut impl Iterator<Item = (usize, ArrowColumnWriter)>,
+        to: &mut Vec<Chunk>,
+    ) -> Result<(), Failure> {
+        let field = &self.schema.fields()[place];
+        let first = self.leaves.of_root(place).start;
+        let writers = writers.skip_while(|(leaf, _)| *leaf < first);
+        for (leaf, (_, mut writer)) in compute_leaves(field, array)?.iter().zip(writers) {
+            writer.write(leaf)?;
+            to.push(Chunk::Arrow(writer.close()?));
+        }
         Ok(())
     }
 
@@ -79,13 +144,13 @@ impl Sheet {
         let ends = group.columns().iter().map(|chunk| chunk.byte_range());
         part.file
             .prepare(&ends.map(|(start, length)| start..start + length).collect::<Vec<_>>())?;
-        let leaves = Leaves::of(part.metadata);
+        let leaves = Leaves::of(part.metadata.parquet_schema());
         let mut absent = self.absent(part, rows)?;
         let mut writer = self.writer.next_row_group()?;
         for (place, field) in self.schema.fields().iter().enumerate() {
             let Ok(there) = part.metadata.schema().index_of(field.name()) else {
                 for chunk in std::mem::take(&mut absent[place]) {
-                    chunk.append_to_row_group(&mut writer)?;
+                    chunk.append_to(&mut writer)?;
                 }
                 continue;
             };
@@ -114,26 +179,27 @@ impl Sheet {
     }
 
     /// For each column that the part does not have, so many rows without a value.
-    fn absent(&self, part: &Part<'_>, rows: usize) -> Result<Vec<Vec<ArrowColumnChunk>>, Failure> {
+    fn absent(&self, part: &Part<'_>, rows: usize) -> Result<Vec<Vec<Chunk>>, Failure> {
         let is_there = |field: &Field| part.metadata.schema().index_of(field.name()).is_ok();
-        let mut chunks = Vec::new();
-        if self.schema.fields().iter().all(|field| is_there(field)) {
-            return Ok(chunks);
-        }
-        let mut writers = self.columns.create_column_writers(self.groups)?.into_iter();
-        for field in self.schema.fields() {
-            // Without rows where it is there: then only the writers are passed by.
-            let column = without_values(field, if is_there(field) { 0 } else { rows })?;
-            let mut of_column = Vec::new();
-            for (leaf, mut writer) in compute_leaves(field, &column)?.iter().zip(&mut writers) {
-                if !is_there(field) {
-                    writer.write(leaf)?;
-                    of_column.push(writer.close()?);
+        let mut writers = self.writers()?;
+        let of_column = |(place, field): (usize, &Arc<Field>)| {
+            let mut chunks = Vec::new();
+            if is_there(field) {
+                return Ok(chunks);
+            }
+            match self.leaf(place) {
+                Some(mut leaf) => {
+                    leaf.put_absent(rows)?;
+                    chunks.push(Chunk::Own(leaf.finish()?));
+                }
+                None => {
+                    let array = without_values(field, rows)?;
+                    self.write_array(place, &array, &mut writers, &mut chunks)?;
                 }
             }
-            chunks.push(of_column);
-        }
-        Ok(chunks)
+            Ok(chunks)
+        };
+        self.schema.fields().iter().enumerate().map(of_column).collect()
     }
 }
 
@@ -141,8 +207,7 @@ impl Sheet {
 struct Leaves(Vec<std::ops::Range<usize>>);
 
 impl Leaves {
-    fn of(metadata: &ArrowReaderMetadata) -> Self {
-        let schema = metadata.parquet_schema();
+    fn of(schema: &SchemaDescriptor) -> Self {
         let mut roots: Vec<std::ops::Range<usize>> = Vec::new();
         for leaf in 0..schema.num_columns() {
             match roots.get_mut(schema.get_column_root_idx(leaf)) {

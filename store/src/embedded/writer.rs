@@ -22,7 +22,8 @@ use super::index::IndexWriter;
 use super::layout::{self, Layout, Own, Packed, Plan, Rows, file_column};
 use super::origins::TakenRanges;
 use super::shape_file::directory_of;
-use super::sheet::{Failure, Part, Sheet};
+use super::leaf::Leaf;
+use super::sheet::{Column, Failure, Part, Sheet};
 use super::{encoding, fault, keys, order, reader};
 use crate::contract::StoreError;
 
@@ -187,7 +188,10 @@ impl FileWriter {
         let mut gathered = Gathered::new(&rows.batches, places);
         let Packed { columns: mut packed, follows } =
             layout::pack(&gathered.batch(&layout::NEEDED)?, rows, places)?;
-        let columns = rows.columns(&self.layout, places, &follows)?;
+        let common = self.layout.schema.fields().len() - self.layout.own.len();
+        let leaves = (common..self.layout.schema.fields().len()).map(|at| self.spans.leaf(at));
+        let mut own: Vec<Leaf> = leaves.flatten().collect();
+        let columns = rows.columns(&self.layout, places, &follows, &mut own)?;
         packed.insert(file_column::SHAPE, columns.numbers);
         packed.insert(column::ATTRIBUTES, columns.rest);
         self.map_keys(Some(&columns.rest_keys));
@@ -195,14 +199,13 @@ impl FileWriter {
         let ribbon = self.index.add(offset, &gathered.batch(&keys::COLUMNS)?, &columns.hashes);
         self.spans.writer.write_all(&ribbon)?;
 
-        let common = self.layout.schema.fields().len() - self.layout.own.len();
-        let mut own = columns.own.into_iter();
+        let mut own = own.into_iter();
         self.spans.add(|place, field| match packed.remove(field.name().as_str()) {
-            Some(column) => Ok(column),
-            None if place < common => Ok(gathered.column(field.name())?),
-            None => own.next().ok_or_else(|| "an attribute has no column".into()),
+            Some(column) => Ok(Column::Array(column)),
+            None if place < common => Ok(Column::Array(gathered.column(field.name())?)),
+            None => own.next().map(Column::Leaf).ok_or_else(|| "an attribute has no column".into()),
         })?;
-        self.shapes.add(|place, _| Ok(Arc::clone(columns.shapes.column(place))))?;
+        self.shapes.add(|place, _| Ok(Column::Array(Arc::clone(columns.shapes.column(place)))))?;
         self.rows += places.len();
         Ok(())
     }

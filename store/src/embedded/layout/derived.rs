@@ -8,6 +8,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, FixedSizeBinaryArray, Float32Array,
     Int32Array, MapArray, RecordBatch, StringArray, UInt8Array, UInt16Array,
 };
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::nullif;
 use arrow::datatypes::{Float32Type, Int32Type, UInt8Type, UInt16Type};
@@ -76,9 +77,23 @@ fn ids<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a FixedSizeBinaryArra
     column_of(batch, name)?.as_fixed_size_binary_opt().ok_or_else(mistyped)
 }
 
-/// An id of so many bytes.
-fn at<const WIDTH: usize>(ids: &FixedSizeBinaryArray, row: usize) -> Option<&[u8; WIDTH]> {
-    ids.is_valid(row).then(|| ids.value(row)).and_then(|id| id.first_chunk())
+/// Two columns of ids of so many bytes.
+struct Same<'a, const BYTES: usize> {
+    arrays: [&'a FixedSizeBinaryArray; 2],
+    ids: [&'a [[u8; BYTES]]; 2],
+}
+
+impl<'a, const BYTES: usize> Same<'a, BYTES> {
+    fn of(one: &'a FixedSizeBinaryArray, other: &'a FixedSizeBinaryArray) -> Self {
+        let arrays = [one, other];
+        Self { arrays, ids: arrays.map(|array| array.value_data().as_chunks().0) }
+    }
+
+    /// Whether a row has the same in both.
+    fn at(&self, row: usize) -> bool {
+        let [one, other] = self.arrays.map(|array| array.is_valid(row));
+        one == other && (!one || self.ids[0][row] == self.ids[1][row])
+    }
 }
 
 /// Who the attributes of rows say that the client is.
@@ -157,9 +172,10 @@ pub(in super::super) fn pack(
     let sure = confidence.as_primitive_opt::<Float32Type>().ok_or_else(mistyped)?;
 
     let mut follows = Vec::with_capacity(places.len());
+    let same_trace = Same::<{ TraceId::LEN }>::of(assembled, traces);
+    let same_parent = Same::<{ SpanId::LEN }>::of(found, sent);
     for (row, place) in places.iter().enumerate() {
-        let as_sent = at::<{ TraceId::LEN }>(assembled, row) == at(traces, row)
-            && at::<{ SpanId::LEN }>(found, row) == at(sent, row);
+        let as_sent = same_trace.at(row) && same_parent.at(row);
         let mut bits = if as_sent { ASSEMBLED } else { 0 };
         let said = sure.is_valid(row).then(|| sure.value(row));
         bits |= if said == evidence.is_valid(row).then_some(1.0) { CERTAIN } else { 0 };
@@ -172,8 +188,11 @@ pub(in super::super) fn pack(
         }
         follows.push(bits);
     }
-    let masks =
-        |bits: u8| follows.iter().map(|all| Some(all & bits != 0)).collect::<BooleanArray>();
+    let masks = |bits: u8| {
+        BooleanArray::from(BooleanBuffer::collect_bool(follows.len(), |row| {
+            follows[row] & bits != 0
+        }))
+    };
     let (as_sent, client, certain) =
         (masks(ASSEMBLED), masks(CLIENTS[0].bit | CLIENTS[1].bit), masks(CERTAIN));
 

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, BooleanBuilder, Int64Array, Int64Builder, NullBufferBuilder,
-    StringArray, StringDictionaryBuilder, new_null_array,
+    Array, ArrayRef, BooleanArray, BooleanBuilder, Int64Array, Int64Builder,
+    StringDictionaryBuilder, new_null_array,
 };
-use arrow::buffer::{BooleanBuffer, Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::kernels::cmp;
 use arrow::datatypes::{DataType, Field, FieldRef, Int32Type};
 use arrow::error::ArrowError;
 use spanwise_model::schema::dictionary_type;
 
+use crate::embedded::leaf::Leaf;
 use crate::embedded::mask;
 
 /// The type of an attribute with a column of its own.
@@ -53,6 +54,33 @@ impl OwnType {
 
     pub(super) fn of_number(type_number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|own| own.type_number() == type_number)
+    }
+
+    /// Puts the value of a row, with the hash of its text, into a column; `false`
+    /// where the row has one already, or where this is not the one text of a value
+    /// of the type.
+    #[inline]
+    pub(super) fn put(
+        self,
+        column: &mut Leaf,
+        (row, text): (usize, &str),
+        hash: u64,
+    ) -> Result<bool, ArrowError> {
+        if column.has(row) {
+            return Ok(false);
+        }
+        match self {
+            Self::String => column.put_text(row, text, hash)?,
+            Self::Int => match canonical_int(text) {
+                Some(number) => column.put_number(row, number)?,
+                None => return Ok(false),
+            },
+            Self::Bool => match text.parse() {
+                Ok(flag) => column.put_flag(row, flag)?,
+                Err(_) => return Ok(false),
+            },
+        }
+        Ok(true)
     }
 
     /// Whether this is the one text of a value of the type.
@@ -121,11 +149,10 @@ impl Own {
     }
 }
 
-/// The values of one attribute, row by row.
+/// The values of one attribute of shapes, one after the other.
 pub(super) struct OwnColumn {
     values: Builder,
     own_type: OwnType,
-    texts: Texts,
     /// Rows that have a value or none.
     rows: usize,
     /// Rows that there will be.
@@ -135,15 +162,14 @@ pub(super) struct OwnColumn {
 enum Builder {
     /// Without a value yet.
     Empty,
-    String(TextBuilder),
-    Dictionary(StringDictionaryBuilder<Int32Type>),
+    String(StringDictionaryBuilder<Int32Type>),
     Int(Int64Builder),
     Bool(BooleanBuilder),
 }
 
 impl OwnColumn {
-    pub(super) const fn new(own_type: OwnType, texts: Texts, all_rows: usize) -> Self {
-        Self { values: Builder::Empty, own_type, texts, rows: 0, all_rows }
+    pub(super) const fn new(own_type: OwnType, all_rows: usize) -> Self {
+        Self { values: Builder::Empty, own_type, rows: 0, all_rows }
     }
 
     /// Takes the value of a row; `false` where the row has one already, or where
@@ -154,22 +180,15 @@ impl OwnColumn {
         }
         if matches!(self.values, Builder::Empty) {
             let all = self.all_rows;
-            self.values = match (self.own_type, self.texts) {
-                (OwnType::String, Texts::Plain) => Builder::String(TextBuilder::new(all)),
-                (OwnType::String, Texts::Dictionary) => {
-                    Builder::Dictionary(StringDictionaryBuilder::new())
-                }
-                (OwnType::Int, _) => Builder::Int(Int64Builder::with_capacity(all)),
-                (OwnType::Bool, _) => Builder::Bool(BooleanBuilder::with_capacity(all)),
+            self.values = match self.own_type {
+                OwnType::String => Builder::String(StringDictionaryBuilder::new()),
+                OwnType::Int => Builder::Int(Int64Builder::with_capacity(all)),
+                OwnType::Bool => Builder::Bool(BooleanBuilder::with_capacity(all)),
             };
         }
         let absent = row - self.rows;
         match &mut self.values {
             Builder::String(texts) => {
-                texts.append_nulls(absent);
-                texts.append(text, self.all_rows)?;
-            }
-            Builder::Dictionary(texts) => {
                 texts.append_nulls(absent);
                 texts.append(text)?;
             }
@@ -193,12 +212,10 @@ impl OwnColumn {
     pub(super) fn finish(self) -> Result<ArrayRef, ArrowError> {
         let absent = self.all_rows - self.rows;
         Ok(match self.values {
-            Builder::Empty => new_null_array(&self.own_type.data_type(self.texts), self.all_rows),
-            Builder::String(mut texts) => {
-                texts.append_nulls(absent);
-                Arc::new(texts.finish()?)
+            Builder::Empty => {
+                new_null_array(&self.own_type.data_type(Texts::Dictionary), self.all_rows)
             }
-            Builder::Dictionary(mut texts) => {
+            Builder::String(mut texts) => {
                 texts.append_nulls(absent);
                 Arc::new(texts.finish())
             }
@@ -211,53 +228,6 @@ impl OwnColumn {
                 Arc::new(flags.finish())
             }
         })
-    }
-}
-
-/// Texts of so many rows: memory for them is asked for a few times only, as what
-/// grows is copied to memory that the system has to clear first.
-struct TextBuilder {
-    bytes: Vec<u8>,
-    /// Where each text begins, and after the last where it ends.
-    offsets: Vec<i32>,
-    nulls: NullBufferBuilder,
-}
-
-/// By how much texts may grow at once: the first ones tell little of all.
-const MOST_GROWTH: usize = 8;
-
-impl TextBuilder {
-    fn new(all_rows: usize) -> Self {
-        let mut offsets = Vec::with_capacity(all_rows + 1);
-        offsets.push(0);
-        Self { bytes: Vec::new(), offsets, nulls: NullBufferBuilder::new(all_rows) }
-    }
-
-    fn append_nulls(&mut self, count: usize) {
-        let end = self.bytes.len() as i32;
-        self.offsets.resize(self.offsets.len() + count, end);
-        self.nulls.append_n_nulls(count);
-    }
-
-    fn append(&mut self, text: &str, all_rows: usize) -> Result<(), ArrowError> {
-        let bytes = self.bytes.len() + text.len();
-        let end = i32::try_from(bytes).map_err(|_| ArrowError::OffsetOverflowError(bytes))?;
-        if bytes > self.bytes.capacity() {
-            // As many as all rows will have if the others are like those so far, and
-            // an eighth more.
-            let expected = bytes * all_rows / self.offsets.len() / 8 * 9;
-            let room = expected.clamp(2 * bytes, MOST_GROWTH * bytes);
-            self.bytes.reserve_exact(room - self.bytes.len());
-        }
-        self.bytes.extend_from_slice(text.as_bytes());
-        self.offsets.push(end);
-        self.nulls.append_non_null();
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<StringArray, ArrowError> {
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
-        StringArray::try_new(offsets, Buffer::from_vec(self.bytes), self.nulls.finish())
     }
 }
 

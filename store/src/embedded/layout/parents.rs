@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use ahash::AHashMap;
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeBinaryBuilder, Int32Builder,
-    RecordBatch,
+    Array, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeBinaryBuilder, Int32Array,
+    RecordBatch, new_null_array,
 };
-use arrow::datatypes::Int32Type;
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::{DataType, Int32Type};
 use arrow::error::ArrowError;
-use spanwise_model::SpanId;
+use spanwise_model::{SpanId, TraceId};
 use spanwise_model::schema::column;
 
 use super::file_column;
@@ -29,10 +30,11 @@ impl<'a> Runs<'a> {
     /// Rows in the order of the file, in which those of a trace are neighbours.
     pub(super) fn of(traces: &FixedSizeBinaryArray, spans: &'a FixedSizeBinaryArray) -> Self {
         let ids = spans.values().as_chunks().0;
+        let of_traces = traces.value_data().as_chunks::<{ TraceId::LEN }>().0;
         let goes_on = |row: &usize| {
-            traces.is_valid(*row)
+            of_traces[*row] == of_traces[row - 1]
+                && traces.is_valid(*row)
                 && traces.is_valid(row - 1)
-                && traces.value(*row) == traces.value(row - 1)
         };
         let mut ends: Vec<usize> = (1..ids.len()).filter(|row| !goes_on(row)).collect();
         ends.extend((!ids.is_empty()).then_some(ids.len()));
@@ -44,8 +46,14 @@ impl<'a> Runs<'a> {
         &self,
         parents: &FixedSizeBinaryArray,
     ) -> Result<(ArrayRef, ArrayRef), ArrowError> {
-        let mut ids = FixedSizeBinaryBuilder::with_capacity(parents.len(), SpanId::LEN as i32);
-        let mut offsets = Int32Builder::with_capacity(parents.len());
+        let rows = parents.len();
+        if parents.null_count() == rows {
+            let none = |data_type| new_null_array(&data_type, rows);
+            return Ok((none(parents.data_type().clone()), none(DataType::Int32)));
+        }
+        let all = parents.value_data().as_chunks::<{ SpanId::LEN }>().0;
+        let mut offsets = vec![0; rows];
+        let mut has_offset = vec![false; rows];
         let mut start = 0;
         for end in self.ends.iter().copied() {
             let of_trace = &self.ids[start..end];
@@ -55,19 +63,32 @@ impl<'a> Runs<'a> {
                 Some(table) => table.get(parent).copied(),
                 None => of_trace.iter().position(|id| id == parent),
             };
-            for row in start..end {
-                let id = parents.is_valid(row).then(|| parents.value(row));
-                let found = id.and_then(|id| find(id.first_chunk()?));
-                // A row group has far fewer rows than an i32 can count.
-                offsets.append_option(found.map(|found| (start + found) as i32 - row as i32));
-                match id.filter(|_| found.is_none()) {
-                    Some(id) => ids.append_value(id)?,
-                    None => ids.append_null(),
+            // Siblings are neighbours.
+            let mut before = None;
+            for row in (start..end).filter(|row| parents.is_valid(*row)) {
+                let parent = &all[row];
+                let found = match before {
+                    Some((same, found)) if same == parent => found,
+                    _ => find(parent),
+                };
+                before = Some((parent, found));
+                if let Some(found) = found {
+                    // A row group has far fewer rows than an i32 can count.
+                    offsets[row] = (start + found) as i32 - row as i32;
+                    has_offset[row] = true;
                 }
             }
             start = end;
         }
-        Ok((Arc::new(ids.finish()), Arc::new(offsets.finish())))
+        let has_offset = BooleanBuffer::from(has_offset);
+        let has_id = parents.nulls().map_or_else(
+            || !&has_offset,
+            |nulls| nulls.inner() & &!&has_offset,
+        );
+        let ids = parents.values().slice_with_length(0, rows * SpanId::LEN);
+        let ids = FixedSizeBinaryArray::try_new(SpanId::LEN as i32, ids, Some(has_id.into()))?;
+        let offsets = Int32Array::try_new(offsets.into(), Some(has_offset.into()))?;
+        Ok((Arc::new(ids), Arc::new(offsets)))
     }
 }
 

@@ -14,12 +14,13 @@ use spanwise_model::schema::span_schema;
 use super::Layout;
 use super::fixed::{Hash, Hasher, SHAPED, with};
 use super::maps::MapBuilder;
-use super::own::{Own, OwnColumn, Texts};
+use super::own::{Own, OwnColumn};
 use super::plan::Plan;
 use super::split::Split;
 use crate::embedded::gather;
 use crate::embedded::index::BLOCK_ROWS;
 use crate::embedded::keys::hash_value;
+use crate::embedded::leaf::Leaf;
 use crate::embedded::order::Place;
 
 /// Rows that are fetched together: what is read of them fits into the nearest caches.
@@ -41,8 +42,6 @@ pub(in super::super) struct Columns {
     pub(in super::super) numbers: ArrayRef,
     /// The shapes.
     pub(in super::super) shapes: RecordBatch,
-    /// Attributes of rows, in the order of the layout's.
-    pub(in super::super) own: Vec<ArrayRef>,
     /// The map of those that are elsewhere neither.
     pub(in super::super) rest: ArrayRef,
     /// The keys that are in it.
@@ -104,19 +103,20 @@ impl<'a> Rows<'a> {
     }
 
     /// The shapes and attributes of the rows at these places, of which it is known
-    /// what follows.
+    /// what follows. `own` are the columns of the layout's attributes of rows, which
+    /// get theirs.
     ///
     /// # Errors
-    /// Where texts are too large for one array.
+    /// Where texts are too large for a file.
     pub(in super::super) fn columns(
         &self,
         layout: &Layout,
         places: &[Place],
         follows: &[u8],
+        own: &mut [Leaf],
     ) -> Result<Columns, ArrowError> {
         let split = &self.split;
         let own_of = self.places_of(&layout.own);
-        let mut own: Vec<OwnColumn> = columns_of(&layout.own, Texts::Plain, places.len()).collect();
         let mut rest = MapBuilder::new(places.len());
         let mut is_in_rest = vec![false; split.names.len()];
         let mut shapes = Shapes::default();
@@ -125,27 +125,28 @@ impl<'a> Rows<'a> {
         let base = base();
         for (number, block) in places.chunks(BLOCK_ROWS).enumerate() {
             let mut distinct = Distinct::new();
-            for (ahead, &(batch, row)) in block.iter().enumerate() {
-                if ahead % FETCHED_ROWS == 0 {
-                    self.fetch(&block[ahead..block.len().min(ahead + FETCHED_ROWS)]);
+            for (at, &(batch, row)) in block.iter().enumerate() {
+                if at % FETCHED_ROWS == 0 {
+                    self.fetch(&block[at..block.len().min(at + FETCHED_ROWS)]);
                 }
-                let at = numbers.len();
+                let follows = follows[numbers.len()];
                 for attribute in split.left((batch, row)) {
                     let (slot, value) = (attribute.slot, attribute.text);
                     let name = &split.names[slot.name as usize];
                     let hash = attribute.hash.unwrap_or_else(|| hash_value(name.seed, value));
                     distinct.add(hash);
                     let column = own_of[slot.name as usize].filter(|_| slot.is_first);
-                    let taken =
-                        column.map_or(Ok(false), |place: usize| own[place].take(at, value))?;
+                    let taken = column.map_or(Ok(false), |place| {
+                        layout.own[place].own_type.put(&mut own[place], (at, value), hash)
+                    })?;
                     if !taken {
                         is_in_rest[slot.name as usize] = true;
                         rest.push(name.key, name.type_number, value)?;
                     }
                 }
                 rest.end_row();
-                let hash = with(self.hashes[batch][row], [follows[at].into(); 2]);
-                let shape = shapes.number(hash, (batch, row), follows[at], split);
+                let hash = with(self.hashes[batch][row], [follows.into(); 2]);
+                let shape = shapes.number(hash, (batch, row), follows, split);
                 numbers.push(base + i64::from(shape));
                 let known = &mut shapes.known[shape as usize];
                 if known.block != number {
@@ -154,12 +155,11 @@ impl<'a> Rows<'a> {
                 }
             }
             hashes.push(distinct.hashes);
+            own.iter_mut().try_for_each(|leaf| leaf.end_block(block.len()))?;
         }
-        let own = own.into_iter().map(OwnColumn::finish).collect::<Result<_, _>>()?;
         Ok(Columns {
             numbers: Arc::new(Int64Array::from(numbers)),
             shapes: self.shapes(layout, &shapes, base)?,
-            own,
             rest: Arc::new(rest.finish()?),
             rest_keys: (split.names.iter().zip(is_in_rest))
                 .filter(|(_, is_in_rest)| *is_in_rest)
@@ -208,7 +208,7 @@ impl<'a> Rows<'a> {
         }
         let shaped_of = self.places_of(&layout.shaped);
         let mut shaped: Vec<OwnColumn> =
-            columns_of(&layout.shaped, Texts::Dictionary, rows.len()).collect();
+            layout.shaped.iter().map(|own| OwnColumn::new(own.own_type, rows.len())).collect();
         for (at, place) in rows.iter().enumerate() {
             for (name, value) in of_shape(&self.split, *place) {
                 if let Some(place) = shaped_of[name as usize] {
@@ -241,11 +241,6 @@ impl Shapes {
         self.known.push(Known { hashes: from..self.hashes.len(), block: usize::MAX });
         number
     }
-}
-
-/// For each of these attributes a column of so many rows.
-fn columns_of(own: &[Own], texts: Texts, rows: usize) -> impl Iterator<Item = OwnColumn> {
-    own.iter().map(move |own| OwnColumn::new(own.own_type, texts, rows))
 }
 
 /// The values of a row that belong to its shape, with the numbers of their names.
