@@ -15,7 +15,7 @@ use crate::server::Shared;
 use crate::sink::Refused;
 
 /// Bytes from which decoding leaves the runtime's own threads.
-const LARGE_BYTES: usize = 32 * 1024;
+const LARGE_BYTES: usize = 512 * 1024;
 
 /// What became of a request's spans.
 #[derive(Debug)]

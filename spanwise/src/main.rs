@@ -11,6 +11,7 @@ mod failure;
 mod flags;
 mod import;
 mod java;
+mod memory;
 mod run;
 mod terminal;
 
@@ -21,13 +22,8 @@ use clap::Parser;
 use crate::failure::Failure;
 use crate::flags::{Command, Flags, JavaCommand};
 
-// The agent's and the server's memory is many short-lived batches made on one
-// thread and freed on another, which the system's allocator fragments over days.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
-    without_huge_pages();
+    memory::without_huge_pages();
     // Clap itself ends the program with 2 on a wrong flag, and 0 on --help.
     match dispatch(Flags::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -36,15 +32,6 @@ fn main() -> ExitCode {
             failure.exit_code()
         }
     }
-}
-
-/// Memory for batches comes and goes many times a second. In huge pages, for
-/// which the allocator asks, the system clears 2 MiB for the first byte of each:
-/// that took a quarter of the server's processor time, and memory that nothing
-/// used.
-fn without_huge_pages() {
-    // Where the kernel does not know of this, it has no huge pages either.
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
 fn dispatch(command: Command) -> Result<(), Failure> {

@@ -23,6 +23,7 @@ use spanwise_capture_ebpf::plugins::Plugin;
 
 use crate::config::{AgentConfig, Config, Loaded, StoreAt};
 use crate::failure::Failure;
+use crate::memory;
 use crate::terminal::print;
 use agent::{Destination, LocalAgent};
 use server::Server;
@@ -36,6 +37,7 @@ const FLUSH_FAR: Duration = Duration::from_secs(3);
 /// `spanwise up`
 pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
     logging::start(&loaded)?;
+    memory::keep_what_is_freed();
     let loaded = Arc::new(loaded);
     block_on(async {
         let plugins = plugins(&loaded.config.agent)?;
@@ -75,6 +77,7 @@ pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
 /// `spanwise server`
 pub(crate) fn server(loaded: &Loaded) -> Result<(), Failure> {
     logging::start(loaded)?;
+    memory::keep_what_is_freed();
     block_on(async {
         let stop = signals::watch()?;
         let mut server = Server::start(&loaded.config).await?;

@@ -75,6 +75,15 @@ impl<'a> Gathered<'a> {
         Ok(array)
     }
 
+    /// Says what the column of a name is.
+    ///
+    /// # Errors
+    /// Where there is none of the name.
+    pub(super) fn put(&mut self, name: &str, array: ArrayRef) -> Result<(), ArrowError> {
+        self.columns.insert(span_schema().index_of(name)?, array);
+        Ok(())
+    }
+
     /// The columns of these names, in their order.
     ///
     /// # Errors

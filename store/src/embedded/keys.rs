@@ -148,7 +148,13 @@ fn bytes_at(array: Option<&FixedSizeBinaryArray>, row: usize) -> Option<&[u8]> {
 /// id that the same column has in the row before is left out where `once`.
 pub(super) fn each_trace(batch: &RecordBatch, once: bool, mut tell: impl FnMut(usize, u64)) {
     let columns = Columns::of(batch);
-    for ids in [columns.assembled, columns.traces] {
+    let of = |ids: Option<&FixedSizeBinaryArray>| {
+        let ids = ids?;
+        Some((ids.value_data().as_ptr_range(), ids.nulls().map(|nulls| nulls.buffer().as_ptr())))
+    };
+    // Where both are one column, either says all.
+    let traces = columns.traces.filter(|_| of(columns.traces) != of(columns.assembled));
+    for ids in [columns.assembled, traces] {
         let mut before = None;
         for row in 0..batch.num_rows() {
             let id = bytes_at(ids, row);

@@ -20,9 +20,9 @@ use super::files::{DELETIONS, INDEX, MAPPED, ORIGINS, SHAPES, SpanFile, WRITTEN,
 use super::gather::Gathered;
 use super::index::IndexWriter;
 use super::layout::{self, Layout, Own, Packed, Plan, Rows, file_column};
+use super::leaf::Leaf;
 use super::origins::TakenRanges;
 use super::shape_file::directory_of;
-use super::leaf::Leaf;
 use super::sheet::{Column, Failure, Part, Sheet};
 use super::{encoding, fault, keys, order, reader};
 use crate::contract::StoreError;
@@ -186,8 +186,7 @@ impl FileWriter {
 
     fn add_group(&mut self, rows: &Rows<'_>, places: &[order::Place]) -> Result<(), Failure> {
         let mut gathered = Gathered::new(&rows.batches, places);
-        let Packed { columns: mut packed, follows } =
-            layout::pack(&gathered.batch(&layout::NEEDED)?, rows, places)?;
+        let Packed { columns: mut packed, follows } = layout::pack(&mut gathered, rows, places)?;
         let common = self.layout.schema.fields().len() - self.layout.own.len();
         let leaves = (common..self.layout.schema.fields().len()).map(|at| self.spans.leaf(at));
         let mut own: Vec<Leaf> = leaves.flatten().collect();

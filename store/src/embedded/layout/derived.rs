@@ -6,20 +6,21 @@ use std::sync::Arc;
 use ahash::AHashMap;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, FixedSizeBinaryArray, Float32Array,
-    Int32Array, MapArray, RecordBatch, StringArray, UInt8Array, UInt16Array,
+    Int32Array, MapArray, RecordBatch, StringArray, UInt8Array, UInt16Array, new_null_array,
 };
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::nullif;
 use arrow::datatypes::{Float32Type, Int32Type, UInt8Type, UInt16Type};
 use arrow::error::ArrowError;
-use spanwise_model::schema::column;
+use spanwise_model::schema::{column, span_schema};
 use spanwise_model::{SpanId, TraceId};
 
 use super::own::OwnType;
 use super::shapes::Rows;
-use super::split::{Maps, mistyped as no_map};
+use super::split::{Maps, Split, mistyped as no_map};
 use super::{file_column, parents};
+use crate::embedded::gather::Gathered;
 use crate::embedded::order::Place;
 
 /// See the module of the layout.
@@ -50,19 +51,6 @@ pub(super) fn is_of_client(key: &str) -> bool {
     client_keys().any(|of_client| of_client == key)
 }
 
-/// The columns that [`pack`] needs, of the span schema.
-pub(in super::super) const NEEDED: [&str; 9] = [
-    column::TRACE_ID,
-    column::SPAN_ID,
-    column::PARENT_SPAN_ID,
-    column::CLIENT_ADDRESS,
-    column::CLIENT_PORT,
-    column::ASSEMBLED_TRACE_ID,
-    column::ASSEMBLED_PARENT,
-    column::EVIDENCE,
-    column::CONFIDENCE,
-];
-
 fn mistyped() -> ArrowError {
     ArrowError::SchemaError("a column of ids or names has another type".to_owned())
 }
@@ -74,7 +62,11 @@ fn column_of<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, Arr
 }
 
 fn ids<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a FixedSizeBinaryArray, ArrowError> {
-    column_of(batch, name)?.as_fixed_size_binary_opt().ok_or_else(mistyped)
+    as_ids(column_of(batch, name)?)
+}
+
+fn as_ids(array: &ArrayRef) -> Result<&FixedSizeBinaryArray, ArrowError> {
+    array.as_fixed_size_binary_opt().ok_or_else(mistyped)
 }
 
 /// Two columns of ids of so many bytes.
@@ -97,31 +89,30 @@ impl<'a, const BYTES: usize> Same<'a, BYTES> {
 }
 
 /// Who the attributes of rows say that the client is.
-struct Peers<'a> {
-    rows: &'a Rows<'a>,
+struct Peers<'s, 'a> {
+    split: &'s Split<'a>,
     /// Numbers of the names.
     address: Option<u32>,
     port: Option<u32>,
     bit: u8,
 }
 
-impl<'a> Peers<'a> {
-    fn of(rows: &'a Rows<'a>, client: &Client) -> Self {
+impl<'s, 'a> Peers<'s, 'a> {
+    fn of(split: &'s Split<'a>, client: &Client) -> Self {
         let number = |key: &str, own_type: OwnType| {
             let type_number = own_type.type_number();
-            let names = &mut rows.split.names.iter();
+            let names = &mut split.names.iter();
             names
                 .position(|name| name.key == key && name.type_number == type_number)
                 .map(|place| place as u32)
         };
         let address = number(client.address, OwnType::String);
-        Self { rows, address, port: number(client.port, OwnType::Int), bit: client.bit }
+        Self { split, address, port: number(client.port, OwnType::Int), bit: client.bit }
     }
 
     fn at(&self, (batch, row): Place) -> (Option<&'a str>, Option<u16>) {
-        let split = &self.rows.split;
         let (mut address, mut port) = (None, None);
-        for attribute in split.row((batch, row)) {
+        for attribute in self.split.row((batch, row)) {
             let number = Some(attribute.slot.name);
             if number == self.address && address.is_none() {
                 address = Some(attribute.text);
@@ -138,6 +129,74 @@ impl<'a> Peers<'a> {
     }
 }
 
+/// What follows, of rows in memory.
+pub(super) struct Follows {
+    /// Of each row of each batch.
+    bits: Vec<Vec<u8>>,
+    /// Whether any client's address or port follows from nothing.
+    has_clients: bool,
+}
+
+impl Follows {
+    /// Looks at all rows in the order in which they lie in memory.
+    ///
+    /// # Errors
+    /// Where a batch does not have the span schema.
+    pub(super) fn of(batches: &[RecordBatch], split: &Split<'_>) -> Result<Self, ArrowError> {
+        let mut all = Self { bits: Vec::with_capacity(batches.len()), has_clients: false };
+        let clients = CLIENTS.map(|client| Peers::of(split, &client));
+        batches.iter().enumerate().try_for_each(|batch| all.add(batch, &clients))?;
+        Ok(all)
+    }
+
+    fn add(
+        &mut self,
+        (number, batch): (usize, &RecordBatch),
+        clients: &[Peers<'_, '_>],
+    ) -> Result<(), ArrowError> {
+        let same_trace = Same::<{ TraceId::LEN }>::of(
+            ids(batch, column::ASSEMBLED_TRACE_ID)?,
+            ids(batch, column::TRACE_ID)?,
+        );
+        let same_parent = Same::<{ SpanId::LEN }>::of(
+            ids(batch, column::ASSEMBLED_PARENT)?,
+            ids(batch, column::PARENT_SPAN_ID)?,
+        );
+        let evidence = column_of(batch, column::EVIDENCE)?;
+        let confidence = column_of(batch, column::CONFIDENCE)?;
+        let sure = confidence.as_primitive_opt::<Float32Type>().ok_or_else(mistyped)?;
+        let addresses = column_of(batch, column::CLIENT_ADDRESS)?;
+        let texts = addresses.as_dictionary_opt::<Int32Type>().ok_or_else(mistyped)?;
+        let words = texts.values().as_string_opt::<i32>().ok_or_else(mistyped)?;
+        let ports = column_of(batch, column::CLIENT_PORT)?;
+        let numbers = ports.as_primitive_opt::<UInt16Type>().ok_or_else(mistyped)?;
+        let any_client = addresses.null_count() < addresses.len();
+        let any_port = ports.null_count() < ports.len();
+
+        let bits = (0..batch.num_rows()).map(|row| {
+            let as_sent = same_trace.at(row) && same_parent.at(row);
+            let mut bits = if as_sent { ASSEMBLED } else { 0 };
+            let said = sure.is_valid(row).then(|| sure.value(row));
+            bits |= if said == evidence.is_valid(row).then_some(1.0) { CERTAIN } else { 0 };
+            let port = (any_port && numbers.is_valid(row)).then(|| numbers.value(row));
+            if any_client && texts.is_valid(row) {
+                let key = usize::try_from(texts.keys().value(row)).unwrap_or(usize::MAX);
+                let address = (key < words.len()).then(|| words.value(key));
+                let is_it = |client: &&Peers<'_, '_>| client.at((number, row)) == (address, port);
+                let found = clients.iter().find(is_it).filter(|_| address.is_some());
+                bits |= found.map_or(0, |client| client.bit);
+                self.has_clients |= found.is_none();
+            } else {
+                self.has_clients |= port.is_some();
+            }
+            bits
+        });
+        let bits = bits.collect();
+        self.bits.push(bits);
+        Ok(())
+    }
+}
+
 /// A row group without what follows.
 pub(in super::super) struct Packed {
     /// The columns that are not as they are in the rows, by name.
@@ -146,70 +205,54 @@ pub(in super::super) struct Packed {
     pub(in super::super) follows: Vec<u8>,
 }
 
-/// Leaves out what follows from the rest. The rows have the columns [`NEEDED`], in
-/// the order of the file.
+/// Leaves out what follows from the rest, and gathers of it only what is left.
 ///
 /// # Errors
 /// Where a column is missing or of another type.
 pub(in super::super) fn pack(
-    needed: &RecordBatch,
+    gathered: &mut Gathered<'_>,
     rows: &Rows<'_>,
     places: &[Place],
 ) -> Result<Packed, ArrowError> {
-    let (traces, spans) = (ids(needed, column::TRACE_ID)?, ids(needed, column::SPAN_ID)?);
-    let sent = ids(needed, column::PARENT_SPAN_ID)?;
-    let (assembled, found) =
-        (ids(needed, column::ASSEMBLED_TRACE_ID)?, ids(needed, column::ASSEMBLED_PARENT)?);
-    let addresses = column_of(needed, column::CLIENT_ADDRESS)?;
-    let texts = addresses.as_dictionary_opt::<Int32Type>().ok_or_else(mistyped)?;
-    let words = texts.values().as_string_opt::<i32>().ok_or_else(mistyped)?;
-    let ports = column_of(needed, column::CLIENT_PORT)?;
-    let numbers = ports.as_primitive_opt::<UInt16Type>().ok_or_else(mistyped)?;
-    let clients = CLIENTS.map(|client| Peers::of(rows, &client));
-    let any_client = addresses.null_count() < addresses.len();
-    let evidence = column_of(needed, column::EVIDENCE)?;
-    let confidence = column_of(needed, column::CONFIDENCE)?;
-    let sure = confidence.as_primitive_opt::<Float32Type>().ok_or_else(mistyped)?;
-
-    let mut follows = Vec::with_capacity(places.len());
-    let same_trace = Same::<{ TraceId::LEN }>::of(assembled, traces);
-    let same_parent = Same::<{ SpanId::LEN }>::of(found, sent);
-    for (row, place) in places.iter().enumerate() {
-        let as_sent = same_trace.at(row) && same_parent.at(row);
-        let mut bits = if as_sent { ASSEMBLED } else { 0 };
-        let said = sure.is_valid(row).then(|| sure.value(row));
-        bits |= if said == evidence.is_valid(row).then_some(1.0) { CERTAIN } else { 0 };
-        if any_client && texts.is_valid(row) {
-            let key = usize::try_from(texts.keys().value(row)).unwrap_or(usize::MAX);
-            let address = (key < words.len()).then(|| words.value(key));
-            let port = numbers.is_valid(row).then(|| numbers.value(row));
-            let is_it = |client: &&Peers<'_>| client.at(*place) == (address, port);
-            bits |= clients.iter().find(is_it).filter(|_| address.is_some()).map_or(0, |c| c.bit);
+    let known = &rows.follows;
+    let follows: Vec<u8> = places.iter().map(|&(batch, row)| known.bits[batch][row]).collect();
+    let all_are = |bit: u8| follows.iter().all(|bits| bits & bit != 0);
+    // The column where it does not follow.
+    let left = |gathered: &mut Gathered<'_>, name: &str, bits: u8, is_any: bool| {
+        if !is_any {
+            let field = span_schema().field_with_name(name)?.clone();
+            return Ok(new_null_array(field.data_type(), places.len()));
         }
-        follows.push(bits);
-    }
-    let masks = |bits: u8| {
-        BooleanArray::from(BooleanBuffer::collect_bool(follows.len(), |row| {
-            follows[row] & bits != 0
-        }))
+        let mask = BooleanBuffer::collect_bool(follows.len(), |row| follows[row] & bits != 0);
+        nullif(&gathered.column(name)?, &mask.into())
     };
-    let (as_sent, client, certain) =
-        (masks(ASSEMBLED), masks(CLIENTS[0].bit | CLIENTS[1].bit), masks(CERTAIN));
-
-    let found = nullif(found, &as_sent)?;
-    let found = found.as_fixed_size_binary_opt().ok_or_else(mistyped)?;
-    let runs = parents::Runs::of(assembled, spans);
-    let (sent, sent_offsets) = runs.offsets(sent)?;
-    let (found, found_offsets) = runs.offsets(found)?;
+    let traces = gathered.column(column::TRACE_ID)?;
+    let any_found = !all_are(ASSEMBLED);
+    if !any_found {
+        gathered.put(column::ASSEMBLED_TRACE_ID, Arc::clone(&traces))?;
+    }
+    let assembled = gathered.column(column::ASSEMBLED_TRACE_ID)?;
+    let spans = gathered.column(column::SPAN_ID)?;
+    let runs = parents::Runs::of(as_ids(&assembled)?, as_ids(&spans)?);
+    let (sent, sent_offsets) = runs.offsets(as_ids(&gathered.column(column::PARENT_SPAN_ID)?)?)?;
+    let found = left(gathered, column::ASSEMBLED_PARENT, ASSEMBLED, any_found)?;
+    let (found, found_offsets) = runs.offsets(as_ids(&found)?)?;
+    let of_client = CLIENTS.iter().fold(0, |bits, client| bits | client.bit);
     let columns: [(&str, ArrayRef); 8] = [
         (column::PARENT_SPAN_ID, sent),
         (file_column::PARENT_ROW_OFFSET, sent_offsets),
-        (column::CLIENT_ADDRESS, nullif(addresses, &client)?),
-        (column::CLIENT_PORT, nullif(ports, &client)?),
-        (column::ASSEMBLED_TRACE_ID, nullif(assembled, &as_sent)?),
+        (
+            column::CLIENT_ADDRESS,
+            left(gathered, column::CLIENT_ADDRESS, of_client, known.has_clients)?,
+        ),
+        (column::CLIENT_PORT, left(gathered, column::CLIENT_PORT, of_client, known.has_clients)?),
+        (
+            column::ASSEMBLED_TRACE_ID,
+            left(gathered, column::ASSEMBLED_TRACE_ID, ASSEMBLED, any_found)?,
+        ),
         (column::ASSEMBLED_PARENT, found),
         (file_column::ASSEMBLED_PARENT_ROW_OFFSET, found_offsets),
-        (column::CONFIDENCE, nullif(confidence, &certain)?),
+        (column::CONFIDENCE, left(gathered, column::CONFIDENCE, CERTAIN, !all_are(CERTAIN))?),
     ];
     Ok(Packed { columns: columns.into_iter().collect(), follows })
 }

@@ -38,7 +38,7 @@ mod split;
 #[cfg(test)]
 mod tests;
 
-pub(super) use derived::{NEEDED, Packed, pack};
+pub(super) use derived::{Packed, pack};
 pub(super) use fixed::SHAPED;
 pub(super) use own::{Own, OwnType};
 pub(super) use parents::{Parents, SpanIds};

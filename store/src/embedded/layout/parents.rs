@@ -11,8 +11,8 @@ use arrow::array::{
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Int32Type};
 use arrow::error::ArrowError;
-use spanwise_model::{SpanId, TraceId};
 use spanwise_model::schema::column;
+use spanwise_model::{SpanId, TraceId};
 
 use super::file_column;
 
@@ -81,10 +81,8 @@ impl<'a> Runs<'a> {
             start = end;
         }
         let has_offset = BooleanBuffer::from(has_offset);
-        let has_id = parents.nulls().map_or_else(
-            || !&has_offset,
-            |nulls| nulls.inner() & &!&has_offset,
-        );
+        let has_id =
+            parents.nulls().map_or_else(|| !&has_offset, |nulls| nulls.inner() & &!&has_offset);
         let ids = parents.values().slice_with_length(0, rows * SpanId::LEN);
         let ids = FixedSizeBinaryArray::try_new(SpanId::LEN as i32, ids, Some(has_id.into()))?;
         let offsets = Int32Array::try_new(offsets.into(), Some(has_offset.into()))?;

@@ -12,6 +12,7 @@ use spanwise_model::SpanRows;
 use spanwise_model::schema::span_schema;
 
 use super::Layout;
+use super::derived::Follows;
 use super::fixed::{Hash, Hasher, SHAPED, with};
 use super::maps::MapBuilder;
 use super::own::{Own, OwnColumn};
@@ -57,6 +58,7 @@ pub(in super::super) struct Rows<'a> {
     pub(in super::super) split: Split<'a>,
     /// Of each row what makes its shape: first the columns that all shapes have.
     pub(in super::super) hashes: Vec<Vec<Hash>>,
+    pub(super) follows: Follows,
     hasher: Hasher,
 }
 
@@ -86,7 +88,9 @@ impl<'a> Rows<'a> {
         let hasher = Hasher::new();
         let batches: Vec<RecordBatch> = rows.iter().map(|rows| rows.columns().clone()).collect();
         let hashes = batches.iter().map(|batch| hasher.rows(batch)).collect::<Result<_, _>>()?;
-        Ok(Self { batches, split: Split::new(rows)?, hashes, hasher })
+        let split = Split::new(rows)?;
+        let follows = Follows::of(&batches, &split)?;
+        Ok(Self { batches, split, hashes, follows, hasher })
     }
 
     /// Gives shapes the values that belong to them, all rows in the order in which

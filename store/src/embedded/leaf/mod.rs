@@ -484,8 +484,13 @@ impl Leaf {
         let mut column_index = None;
         if let Some(Bounds { index, all, nulls }) = self.bounds {
             let (least, greatest) = all.unzip();
-            metadata = metadata
-                .set_statistics(Statistics::int64(least, greatest, None, Some(nulls), false));
+            metadata = metadata.set_statistics(Statistics::int64(
+                least,
+                greatest,
+                None,
+                Some(nulls),
+                false,
+            ));
             column_index = Some(index.build()?);
         }
         let close = ColumnCloseResult {

@@ -87,21 +87,17 @@ fn columns(rows: usize, seed: u64, nulls: u64, distinct: u64) -> Vec<(Field, Arr
     let texts: StringArray = all.clone().map(|row| text(row, 1)).collect();
     let words: ArrayRef = Arc::new(all.clone().map(|row| text(row, 2)).collect::<StringArray>());
     let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    let ids = FixedSizeBinaryArray::try_from_sparse_iter_with_size(
-        all.clone().map(|row| id(row, 3)),
-        8,
-    );
+    let ids =
+        FixedSizeBinaryArray::try_from_sparse_iter_with_size(all.clone().map(|row| id(row, 3)), 8);
     let of_all = all.clone().map(|row| number(row, 4).to_be_bytes());
     let of_all: ArrayRef = match rows {
         0 => arrow::array::new_empty_array(&DataType::FixedSizeBinary(8)),
         _ => Arc::new(FixedSizeBinaryArray::try_from_iter(of_all).expect("ids")),
     };
-    let optional = |name: &str, array: ArrayRef| {
-        (Field::new(name, array.data_type().clone(), true), array)
-    };
-    let required = |name: &str, array: ArrayRef| {
-        (Field::new(name, array.data_type().clone(), false), array)
-    };
+    let optional =
+        |name: &str, array: ArrayRef| (Field::new(name, array.data_type().clone(), true), array);
+    let required =
+        |name: &str, array: ArrayRef| (Field::new(name, array.data_type().clone(), false), array);
     let of = |column: u64| all.clone().map(move |row| at(row, column));
     vec![
         required("unpacked", of_all),
@@ -109,7 +105,10 @@ fn columns(rows: usize, seed: u64, nulls: u64, distinct: u64) -> Vec<(Field, Arr
         optional("texts", Arc::new(texts.clone())),
         optional("plain texts", Arc::new(texts)),
         optional("words", cast(&words, &dictionary).expect("words")),
-        required("bounded", Arc::new(all.clone().map(|row| number(row, 5)).collect::<Int64Array>())),
+        required(
+            "bounded",
+            Arc::new(all.clone().map(|row| number(row, 5)).collect::<Int64Array>()),
+        ),
         required("split", Arc::new(all.clone().map(|row| number(row, 6)).collect::<Int64Array>())),
         optional("delta", Arc::new(of(7).collect::<Int64Array>())),
         optional("delta after words", Arc::new(of(8).collect::<Int64Array>())),
