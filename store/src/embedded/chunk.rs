@@ -335,10 +335,14 @@ pub(super) fn compact(rows: &SpanRows) -> SpanRows {
 }
 
 fn compact_columns(batch: RecordBatch, bytes: u64) -> RecordBatch {
-    let valued = || batch.columns().iter().filter(|array| has_values(array));
-    let held: usize = valued().map(|array| array.get_array_memory_size()).sum();
-    let all = (held as u64 > 2 * bytes)
-        .then(|| UInt32Array::from_iter_values(0..batch.num_rows() as u32));
+    let held: u64 = (batch.columns().iter().filter(|array| has_values(array)))
+        .map(|array| array.get_array_memory_size() as u64)
+        .sum();
+    let is_done = |(place, array): (usize, &ArrayRef)| has_values(array) || is_shared(place, array);
+    if held <= 2 * bytes && batch.columns().iter().enumerate().all(is_done) {
+        return batch;
+    }
+    let all = (held > 2 * bytes).then(|| UInt32Array::from_iter_values(0..batch.num_rows() as u32));
     let column = |(index, array): (usize, &ArrayRef)| {
         if !has_values(array) {
             return shared_without_values(index, array.len());

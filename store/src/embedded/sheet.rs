@@ -36,7 +36,7 @@ pub(super) struct Sheet {
 /// A column of new rows.
 pub(super) enum Column {
     Array(ArrayRef),
-    Leaf(Leaf),
+    Leaf(Box<Leaf>),
 }
 
 /// A part of one on its way to the file.

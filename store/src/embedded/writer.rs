@@ -202,7 +202,8 @@ impl FileWriter {
         self.spans.add(|place, field| match packed.remove(field.name().as_str()) {
             Some(column) => Ok(Column::Array(column)),
             None if place < common => Ok(Column::Array(gathered.column(field.name())?)),
-            None => own.next().map(Column::Leaf).ok_or_else(|| "an attribute has no column".into()),
+            None => (own.next().map(|leaf| Column::Leaf(Box::new(leaf))))
+                .ok_or_else(|| "an attribute has no column".into()),
         })?;
         self.shapes.add(|place, _| Ok(Column::Array(Arc::clone(columns.shapes.column(place)))))?;
         self.rows += places.len();

@@ -5,7 +5,7 @@
 //! many shapes of one: then to write it with every row takes less. A sample of
 //! the rows decides.
 
-use ahash::{AHashMap, AHashSet};
+use ahash::AHashMap;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
@@ -144,7 +144,8 @@ impl Plan {
         let mut order: Vec<(usize, f64)> =
             names.iter().map(|sampled| sampled.bytes(places.len())).enumerate().collect();
         order.sort_by(|one, other| other.1.total_cmp(&one.1));
-        let mut count = distinct(&shapes);
+        let mut distinct = Distinct::default();
+        let mut count = distinct.count(&shapes);
         for (number, bytes) in order {
             let (name, sampled) = (&split.names[number], &names[number]);
             let Some(own_type) = OwnType::of_number(name.type_number) else { continue };
@@ -157,7 +158,7 @@ impl Plan {
                 && plan.shaped.len() < MAX_OWN
             {
                 let with = with(&shapes, sampled, number);
-                let more = distinct(&with);
+                let more = distinct.count(&with);
                 if (more - count) as f64 * SHAPE_BYTES <= bytes {
                     (shapes, count) = (with, more);
                     left -= frequent as usize;
@@ -236,6 +237,28 @@ fn with(shapes: &[u64], sampled: &Sampled<'_>, name: usize) -> Vec<u64> {
     with
 }
 
-fn distinct(shapes: &[u64]) -> usize {
-    shapes.iter().collect::<AHashSet<_>>().len()
+/// Counts distinct numbers, in memory that stays.
+#[derive(Default)]
+struct Distinct {
+    /// Zero where there is none.
+    seen: Vec<u64>,
+}
+
+impl Distinct {
+    /// Of numbers as good as random.
+    fn count(&mut self, numbers: &[u64]) -> usize {
+        let places = (2 * numbers.len()).next_power_of_two();
+        self.seen.clear();
+        self.seen.resize(places, 0);
+        let mut count = 0;
+        for number in numbers.iter().map(|number| number.max(&1)) {
+            let mut place = *number as usize % places;
+            while self.seen[place] != 0 && self.seen[place] != *number {
+                place = (place + 1) % places;
+            }
+            count += usize::from(self.seen[place] == 0);
+            self.seen[place] = *number;
+        }
+        count
+    }
 }

@@ -499,7 +499,7 @@ impl Leaf {
             metadata: metadata.build()?,
             bloom_filter: None,
             column_index,
-            offset_index: self.has_offsets.then(|| OffsetIndexMetaData {
+            offset_index: self.has_offsets.then_some(OffsetIndexMetaData {
                 page_locations: pages.locations,
                 unencoded_byte_array_data_bytes: None,
             }),
