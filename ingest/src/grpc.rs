@@ -64,7 +64,7 @@ async fn export(State(shared): State<Arc<Shared>>, request: Request) -> Response
     }
 }
 
-async fn take(shared: &Shared, request: Request) -> Result<Rejections, Failure> {
+async fn take(shared: &Arc<Shared>, request: Request) -> Result<Rejections, Failure> {
     let instead = "OTLP over HTTP has its own port, by default 4318";
     let (encoding, message, lease) = unary::read(shared, request, instead).await?;
     otlp::take(shared, Format::Protobuf, encoding, message, lease).await

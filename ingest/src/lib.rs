@@ -30,6 +30,7 @@ mod plain;
 mod server;
 mod sink;
 mod take;
+mod together;
 mod unary;
 mod zipkin;
 

@@ -1,5 +1,7 @@
 //! The way of an OTLP request, the same for both protocols.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use spanwise_wire::compression::Encoding;
 use spanwise_wire::otlp::{Rejections, decode_json, decode_protobuf};
@@ -7,8 +9,10 @@ use spanwise_wire::otlp::{Rejections, decode_json, decode_protobuf};
 use crate::budget::Lease;
 use crate::counters;
 use crate::failure::Failure;
+use crate::limits::Limits;
 use crate::server::Shared;
-use crate::take;
+use crate::take::{self, Taken};
+use crate::together;
 
 /// How a request's message is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,18 +23,31 @@ pub(crate) enum Format {
 
 /// Takes a request's body; returns what of it was rejected.
 pub(crate) async fn take(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     format: Format,
     encoding: Encoding,
     bytes: Bytes,
     lease: Lease,
 ) -> Result<Rejections, Failure> {
-    let taken =
-        take::take(shared, encoding, bytes, lease, counters::OTLP_SPANS, move |bytes, limits| {
-            Ok(match format {
-                Format::Protobuf => decode_protobuf(bytes, &limits.otlp)?,
-                Format::Json => decode_json(bytes, &limits.otlp)?,
-            })
-        });
-    Ok(taken.await?.rejections)
+    let is_small = encoding == Encoding::Identity && bytes.len() <= take::LARGE_BYTES;
+    let taken = match format {
+        Format::Protobuf if is_small => together::take(shared, bytes, lease).await?,
+        Format::Protobuf => alone(shared, encoding, bytes, lease).await?,
+        Format::Json => {
+            let decode = |bytes: &[u8], limits: &Limits| Ok(decode_json(bytes, &limits.otlp)?);
+            take::take(shared, encoding, bytes, lease, counters::OTLP_SPANS, decode).await?
+        }
+    };
+    Ok(taken.rejections)
+}
+
+/// Takes the body of a request in protobuf by itself.
+pub(crate) async fn alone(
+    shared: &Shared,
+    encoding: Encoding,
+    bytes: Bytes,
+    lease: Lease,
+) -> Result<Taken, Failure> {
+    let decode = |bytes: &[u8], limits: &Limits| Ok(decode_protobuf(bytes, &limits.otlp)?);
+    take::take(shared, encoding, bytes, lease, counters::OTLP_SPANS, decode).await
 }

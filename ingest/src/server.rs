@@ -23,6 +23,7 @@ use crate::limits::Limits;
 use crate::marking::Marking;
 use crate::places::Places;
 use crate::sink::Sink;
+use crate::together::Gathering;
 use crate::{ThriftProtocol, grpc, http, jaeger_grpc, jaeger_http, jaeger_udp, zipkin};
 
 /// The receivers. Clones are handles to the same ones.
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) budget: Budget,
     /// Requests decoded at a time.
     pub(crate) decoders: Semaphore,
+    pub(crate) gathering: Gathering,
     /// Agents' streams.
     pub(crate) flight_streams: Places,
     /// Collectors' streams.
@@ -91,6 +93,7 @@ impl Ingest {
                 agents: Agents::default(),
                 budget: Budget::new(limits.in_flight_bytes),
                 decoders: Semaphore::new(processors),
+                gathering: Gathering::default(),
                 flight_streams: Places::new(limits.flight_streams),
                 otap_streams: Places::new(limits.otap_streams),
                 otap_kept: Budget::new(limits.otap_all_kept_bytes),

@@ -15,7 +15,7 @@ use crate::server::Shared;
 use crate::sink::Refused;
 
 /// Bytes from which decoding leaves the runtime's own threads.
-const LARGE_BYTES: usize = 512 * 1024;
+pub(crate) const LARGE_BYTES: usize = 512 * 1024;
 
 /// What became of a request's spans.
 #[derive(Debug)]
@@ -84,11 +84,15 @@ async fn hand_over(
 /// Counts what of a request was rejected and left out.
 pub(crate) fn counted(shared: &Shared, decoded: Decoded) -> (SpanRows, Rejections) {
     let Decoded { batch, rejections, dropped_links } = decoded;
+    count(shared, &rejections, dropped_links);
+    (batch, rejections)
+}
+
+pub(crate) fn count(shared: &Shared, rejections: &Rejections, dropped_links: u64) {
     if dropped_links > 0 {
         shared.counters.add(counters::LINKS_DROPPED, dropped_links);
     }
-    shared.counters.add_rejections(&rejections);
-    (batch, rejections)
+    shared.counters.add_rejections(rejections);
 }
 
 /// Hands a batch to the sink; returns the number of its spans.

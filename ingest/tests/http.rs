@@ -6,13 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use axum::body::Body;
+use bytes::Bytes;
 use common::client::{self, Answer, gzip};
 use common::{Memory, Server, request};
+use http_body_util::BodyExt;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
-use spanwise_ingest::Limits;
+use spanwise_ingest::{Ingest, Limits, Sink};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tower::ServiceExt;
 
 const PROTOBUF: (&str, &str) = ("content-type", "application/x-protobuf");
 const JSON: (&str, &str) = ("content-type", "application/json");
@@ -93,6 +97,78 @@ async fn bad_requests_are_told_what_is_wrong_and_hurt_nobody() {
     assert_eq!(post(&server, "/v1/traces", &[PROTOBUF], good).await.status, 200);
     assert_eq!(memory.operations(), ["1", "2", "3"]);
     server.stop().await;
+}
+
+/// What is answered to requests that come at once.
+async fn at_once(ingest: &Ingest, bodies: Vec<Vec<u8>>) -> Vec<(u16, Bytes)> {
+    let answers = bodies.into_iter().map(|body| {
+        let request = http::Request::post("/v1/traces").header(PROTOBUF.0, PROTOBUF.1);
+        let answer = ingest.http_router().oneshot(request.body(Body::from(body)).unwrap());
+        tokio::spawn(async move {
+            let (parts, body) = answer.await.unwrap().into_parts();
+            (parts.status.as_u16(), body.collect().await.unwrap().to_bytes())
+        })
+    });
+    let answers: Vec<_> = answers.collect();
+    futures::future::join_all(answers).await.into_iter().map(Result::unwrap).collect()
+}
+
+// On one thread, so that all have come before the first is decoded.
+#[tokio::test]
+async fn of_requests_that_come_at_once_each_is_told_its_own() {
+    let memory = Arc::new(Memory::default());
+    let ingest = Ingest::new(Arc::clone(&memory) as Arc<dyn Sink>, Limits::default());
+    let good = request(3).encode_to_vec();
+    let mut partly = request(2);
+    partly.resource_spans[0].scope_spans[0].spans[0].span_id = vec![1; 3];
+    let kinds = [good.clone(), good[..good.len() - 3].to_vec(), partly.encode_to_vec()];
+    let bodies = std::iter::repeat_n(kinds, 7).flatten().collect();
+    let answers = at_once(&ingest, bodies).await;
+    for (place, (status, body)) in answers.into_iter().enumerate() {
+        let response = || ExportTraceServiceResponse::decode(body).unwrap().partial_success;
+        match place % 3 {
+            0 => assert_eq!((status, response()), (200, None)),
+            1 => assert_eq!(status, 400),
+            _ => {
+                assert_eq!(status, 200);
+                assert_eq!(response().unwrap().rejected_spans, 1);
+            }
+        }
+    }
+    let expected = std::iter::repeat_n(["1", "2", "3", "2"], 7).flatten();
+    assert_eq!(memory.operations(), expected.collect::<Vec<_>>());
+    // Those between two that cannot be read are one.
+    assert_eq!(memory.batches.lock().len(), 8);
+    let counters = ingest.status().counters;
+    assert_eq!(counters["otlp_spans_accepted"], 28);
+    assert_eq!(counters["spans_rejected_invalid_span_id"], 7);
+    assert_eq!(counters["requests_malformed"], 7);
+    assert_eq!(ingest.status().in_flight_bytes, 0);
+
+    // What is too much for the store is only so for the one.
+    memory.most_rows.store(3, Ordering::SeqCst);
+    let bodies = [2, 4, 3].map(|spans| request(spans).encode_to_vec()).to_vec();
+    let statuses = at_once(&ingest, bodies).await.into_iter().map(|(status, _)| status);
+    assert_eq!(statuses.collect::<Vec<_>>(), [200, 413, 200]);
+    assert_eq!(memory.batches.lock().len(), 10);
+
+    memory.full.store(true, Ordering::SeqCst);
+    let statuses = at_once(&ingest, vec![good; 3]).await.into_iter().map(|(status, _)| status);
+    assert_eq!(statuses.collect::<Vec<_>>(), [429; 3]);
+    assert_eq!(ingest.status().in_flight_bytes, 0);
+}
+
+// Requests together are as much as a processor decodes in about a millisecond.
+#[tokio::test]
+async fn many_requests_at_once_are_several_batches() {
+    let memory = Arc::new(Memory::default());
+    let ingest = Ingest::new(Arc::clone(&memory) as Arc<dyn Sink>, Limits::default());
+    let body = request(10_000).encode_to_vec();
+    assert!((350_000..500_000).contains(&body.len()), "{}", body.len());
+    let answers = at_once(&ingest, vec![body; 5]).await;
+    assert!(answers.into_iter().all(|(status, _)| status == 200));
+    let rows: Vec<usize> = memory.batches.lock().iter().map(|(_, rows)| rows.num_rows()).collect();
+    assert_eq!(rows, [20_000, 20_000, 10_000]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

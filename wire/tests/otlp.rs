@@ -15,7 +15,8 @@ use proptest::prelude::*;
 use prost::Message;
 use spanwise_model::SpanBatch;
 use spanwise_wire::otlp::{
-    Decoded, Limits, OtlpError, decode_json, decode_protobuf, response_json, response_protobuf,
+    Decoded, Limits, OtlpError, Together, decode_json, decode_protobuf, decode_protobuf_together,
+    response_json, response_protobuf,
 };
 
 fn attribute(key: &str, value: Value) -> KeyValue {
@@ -324,6 +325,34 @@ fn limits_hold() {
     assert_eq!(decoded.rejections.counts().collect::<Vec<_>>(), [("span_too_large", 1)]);
 }
 
+/// What is said of each request: of those that are read together, and of one.
+fn said_of_each(bodies: &[Vec<u8>], limits: &Limits) -> Vec<Result<String, String>> {
+    let mut said = Vec::new();
+    for Together { requests, decoded } in decode_protobuf_together(bodies, limits) {
+        let Ok((batch, parts)) = decoded else {
+            assert_eq!(requests, 1);
+            said.push(Err(decoded.unwrap_err().to_string()));
+            continue;
+        };
+        assert_eq!(requests, parts.len());
+        let rows = SpanBatch::try_from(batch).unwrap();
+        let mut rows = rows.spans().map(Result::unwrap);
+        for part in parts {
+            let rows: Vec<_> = rows.by_ref().take(part.rows).collect();
+            assert_eq!(rows.len(), part.rows);
+            said.push(Ok(format!("{rows:?} {:?} {}", part.rejections, part.dropped_links)));
+        }
+        assert_eq!(rows.next(), None);
+    }
+    said
+}
+
+fn said_of_one(body: &[u8], limits: &Limits) -> Result<String, String> {
+    let decoded = decode_protobuf(body, limits).map_err(|error| error.to_string())?;
+    let (rejections, links) = (decoded.rejections.clone(), decoded.dropped_links);
+    Ok(format!("{:?} {rejections:?} {links}", rows(decoded)))
+}
+
 /// A field that is bytes, whose number and type take one byte.
 fn field(tag: u8, bytes: &[u8]) -> Vec<u8> {
     let mut field = vec![tag];
@@ -364,6 +393,21 @@ fn a_scope_around_its_spans_is_that_of_all() {
         let expected = expected.map(|(key, value)| (key.to_owned(), value.into()));
         assert_eq!(row.attributes, expected);
     }
+}
+
+#[test]
+fn requests_become_one_batch_until_it_is_large() {
+    let body = request_of((1..=50).map(small_span).collect()).encode_to_vec();
+    let together = |bodies: &[Vec<u8>]| -> Vec<usize> {
+        let together = decode_protobuf_together(bodies, &Limits::default());
+        together.iter().map(|together| together.requests).collect()
+    };
+    assert_eq!(together(&[]), [0; 0]);
+    assert_eq!(together(&vec![body.clone(); 5]), [5]);
+    // One long scope name, used by every span.
+    let mut large = request_of((1..=50).map(small_span).collect());
+    large.resource_spans[0].scope_spans[0].scope.as_mut().unwrap().name = "n".repeat(1 << 20);
+    assert_eq!(together(&[body.clone(), large.encode_to_vec(), body.clone(), body]), [2, 2]);
 }
 
 #[test]
@@ -467,6 +511,34 @@ proptest! {
     fn random_bytes_never_panic(bytes: Vec<u8>) {
         let _ = decode_protobuf(&bytes, &Limits::default());
         let _ = decode_json(&bytes, &Limits::default());
+    }
+
+    #[test]
+    fn requests_that_are_read_together_are_read_as_if_alone(
+        picks in proptest::collection::vec((0..7, 1..6_u8), 0..12),
+    ) {
+        let limits = Limits { span_bytes: 4096, ..Limits::default() };
+        let body = |(kind, number): (i32, u8)| {
+            let whole = request_of((0..number).map(|n| small_span(10 * number + n)).collect());
+            let scope = whole.resource_spans[0].scope_spans[0].scope.clone().unwrap();
+            let scope = field(0x0a, &scope.encode_to_vec());
+            let span = field(0x12, &small_span(number).encode_to_vec());
+            let long = Span { name: "n".repeat(5000), ..small_span(1) };
+            let wrong = Span { trace_id: vec![1; 3], ..full_span() };
+            match kind {
+                0 => whole.encode_to_vec(),
+                // Read to the middle, and after it.
+                1 => { let bytes = whole.encode_to_vec(); bytes[..bytes.len() - 3].to_vec() }
+                2 => field(0x0a, &field(0x12, &[span.clone(), scope, span].concat())),
+                3 => request_of(vec![full_span(), wrong, long]).encode_to_vec(),
+                4 => vec![number; number.into()],
+                5 => field(0x0a, &field(0x12, &field(0x12, b"none of it"))),
+                _ => Vec::new(),
+            }
+        };
+        let bodies: Vec<Vec<u8>> = picks.into_iter().map(body).collect();
+        let alone: Vec<_> = bodies.iter().map(|body| said_of_one(body, &limits)).collect();
+        prop_assert_eq!(said_of_each(&bodies, &limits), alone);
     }
 
     #[test]

@@ -127,10 +127,42 @@ pub struct Decoded {
     pub dropped_links: u64,
 }
 
+/// What became of a request whose rows are in a batch.
+#[derive(Debug)]
+pub struct Part {
+    /// Number of its rows, which come after those of the requests before.
+    pub rows: usize,
+    /// As [`Decoded::rejections`].
+    pub rejections: Rejections,
+    /// As [`Decoded::dropped_links`].
+    pub dropped_links: u64,
+    /// As [`Limits::row_bytes`] counts them.
+    pub(super) row_bytes: usize,
+}
+
+impl Part {
+    /// With the rows, which are all its own.
+    pub(super) fn alone(self, batch: SpanRows) -> Decoded {
+        let Self { rejections, dropped_links, .. } = self;
+        Decoded { batch, rejections, dropped_links }
+    }
+}
+
+impl Decoded {
+    /// The rows, and what else there is to say.
+    pub(super) fn into_part(self) -> (SpanRows, Vec<Part>) {
+        let Self { batch, rejections, dropped_links } = self;
+        let rows = batch.num_rows();
+        (batch, vec![Part { rows, rejections, dropped_links, row_bytes: 0 }])
+    }
+}
+
 /// Takes spans one by one.
 pub(crate) struct Collector<'b> {
     limits: Limits,
     builder: &'b mut Builder,
+    /// Rows of other requests that the builder has already.
+    before: usize,
     rejections: Rejections,
     dropped_links: u64,
     row_bytes: usize,
@@ -151,6 +183,7 @@ impl<'b> Collector<'b> {
     pub(crate) fn new(limits: &Limits, builder: &'b mut Builder) -> Self {
         Self {
             limits: *limits,
+            before: builder.rows.len(),
             builder,
             rejections: Rejections::default(),
             dropped_links: 0,
@@ -271,12 +304,23 @@ impl<'b> Collector<'b> {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Result<Decoded, OtlpError> {
-        let Self { builder, rejections, dropped_links, .. } = self;
+    /// What became of the request, whose rows are the builder's last.
+    pub(super) fn part(&mut self) -> Result<Part, OtlpError> {
+        let rows = self.builder.rows.len() - self.before;
         // A request of which nothing could be read is no OTLP request.
-        if let (true, Some(first)) = (builder.rows.is_empty(), rejections.first_malformed()) {
+        if let (0, Some(first)) = (rows, self.rejections.first_malformed()) {
             return Err(OtlpError::malformed("every span", first));
         }
-        Ok(Decoded { batch: builder.rows.finish_rows()?, rejections, dropped_links })
+        Ok(Part {
+            rows,
+            rejections: std::mem::take(&mut self.rejections),
+            dropped_links: self.dropped_links,
+            row_bytes: self.row_bytes,
+        })
+    }
+
+    /// The request by itself.
+    pub(crate) fn finish(mut self) -> Result<Decoded, OtlpError> {
+        Ok(self.part()?.alone(self.builder.rows.finish_rows()?))
     }
 }

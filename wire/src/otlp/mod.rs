@@ -22,9 +22,9 @@ mod span;
 mod value;
 mod view;
 
-pub use collect::{Decoded, Limits, Rejections};
+pub use collect::{Decoded, Limits, Part, Rejections};
 pub use json::decode_json;
-pub use protobuf::decode_protobuf;
+pub use protobuf::{Together, decode_protobuf, decode_protobuf_together};
 pub use response::{response_json, response_protobuf};
 pub(crate) use span::Invalid;
 

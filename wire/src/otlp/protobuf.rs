@@ -1,8 +1,11 @@
 //! OTLP protobuf: the outer layer, which hands over span by span.
 
+use arrow::array::UInt32Array;
+use spanwise_model::{ModelError, SpanRows};
+
 use super::OtlpError;
 use super::builders::{Builder, with_builder};
-use super::collect::{Collector, Decoded, Emitting, Limits};
+use super::collect::{Collector, Decoded, Emitting, Limits, Part};
 use super::decode;
 use super::repeats::Own;
 use super::resource::ScopeFacts;
@@ -38,12 +41,97 @@ pub(super) fn decode_with(
     // To look for a scope is to go through all spans, so it is first assumed to be
     // where nearly all senders write it. Where it is not, or anything else is wrong,
     // all is read once more.
-    if let Ok(Some(decoded)) = decode_as(builder, body, limits, Scopes::First) {
-        return Ok(decoded);
+    if let Ok(Some(part)) = decode_as(builder, body, limits, Scopes::First) {
+        return Ok(part.alone(builder.rows.finish_rows()?));
     }
     builder.rows.finish_rows()?;
-    let decoded = decode_as(builder, body, limits, Scopes::Anywhere)?;
-    decoded.ok_or_else(|| OtlpError::malformed("the request", "a scope cannot be read"))
+    decode_anywhere(builder, body, limits)
+}
+
+fn decode_anywhere(
+    builder: &mut Builder,
+    body: &[u8],
+    limits: &Limits,
+) -> Result<Decoded, OtlpError> {
+    let part = decode_as(builder, body, limits, Scopes::Anywhere)?;
+    let part = part.ok_or_else(|| OtlpError::malformed("the request", "a scope cannot be read"))?;
+    Ok(part.alone(builder.rows.finish_rows()?))
+}
+
+/// Some requests, one after the other, whose rows are one batch.
+#[derive(Debug)]
+pub struct Together {
+    /// How many requests.
+    pub requests: usize,
+    /// Their rows, and what became of each of them; or why they could not be read.
+    pub decoded: Result<(SpanRows, Vec<Part>), OtlpError>,
+}
+
+/// Reads requests, each as [`decode_protobuf`] does, into as few batches as their
+/// size allows: a batch costs as much as a hundred of its rows. No request is worse
+/// off for another one.
+pub fn decode_protobuf_together<B: AsRef<[u8]>>(bodies: &[B], limits: &Limits) -> Vec<Together> {
+    with_builder(|builder| {
+        let (mut all, mut rest) = (Vec::new(), bodies);
+        while !rest.is_empty() {
+            let together = first_together(builder, rest, limits);
+            rest = &rest[together.requests..];
+            all.push(together);
+        }
+        all
+    })
+}
+
+/// Bytes of rows, as [`Limits::row_bytes`] counts them, after which no request is
+/// added to a batch.
+const TOGETHER_ROW_BYTES: usize = 16 << 20;
+
+/// The first batch of these requests, of which there is one.
+fn first_together<B: AsRef<[u8]>>(
+    builder: &mut Builder,
+    bodies: &[B],
+    limits: &Limits,
+) -> Together {
+    let (mut parts, mut row_bytes) = (Vec::new(), 0);
+    for body in bodies {
+        let before = builder.rows.len();
+        match decode_as(builder, body.as_ref(), limits, Scopes::First) {
+            Ok(Some(part)) => {
+                row_bytes += part.row_bytes;
+                parts.push(part);
+                if row_bytes > TOGETHER_ROW_BYTES {
+                    break;
+                }
+            }
+            Ok(None) | Err(_) => {
+                return without_last(builder, before, parts, body.as_ref(), limits);
+            }
+        }
+    }
+    let rows = builder.rows.finish_rows();
+    Together { requests: parts.len(), decoded: rows.map(|rows| (rows, parts)).map_err(Into::into) }
+}
+
+/// The requests before one that is to be read otherwise, of whose rows there may be
+/// some after theirs; or that one, where it is the first.
+fn without_last(
+    builder: &mut Builder,
+    rows: usize,
+    parts: Vec<Part>,
+    last: &[u8],
+    limits: &Limits,
+) -> Together {
+    let all = builder.rows.finish_rows().map_err(OtlpError::from);
+    if parts.is_empty() {
+        let decoded = all.and_then(|_| decode_anywhere(builder, last, limits));
+        return Together { requests: 1, decoded: decoded.map(Decoded::into_part) };
+    }
+    let requests = parts.len();
+    let decoded = all.and_then(|all| {
+        let theirs = UInt32Array::from_iter_values(0..rows as u32);
+        Ok((all.take(&theirs).map_err(ModelError::from)?, parts))
+    });
+    Together { requests, decoded }
 }
 
 /// Where the scope of some spans is looked for.
@@ -61,7 +149,7 @@ fn decode_as(
     body: &[u8],
     limits: &Limits,
     scopes: Scopes,
-) -> Result<Option<Decoded>, OtlpError> {
+) -> Result<Option<Part>, OtlpError> {
     let mut collector = Collector::new(limits, builder);
     let mut span = Reading::default();
     for (index, bytes) in submessages(body, number::RESOURCE_SPANS).enumerate() {
@@ -71,7 +159,7 @@ fn decode_as(
             return Ok(None);
         }
     }
-    collector.finish().map(Some)
+    collector.part().map(Some)
 }
 
 /// A span that is being read. One is used for all of a request.
