@@ -442,8 +442,8 @@ impl IndexWriter {
 
     /// Adds the row group of so many blocks that were added last, with what is
     /// [placed](block_sets::placed) in them. Gives the ribbon.
-    fn add_placed(&mut self, offset: u64, blocks: usize, mut placed: Vec<u64>) -> Vec<u8> {
-        placed.sort_unstable();
+    fn add_placed(&mut self, offset: u64, blocks: usize, placed: Vec<u64>) -> Vec<u8> {
+        let mut placed = block_sets::sorted(placed);
         placed.dedup();
         let (ribbon, left_out) = self.maker.ribbon(&block_sets::entries(&placed));
         let segments = ribbon.len() / SEGMENT_BYTES;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{Field, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::arrow::arrow_writer::{
@@ -28,15 +28,10 @@ pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(super) struct Sheet {
     schema: SchemaRef,
     pub(super) writer: SerializedFileWriter<File>,
+    /// Of the columns that are no leaves.
     columns: ArrowRowGroupWriterFactory,
     leaves: Leaves,
     groups: usize,
-}
-
-/// A column of new rows.
-pub(super) enum Column {
-    Array(ArrayRef),
-    Leaf(Box<Leaf>),
 }
 
 /// A part of one on its way to the file.
@@ -70,8 +65,14 @@ impl Sheet {
         properties: WriterProperties,
     ) -> Result<Self, Failure> {
         let file = File::create(path)?;
-        let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties))?;
-        let (writer, columns) = writer.into_serialized_writer()?;
+        let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties.clone()))?;
+        let (writer, _) = writer.into_serialized_writer()?;
+        // The Parquet library makes writers of all columns of a schema, at the price
+        // of a compressor and a decompressor each.
+        let others = schema.fields().iter().filter(|field| !Leaf::is_for(field)).cloned();
+        let others = Schema::new(others.collect::<Vec<_>>()).into();
+        let others = ArrowWriter::try_new(std::io::sink(), others, Some(properties))?;
+        let (_, columns) = others.into_serialized_writer()?;
         let leaves = Leaves::of(writer.schema_descr());
         Ok(Self { schema: Arc::clone(schema), writer, columns, leaves, groups: 0 })
     }
@@ -85,25 +86,34 @@ impl Sheet {
         Some(Leaf::new(column, self.writer.properties()))
     }
 
-    /// Adds a row group of these columns, which are asked for one by one, so
-    /// that few are there twice.
+    /// The last columns of the schema, so many, of no rows yet.
+    pub(super) fn last_leaves(&self, count: usize) -> Vec<Leaf> {
+        let all = self.schema.fields().len();
+        (all - count..all).filter_map(|place| self.leaf(place)).collect()
+    }
+
+    /// Adds a row group. Its last columns are these; those before are asked for one
+    /// by one, so that few are there twice.
     pub(super) fn add(
         &mut self,
-        mut column: impl FnMut(usize, &Field) -> Result<Column, Failure>,
+        last: Vec<Leaf>,
+        mut column: impl FnMut(usize, &Field) -> Result<ArrayRef, Failure>,
     ) -> Result<(), Failure> {
         let mut writers = self.writers()?;
         let mut chunks = Vec::new();
-        for (place, field) in self.schema.fields().iter().enumerate() {
-            match (column(place, field)?, self.leaf(place)) {
-                (Column::Leaf(leaf), _) => chunks.push(Chunk::Own(leaf.finish()?)),
-                (Column::Array(array), Some(mut leaf)) => {
+        let asked = self.schema.fields().len() - last.len();
+        for (place, field) in self.schema.fields().iter().take(asked).enumerate() {
+            let array = column(place, field)?;
+            match self.leaf(place) {
+                Some(mut leaf) => {
                     leaf.put_array(&array)?;
                     chunks.push(Chunk::Own(leaf.finish()?));
                 }
-                (Column::Array(array), None) => {
-                    self.write_array(place, &array, &mut writers, &mut chunks)?;
-                }
+                None => self.write_array(place, &array, &mut writers, &mut chunks)?,
             }
+        }
+        for leaf in last {
+            chunks.push(Chunk::Own(leaf.finish()?));
         }
         let mut group = self.writer.next_row_group()?;
         chunks.into_iter().try_for_each(|chunk| chunk.append_to(&mut group))?;
@@ -114,7 +124,10 @@ impl Sheet {
 
     /// The writers of the Parquet library, with the number of the leaf of each.
     fn writers(&self) -> Result<impl Iterator<Item = (usize, ArrowColumnWriter)> + use<>, Failure> {
-        Ok(self.columns.create_column_writers(self.groups)?.into_iter().enumerate())
+        let places = self.schema.fields().iter().enumerate();
+        let places = places.filter(|(_, field)| !Leaf::is_for(field));
+        let leaves: Vec<usize> = places.flat_map(|(place, _)| self.leaves.of_root(place)).collect();
+        Ok(leaves.into_iter().zip(self.columns.create_column_writers(self.groups)?))
     }
 
     /// Has the Parquet library write a column with lists or structs, after those

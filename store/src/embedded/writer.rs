@@ -19,11 +19,10 @@ use spanwise_model::schema::column;
 use super::files::{DELETIONS, INDEX, MAPPED, ORIGINS, SHAPES, SpanFile, WRITTEN, file_name};
 use super::gather::Gathered;
 use super::index::IndexWriter;
-use super::layout::{self, Layout, Own, Packed, Plan, Rows, file_column};
-use super::leaf::Leaf;
+use super::layout::{self, Layout, Own, OwnLeaves, Packed, Plan, Rows, file_column};
 use super::origins::TakenRanges;
 use super::shape_file::directory_of;
-use super::sheet::{Column, Failure, Part, Sheet};
+use super::sheet::{Failure, Part, Sheet};
 use super::{encoding, fault, keys, order, reader};
 use crate::contract::StoreError;
 
@@ -187,9 +186,10 @@ impl FileWriter {
     fn add_group(&mut self, rows: &Rows<'_>, places: &[order::Place]) -> Result<(), Failure> {
         let mut gathered = Gathered::new(&rows.batches, places);
         let Packed { columns: mut packed, follows } = layout::pack(&mut gathered, rows, places)?;
-        let common = self.layout.schema.fields().len() - self.layout.own.len();
-        let leaves = (common..self.layout.schema.fields().len()).map(|at| self.spans.leaf(at));
-        let mut own: Vec<Leaf> = leaves.flatten().collect();
+        let mut own = OwnLeaves {
+            rows: self.spans.last_leaves(self.layout.own.len()),
+            shapes: self.shapes.last_leaves(self.layout.shaped.len()),
+        };
         let columns = rows.columns(&self.layout, places, &follows, &mut own)?;
         packed.insert(file_column::SHAPE, columns.numbers);
         packed.insert(column::ATTRIBUTES, columns.rest);
@@ -198,14 +198,11 @@ impl FileWriter {
         let ribbon = self.index.add(offset, &gathered.batch(&keys::COLUMNS)?, &columns.hashes);
         self.spans.writer.write_all(&ribbon)?;
 
-        let mut own = own.into_iter();
-        self.spans.add(|place, field| match packed.remove(field.name().as_str()) {
-            Some(column) => Ok(Column::Array(column)),
-            None if place < common => Ok(Column::Array(gathered.column(field.name())?)),
-            None => (own.next().map(|leaf| Column::Leaf(Box::new(leaf))))
-                .ok_or_else(|| "an attribute has no column".into()),
+        self.spans.add(own.rows, |_, field| match packed.remove(field.name().as_str()) {
+            Some(column) => Ok(column),
+            None => Ok(gathered.column(field.name())?),
         })?;
-        self.shapes.add(|place, _| Ok(Column::Array(Arc::clone(columns.shapes.column(place)))))?;
+        self.shapes.add(own.shapes, |place, _| Ok(Arc::clone(&columns.shapes[place])))?;
         self.rows += places.len();
         Ok(())
     }

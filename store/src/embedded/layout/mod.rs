@@ -44,7 +44,7 @@ pub(super) use own::{Own, OwnType};
 pub(super) use parents::{Parents, SpanIds};
 pub(super) use plan::Plan;
 pub(super) use restore::{Shapes, Wanted, restore};
-pub(super) use shapes::Rows;
+pub(super) use shapes::{OwnLeaves, Rows};
 
 use std::sync::{Arc, LazyLock};
 

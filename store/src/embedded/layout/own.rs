@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, BooleanArray, BooleanBuilder, Int64Array, Int64Builder,
-    StringDictionaryBuilder, new_null_array,
-};
+use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::kernels::cmp;
-use arrow::datatypes::{DataType, Field, FieldRef, Int32Type};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::error::ArrowError;
 use spanwise_model::schema::dictionary_type;
 
@@ -145,88 +142,6 @@ impl Own {
             let key = field.name().strip_prefix(own_type.prefix())?.to_owned();
             (own_type.data_type(texts) == *field.data_type() && field.is_nullable())
                 .then_some(Self { key, own_type })
-        })
-    }
-}
-
-/// The values of one attribute of shapes, one after the other.
-pub(super) struct OwnColumn {
-    values: Builder,
-    own_type: OwnType,
-    /// Rows that have a value or none.
-    rows: usize,
-    /// Rows that there will be.
-    all_rows: usize,
-}
-
-enum Builder {
-    /// Without a value yet.
-    Empty,
-    String(StringDictionaryBuilder<Int32Type>),
-    Int(Int64Builder),
-    Bool(BooleanBuilder),
-}
-
-impl OwnColumn {
-    pub(super) const fn new(own_type: OwnType, all_rows: usize) -> Self {
-        Self { values: Builder::Empty, own_type, rows: 0, all_rows }
-    }
-
-    /// Takes the value of a row; `false` where the row has one already, or where
-    /// this is not the one text of a value of the column's type.
-    pub(super) fn take(&mut self, row: usize, text: &str) -> Result<bool, ArrowError> {
-        if row < self.rows {
-            return Ok(false);
-        }
-        if matches!(self.values, Builder::Empty) {
-            let all = self.all_rows;
-            self.values = match self.own_type {
-                OwnType::String => Builder::String(StringDictionaryBuilder::new()),
-                OwnType::Int => Builder::Int(Int64Builder::with_capacity(all)),
-                OwnType::Bool => Builder::Bool(BooleanBuilder::with_capacity(all)),
-            };
-        }
-        let absent = row - self.rows;
-        match &mut self.values {
-            Builder::String(texts) => {
-                texts.append_nulls(absent);
-                texts.append(text)?;
-            }
-            Builder::Int(numbers) => {
-                let Some(number) = canonical_int(text) else { return Ok(false) };
-                numbers.append_nulls(absent);
-                numbers.append_value(number);
-            }
-            Builder::Bool(flags) => {
-                let Ok(flag) = text.parse() else { return Ok(false) };
-                flags.append_nulls(absent);
-                flags.append_value(flag);
-            }
-            Builder::Empty => return Ok(false),
-        }
-        self.rows = row + 1;
-        Ok(true)
-    }
-
-    /// The column of all rows.
-    pub(super) fn finish(self) -> Result<ArrayRef, ArrowError> {
-        let absent = self.all_rows - self.rows;
-        Ok(match self.values {
-            Builder::Empty => {
-                new_null_array(&self.own_type.data_type(Texts::Dictionary), self.all_rows)
-            }
-            Builder::String(mut texts) => {
-                texts.append_nulls(absent);
-                Arc::new(texts.finish())
-            }
-            Builder::Int(mut numbers) => {
-                numbers.append_nulls(absent);
-                Arc::new(numbers.finish())
-            }
-            Builder::Bool(mut flags) => {
-                flags.append_nulls(absent);
-                Arc::new(flags.finish())
-            }
         })
     }
 }

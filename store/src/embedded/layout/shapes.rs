@@ -15,7 +15,7 @@ use super::Layout;
 use super::derived::Follows;
 use super::fixed::{Hash, Hasher, SHAPED, with};
 use super::maps::MapBuilder;
-use super::own::{Own, OwnColumn};
+use super::own::Own;
 use super::plan::Plan;
 use super::split::Split;
 use crate::embedded::gather;
@@ -41,14 +41,22 @@ fn base() -> i64 {
 pub(in super::super) struct Columns {
     /// For each row the number of its shape.
     pub(in super::super) numbers: ArrayRef,
-    /// The shapes.
-    pub(in super::super) shapes: RecordBatch,
+    /// The columns of the shapes that are no attributes.
+    pub(in super::super) shapes: Vec<ArrayRef>,
     /// The map of those that are elsewhere neither.
     pub(in super::super) rest: ArrayRef,
     /// The keys that are in it.
     pub(in super::super) rest_keys: Vec<String>,
     /// For every block of rows the hashes of its attributes with their values.
     pub(in super::super) hashes: Vec<Vec<u64>>,
+}
+
+/// The columns of a row group's attributes, as a layout has them.
+pub(in super::super) struct OwnLeaves {
+    /// Of rows.
+    pub(in super::super) rows: Vec<Leaf>,
+    /// Of shapes.
+    pub(in super::super) shapes: Vec<Leaf>,
 }
 
 /// Rows on their way to a file.
@@ -107,8 +115,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The shapes and attributes of the rows at these places, of which it is known
-    /// what follows. `own` are the columns of the layout's attributes of rows, which
-    /// get theirs.
+    /// what follows. `own` get the attributes that have columns.
     ///
     /// # Errors
     /// Where texts are too large for a file.
@@ -117,7 +124,7 @@ impl<'a> Rows<'a> {
         layout: &Layout,
         places: &[Place],
         follows: &[u8],
-        own: &mut [Leaf],
+        own: &mut OwnLeaves,
     ) -> Result<Columns, ArrowError> {
         let split = &self.split;
         let own_of = self.places_of(&layout.own);
@@ -141,7 +148,8 @@ impl<'a> Rows<'a> {
                     distinct.add(hash);
                     let column = own_of[slot.name as usize].filter(|_| slot.is_first);
                     let taken = column.map_or(Ok(false), |place| {
-                        layout.own[place].own_type.put(&mut own[place], (at, value), hash)
+                        let own = &mut own.rows[place];
+                        layout.own[place].own_type.put(own, (at, value), hash)
                     })?;
                     if !taken {
                         is_in_rest[slot.name as usize] = true;
@@ -159,11 +167,11 @@ impl<'a> Rows<'a> {
                 }
             }
             hashes.push(distinct.hashes);
-            own.iter_mut().try_for_each(|leaf| leaf.end_block(block.len()))?;
+            own.rows.iter_mut().try_for_each(|leaf| leaf.end_block(block.len()))?;
         }
         Ok(Columns {
             numbers: Arc::new(Int64Array::from(numbers)),
-            shapes: self.shapes(layout, &shapes, base)?,
+            shapes: self.shapes(layout, &shapes, base, &mut own.shapes)?,
             rest: Arc::new(rest.finish()?),
             rest_keys: (split.names.iter().zip(is_in_rest))
                 .filter(|(_, is_in_rest)| *is_in_rest)
@@ -193,13 +201,14 @@ impl<'a> Rows<'a> {
         names.map(|name| places.get(&(name.type_number, name.key)).copied()).collect()
     }
 
-    /// The columns of the shapes.
+    /// The columns of the shapes that are no attributes; `own` get those that are.
     fn shapes(
         &self,
         layout: &Layout,
         shapes: &Shapes,
         base: i64,
-    ) -> Result<RecordBatch, ArrowError> {
+        own: &mut [Leaf],
+    ) -> Result<Vec<ArrayRef>, ArrowError> {
         let rows = &shapes.first;
         let numbers: Int64Array = (base..base + rows.len() as i64).collect();
         let mut columns: Vec<ArrayRef> =
@@ -210,20 +219,21 @@ impl<'a> Rows<'a> {
                 self.batches.iter().map(|batch| batch.column(place)).collect();
             columns.push(gather::column(span_schema().field(place), &arrays, rows)?);
         }
-        let shaped_of = self.places_of(&layout.shaped);
-        let mut shaped: Vec<OwnColumn> =
-            layout.shaped.iter().map(|own| OwnColumn::new(own.own_type, rows.len())).collect();
-        for (at, place) in rows.iter().enumerate() {
-            for (name, value) in of_shape(&self.split, *place) {
-                if let Some(place) = shaped_of[name as usize] {
-                    shaped[place].take(at, value)?;
+        let own_of = self.places_of(&layout.shaped);
+        // Those of one shape after the other, as they were added.
+        let mut hashes = shapes.hashes.iter();
+        for block in rows.chunks(BLOCK_ROWS) {
+            for (at, place) in block.iter().enumerate() {
+                for ((name, value), hash) in of_shape(&self.split, *place).zip(&mut hashes) {
+                    if let Some(place) = own_of[name as usize] {
+                        let own_type = layout.shaped[place].own_type;
+                        own_type.put(&mut own[place], (at, value), *hash)?;
+                    }
                 }
             }
+            own.iter_mut().try_for_each(|leaf| leaf.end_block(block.len()))?;
         }
-        for column in shaped {
-            columns.push(column.finish()?);
-        }
-        RecordBatch::try_new(Arc::clone(&layout.shapes_schema), columns)
+        Ok(columns)
     }
 }
 

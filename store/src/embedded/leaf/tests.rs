@@ -19,7 +19,7 @@ use proptest::prelude::*;
 
 use super::PAGE_BYTES;
 use crate::embedded::index::BLOCK_ROWS;
-use crate::embedded::sheet::{Column, Sheet};
+use crate::embedded::sheet::Sheet;
 
 const DICTIONARY_BYTES: usize = 2_000;
 
@@ -50,7 +50,7 @@ fn through_a_file(
         .set_column_compression(path_of("unpacked"), Compression::UNCOMPRESSED)
         .build();
     let mut sheet = Sheet::create(&path, &schema, properties).expect("a sheet");
-    sheet.add(|place, _| Ok(Column::Array(Arc::clone(&arrays[place])))).expect("written");
+    sheet.add(Vec::new(), |place, _| Ok(Arc::clone(&arrays[place]))).expect("written");
     sheet.writer.into_inner().expect("closed");
     let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Required);
     let file = File::open(&path).expect("a file");
