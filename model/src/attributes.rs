@@ -42,6 +42,25 @@ pub fn key_slot<const SLOTS: usize>(key: &[u8]) -> usize {
     (mixed >> (u64::BITS - SLOTS.ilog2())) as usize
 }
 
+/// Whether two texts are equal: as `==`, but written out for those that are as short
+/// as keys are. They are compared many times a span, and a call takes longer than
+/// that.
+#[inline]
+pub fn is_same(one: &[u8], other: &[u8]) -> bool {
+    /// The ends, which together are all of at most twice as many bytes.
+    fn ends<const N: usize>(text: &[u8]) -> Option<[&[u8; N]; 2]> {
+        Some([text.first_chunk()?, text.last_chunk()?])
+    }
+    one.len() == other.len()
+        && match one.len() {
+            17..=32 => ends::<16>(one) == ends(other),
+            8..=16 => ends::<8>(one) == ends(other),
+            4..8 => ends::<4>(one) == ends(other),
+            0..4 => one.iter().eq(other),
+            _ => one == other,
+        }
+}
+
 /// An [`AttributeValue`] whose text lies elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "documented on `AttributeValue`")]
@@ -234,6 +253,19 @@ impl Default for ResourceJson {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_the_same_where_all_their_bytes_are() {
+        for length in 0..40 {
+            let text: Vec<u8> = (1..=length).collect();
+            assert!(is_same(&text, &text.clone()) && !is_same(&text, &[&text[..], &[0]].concat()));
+            for at in 0..text.len() {
+                let mut other = text.clone();
+                other[at] ^= 1;
+                assert!(!is_same(&text, &other), "byte {at} of {length}");
+            }
+        }
+    }
 
     #[test]
     fn values_survive_their_text() {

@@ -22,7 +22,7 @@ mod template;
 mod vocabulary;
 
 pub use assembled::{Assembled, RowRef};
-pub use attributes::{AttributeRef, AttributeValue, Attributes, ResourceJson, key_slot};
+pub use attributes::{AttributeRef, AttributeValue, Attributes, ResourceJson, is_same, key_slot};
 pub use batch::SpanBatch;
 pub use builder::{EmitterPlaces, InnerAttributes, KnownTemplate, RowWriter, SpanBatchBuilder};
 pub use clock::{ClockFault, ClockFaults, mark_clocks};

@@ -19,7 +19,7 @@ use hashbrown::HashTable;
 
 use super::attributes::{AttributeMaps, push_value};
 use super::reuse::{TextList, taken};
-use crate::attributes::key_slot;
+use crate::attributes::{is_same, key_slot};
 use crate::rows::IN_MAP;
 use crate::{AttributeRef, ModelError, Slot, Template, Templated};
 
@@ -249,7 +249,8 @@ impl Sharing {
     #[inline]
     fn number(&mut self, key: &str) -> Option<u16> {
         let guess = &mut self.guesses[key_slot::<GUESSES>(key.as_bytes())];
-        if self.keys.get(usize::from(*guess)).is_some_and(|known| *known.text == *key) {
+        let same = |known: &Key| is_same(known.text.as_bytes(), key.as_bytes());
+        if self.keys.get(usize::from(*guess)).is_some_and(same) {
             return Some(*guess);
         }
         let number = match self.numbers.get(key) {

@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 use super::reuse::TextList;
 use super::sparse::Numbers;
 use crate::ModelError;
-use crate::attributes::key_slot;
+use crate::attributes::{is_same, key_slot};
 
 /// Texts of which many rows, or all, are null.
 pub(super) struct Texts {
@@ -87,7 +87,7 @@ impl Dictionary {
     pub(super) fn place(&mut self, value: &str) -> Place {
         let Self { values, places, hasher, guesses, .. } = self;
         let guess = &mut guesses[key_slot::<GUESSES>(value.as_bytes())];
-        if values.get(*guess as usize) == Some(value.as_bytes()) {
+        if values.get(*guess as usize).is_some_and(|known| is_same(known, value.as_bytes())) {
             return Place(*guess);
         }
         let hash = hash_of(hasher, value.as_bytes());

@@ -18,6 +18,7 @@ mod protobuf;
 mod repeats;
 mod resource;
 mod response;
+mod signature;
 mod span;
 mod value;
 mod view;

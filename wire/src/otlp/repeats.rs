@@ -1,24 +1,26 @@
 //! Spans like others before, recognised by their bytes.
 //!
 //! Most spans have the attributes of one before, but for a few values. What is left
-//! of the bytes of a span's attributes without those values is its signature. Where
-//! that is known, nothing in it needs to be read, checked or looked up again: it says
+//! of the bytes of a span's attributes without those values is its
+//! [signature](super::signature). Where that is known, nothing in it needs to be read, checked or looked up again: it says
 //! which template the row has, and what the attributes tell of the exchange.
 
-use ahash::RandomState;
 use hashbrown::HashTable;
-use spanwise_model::{AttributeRef, AttributeValue, KnownTemplate, SpanBatchBuilder, key_slot};
+use spanwise_model::{
+    AttributeRef, AttributeValue, KnownTemplate, SpanBatchBuilder, is_same, key_slot,
+};
 
 use super::decode::{self, short_bytes};
 use super::known::{Known, Note};
 use super::resource::ScopeFacts;
+use super::signature::{Hash, Secrets, Signature};
 use super::value::{Pair, Value};
 use super::view::SpanView;
 
 /// Places for keys, and in how many of them one is looked for.
 const KEY_SLOTS: usize = 256;
 const KEY_TRIES: usize = 4;
-/// Spans that are remembered, and bytes of their signatures.
+/// Signatures that are remembered, and bytes of what is noted of them.
 const MOST_KNOWN: usize = 8192;
 const MOST_BYTES: usize = 4 << 20;
 /// The longest value that a template has: a text, after its tag and its length.
@@ -41,8 +43,7 @@ struct Key {
 
 /// What spans with a signature have in common.
 pub(super) struct Repeated {
-    hash: u64,
-    signature: Box<[u8]>,
+    hash: Hash,
     pub(super) template: KnownTemplate,
     noted: Box<[(Note, Noted)]>,
 }
@@ -91,16 +92,14 @@ impl Repeated {
 
 /// See the module. It belongs to one builder, whose templates it names.
 pub(super) struct Repeats {
-    hasher: RandomState,
+    secrets: Secrets,
     /// Of the builder, when the rest was noted.
     epoch: u64,
-    keys: Vec<Option<Key>>,
+    keys: Keys,
     known: HashTable<Repeated>,
     known_bytes: usize,
-    /// Of the span that was looked for last, and its hash; none where it can have
-    /// none.
-    signature: Vec<u8>,
-    hash: Option<u64>,
+    /// Of the span that was looked for last; none where it can have none.
+    hash: Option<Hash>,
     spans: u32,
     misses: u32,
     pause: u32,
@@ -109,12 +108,11 @@ pub(super) struct Repeats {
 impl Default for Repeats {
     fn default() -> Self {
         Self {
-            hasher: RandomState::new(),
+            secrets: Secrets::default(),
             epoch: u64::MAX,
-            keys: Vec::new(),
+            keys: Keys::default(),
             known: HashTable::new(),
             known_bytes: 0,
-            signature: Vec::new(),
             hash: None,
             spans: 0,
             misses: 0,
@@ -146,16 +144,14 @@ impl Repeats {
             self.forget();
         }
         own.clear();
-        self.signature.clear();
-        self.signature.extend_from_slice(&scope.id().to_le_bytes());
-        self.read(bytes, view, own, builder)?;
+        let mut signature = self.secrets.begin();
+        signature.add(&scope.id().to_le_bytes());
+        self.keys.read(bytes, &mut signature, view, own, builder)?;
         let [kind, status] = [view.kind, view.status_code].map(|number| number.to_le_bytes()[0]);
-        self.signature.extend_from_slice(&[kind, status]);
-        let hash = self.hasher.hash_one(&*self.signature);
+        signature.add(&[kind, status]);
+        let hash = signature.end();
         self.hash = Some(hash);
-        let found = self
-            .known
-            .find(hash, |known| known.hash == hash && *known.signature == *self.signature);
+        let found = self.known.find(hash[0], |known| known.hash == hash);
         if found.is_none() {
             self.misses += 1;
         }
@@ -175,10 +171,60 @@ impl Repeats {
         (self.spans, self.misses) = (0, 0);
     }
 
+    /// Remembers the span that was looked for last, which was found by decoding to
+    /// have these attributes and is the builder's last row.
+    pub(super) fn learn(
+        &mut self,
+        attributes: &[Pair<'_>],
+        own: &Own<'_>,
+        builder: &SpanBatchBuilder,
+    ) {
+        let Some(hash) = self.hash.take() else { return };
+        if builder.sharing_epoch() != Some(self.epoch) {
+            return;
+        }
+        let Some((known, template)) = builder.last_template() else { return };
+        let slots = || template.slots().iter().enumerate();
+        let expected = slots().filter(|(_, slot)| slot.text.is_none()).map(|(place, _)| place);
+        if !expected.eq(own.values.iter().map(|(place, _)| *place)) {
+            return;
+        }
+        if self.known.len() >= MOST_KNOWN || self.known_bytes > MOST_BYTES {
+            self.known.clear();
+            self.known_bytes = 0;
+        }
+        let noted = attributes.iter().enumerate().filter_map(|(place, pair)| {
+            let own = own.values.iter().position(|(own, _)| *own == place);
+            let value =
+                own.map_or_else(|| Noted::Shared(pair.value.as_ref().to_value()), Noted::Own);
+            Some((pair.note?, value))
+        });
+        let noted: Box<[_]> = noted.collect();
+        self.known_bytes += size_of_val(&*noted) + noted.iter().map(of_value).sum::<usize>();
+        let repeated = Repeated { hash, template: known, noted };
+        self.known.insert_unique(hash[0], repeated, |known| known.hash[0]);
+    }
+
+    fn forget(&mut self) {
+        self.known.clear();
+        self.known_bytes = 0;
+        self.keys.slots.clear();
+        self.keys.slots.resize_with(KEY_SLOTS, || None);
+    }
+}
+
+/// Attribute keys.
+#[derive(Default)]
+struct Keys {
+    slots: Vec<Option<Key>>,
+}
+
+impl Keys {
     /// Reads a span whose fields are as most spans' are.
     fn read<'a>(
         &mut self,
         mut rest: &'a [u8],
+        signature: &mut Signature<'_>,
         view: &mut SpanView<'a>,
         own: &mut Own<'a>,
         builder: &mut SpanBatchBuilder,
@@ -186,7 +232,7 @@ impl Repeats {
         while let [tag, after @ ..] = rest {
             // Of the field's number and its wire type.
             rest = match tag {
-                &ATTRIBUTE => self.attributes(rest, own, builder)?,
+                &ATTRIBUTE => self.attributes(rest, signature, own, builder)?,
                 0x0a => put(short_bytes(after)?, &mut view.trace_id),
                 0x12 => put(short_bytes(after)?, &mut view.span_id),
                 0x22 => put(short_bytes(after)?, &mut view.parent_span_id),
@@ -221,6 +267,7 @@ impl Repeats {
     fn attributes<'a>(
         &mut self,
         bytes: &'a [u8],
+        signature: &mut Signature<'_>,
         own: &mut Own<'a>,
         builder: &mut SpanBatchBuilder,
     ) -> Option<&'a [u8]> {
@@ -238,19 +285,16 @@ impl Repeats {
                 && self.is_shared(key, builder)?;
             if !is_shared {
                 let value = decode::value(value)?;
-                let signature = &mut self.signature;
-                signature.extend_from_slice(&shared[..shared.len() - rest.len()]);
-                let length = u16::try_from(key.len()).ok()?.to_le_bytes();
-                let kind = value.as_ref().type_number();
-                signature.extend_from_slice(&[OWN, kind, length[0], length[1]]);
-                signature.extend_from_slice(key);
+                signature.add(&shared[..shared.len() - rest.len()]);
+                signature.add(&[OWN, value.as_ref().type_number()]);
+                signature.add(key);
                 own.values.push((own.attributes, value));
                 shared = after;
             }
             own.attributes += 1;
             rest = after;
         }
-        self.signature.extend_from_slice(&shared[..shared.len() - rest.len()]);
+        signature.add(&shared[..shared.len() - rest.len()]);
         Some(rest)
     }
 
@@ -259,8 +303,8 @@ impl Repeats {
     fn is_shared(&mut self, key: &[u8], builder: &mut SpanBatchBuilder) -> Option<bool> {
         let first = key_slot::<KEY_SLOTS>(key);
         for slot in (first..first + KEY_TRIES).map(|slot| slot % KEY_SLOTS) {
-            match &self.keys[slot] {
-                Some(known) if *known.bytes == *key => return Some(known.is_shared),
+            match &self.slots[slot] {
+                Some(known) if is_same(&known.bytes, key) => return Some(known.is_shared),
                 Some(_) => {}
                 None => return self.new_key(key, slot, builder),
             }
@@ -271,49 +315,18 @@ impl Repeats {
     #[cold]
     fn new_key(&mut self, key: &[u8], slot: usize, builder: &mut SpanBatchBuilder) -> Option<bool> {
         let is_shared = builder.shares(std::str::from_utf8(key).ok()?)?;
-        self.keys[slot] = Some(Key { bytes: key.into(), is_shared });
+        self.slots[slot] = Some(Key { bytes: key.into(), is_shared });
         Some(is_shared)
     }
+}
 
-    /// Remembers the span that was looked for last, which was found by decoding to
-    /// have these attributes and is the builder's last row.
-    pub(super) fn learn(
-        &mut self,
-        attributes: &[Pair<'_>],
-        own: &Own<'_>,
-        builder: &SpanBatchBuilder,
-    ) {
-        let Some(hash) = self.hash.take() else { return };
-        if builder.sharing_epoch() != Some(self.epoch) {
-            return;
-        }
-        let Some((known, template)) = builder.last_template() else { return };
-        let slots = || template.slots().iter().enumerate();
-        let expected = slots().filter(|(_, slot)| slot.text.is_none()).map(|(place, _)| place);
-        if !expected.eq(own.values.iter().map(|(place, _)| *place)) {
-            return;
-        }
-        if self.known.len() >= MOST_KNOWN || self.known_bytes > MOST_BYTES {
-            self.known.clear();
-            self.known_bytes = 0;
-        }
-        let noted = attributes.iter().enumerate().filter_map(|(place, pair)| {
-            let own = own.values.iter().position(|(own, _)| *own == place);
-            let value =
-                own.map_or_else(|| Noted::Shared(pair.value.as_ref().to_value()), Noted::Own);
-            Some((pair.note?, value))
-        });
-        let (noted, signature) = (noted.collect(), Box::from(&*self.signature));
-        self.known_bytes += self.signature.len();
-        let repeated = Repeated { hash, signature, template: known, noted };
-        self.known.insert_unique(hash, repeated, |known| known.hash);
-    }
-
-    fn forget(&mut self) {
-        self.known.clear();
-        self.known_bytes = 0;
-        self.keys.clear();
-        self.keys.resize_with(KEY_SLOTS, || None);
+/// Bytes that a noted value takes besides its place.
+const fn of_value((_, value): &(Note, Noted)) -> usize {
+    match value {
+        Noted::Shared(
+            AttributeValue::String(text) | AttributeValue::Bytes(text) | AttributeValue::Json(text),
+        ) => text.len(),
+        _ => 0,
     }
 }
 
