@@ -21,7 +21,7 @@ use super::cache::Cache;
 use super::handle::Handle;
 
 /// Memory for pages that were unpacked, of all files.
-const CACHE_BYTES: usize = 24 << 20;
+const CACHE_BYTES: usize = 16 << 20;
 /// A page is not larger than this, whatever it says of itself.
 const MAX_PAGE_BYTES: usize = 256 << 20;
 

@@ -23,7 +23,7 @@ use super::layout::Shapes;
 use super::pages::Group;
 
 /// Memory for shapes that were read, of all files.
-const CACHE_BYTES: usize = 64 << 20;
+const CACHE_BYTES: usize = 40 << 20;
 
 /// See the module.
 #[derive(Debug)]

@@ -23,7 +23,7 @@ use super::reader;
 use crate::contract::Predicate;
 
 /// Memory for sketches, of all files: three bytes a row.
-const CACHE_BYTES: usize = 48 << 20;
+const CACHE_BYTES: usize = 32 << 20;
 
 /// The columns of shapes that a predicate may ask of.
 const ASKED: [&str; 3] = [column::SERVICE, column::OPERATION, column::STATUS];
