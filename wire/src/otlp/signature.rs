@@ -1,9 +1,8 @@
 //! What stands for the bytes that spans have in common.
 //!
 //! A hash of 128 bits, keyed anew in every process: two that are not the same have
-//! one hash once in 2^128 pairs, so they are not compared themselves. To keep them,
-//! and to compare them with what was kept long ago, took as long as reading a third
-//! of a span. It is made as wyhash is (Wang Yi, "wyhash", 2019), twice at a time.
+//! one hash once in 2^128 pairs, so they are not compared themselves: what was kept
+//! long ago is in no near cache. It is made as wyhash is (Wang Yi, "wyhash", 2019), twice at a time.
 
 use std::hash::{BuildHasher as _, RandomState};
 
