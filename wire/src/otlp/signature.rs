@@ -2,7 +2,8 @@
 //!
 //! A hash of 128 bits, keyed anew in every process: two that are not the same have
 //! one hash once in 2^128 pairs, so they are not compared themselves: what was kept
-//! long ago is in no near cache. It is made as wyhash is (Wang Yi, "wyhash", 2019), twice at a time.
+//! long ago is in no near cache. It is made as wyhash is (Wang Yi, "wyhash", 2019),
+//! twice at a time.
 
 use std::hash::{BuildHasher as _, RandomState};
 
