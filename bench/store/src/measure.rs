@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::questions::Answer;
+
 /// CPU time of the calling thread so far, in seconds.
 pub(crate) fn thread_cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -53,20 +55,54 @@ pub(crate) fn per_million(seconds: f64, spans: u64) -> f64 {
 }
 
 /// The time that this share of all stays at or below, in milliseconds.
-pub(crate) fn quantile_ms(times: &[Duration], share: f64) -> f64 {
-    let mut sorted = times.to_vec();
+pub(crate) fn quantile_ms(answers: &[Answer], share: f64) -> f64 {
+    let mut sorted: Vec<Duration> = answers.iter().map(|answer| answer.time).collect();
     sorted.sort_unstable();
     let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
+}
+
+/// Of `later`, as many answers of each kind and length as there are in `first`, or of
+/// the next length that there is: what takes longer then does not because there is
+/// more to tell.
+pub(crate) fn alike(first: &[Answer], later: &[Answer]) -> Vec<Answer> {
+    let mut used = vec![0; later.len()];
+    let nearest = |one: &Answer| {
+        let (by, traces) = one.kind;
+        let same = (0..later.len()).filter(|at| later[*at].kind.0 == by);
+        let at = same.min_by_key(|at| (later[*at].kind.1.abs_diff(traces), used[*at]))?;
+        used[at] += 1;
+        Some(later[at])
+    };
+    first.iter().filter_map(nearest).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn answer(by: &'static str, traces: usize, ms: u64) -> Answer {
+        Answer { time: Duration::from_millis(ms), kind: (by, traces) }
+    }
+
+    #[test]
+    fn answers_are_compared_with_others_of_their_kind_and_length() {
+        let first = [answer("user", 2, 0), answer("user", 2, 0), answer("order", 1, 0)];
+        let later = [
+            answer("order", 1, 1),
+            answer("user", 9, 90),
+            answer("user", 3, 30),
+            answer("user", 3, 31),
+        ];
+        let times =
+            alike(&first, &later).iter().map(|one| one.time.as_millis()).collect::<Vec<_>>();
+        assert_eq!(times, [30, 31, 1]);
+        assert!(alike(&first, &later[1..2]).len() == 2);
+    }
+
     #[test]
     fn quantiles_are_of_values_that_occurred() {
-        let times: Vec<Duration> = (1..=200).rev().map(Duration::from_millis).collect();
+        let times: Vec<Answer> = (1..=200).rev().map(|ms| answer("id", 1, ms)).collect();
         assert_eq!(quantile_ms(&times, 0.5), 100.0);
         assert_eq!(quantile_ms(&times, 0.95), 190.0);
         assert_eq!(quantile_ms(&times, 1.0), 200.0);

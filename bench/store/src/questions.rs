@@ -27,6 +27,8 @@ enum Right {
 }
 
 struct Question {
+    /// What is asked by.
+    by: &'static str,
     path: String,
     right: Right,
 }
@@ -40,35 +42,40 @@ pub(crate) struct Questions {
     by_common: Vec<Question>,
 }
 
-/// How long each answer took.
+/// An answer, which was right.
+#[derive(Clone, Copy)]
+pub(crate) struct Answer {
+    pub(crate) time: Duration,
+    /// What was asked by, and how many traces were found.
+    pub(crate) kind: (&'static str, usize),
+}
+
+/// All answers.
 #[derive(Default)]
 pub(crate) struct Answers {
-    pub(crate) by_id: Vec<Duration>,
-    pub(crate) by_span: Vec<Duration>,
-    pub(crate) by_service: Vec<Duration>,
-    pub(crate) by_attribute: Vec<Duration>,
-    pub(crate) by_rare: Vec<Duration>,
-    pub(crate) by_common: Vec<Duration>,
+    pub(crate) by_id: Vec<Answer>,
+    pub(crate) by_span: Vec<Answer>,
+    pub(crate) by_service: Vec<Answer>,
+    pub(crate) by_attribute: Vec<Answer>,
+    pub(crate) by_rare: Vec<Answer>,
+    pub(crate) by_common: Vec<Answer>,
 }
 
 impl Questions {
     /// Questions about a load that lies in this time.
     pub(crate) fn new(known: &Known, (first, last): (i64, i64), each: usize) -> Self {
-        let traces = || known.traces.iter().cycle();
         let over_all = format!("start={}&end={}", first - AROUND_NANO, last + AROUND_NANO);
-        let by_id = traces().take(each).map(|trace| Question {
-            path: format!("/api/v1/traces/{}", trace.trace_id),
+        let of_trace = |id: &str, trace: &KnownTrace| Question {
+            by: "id",
+            path: format!("/api/v1/traces/{id}"),
             right: Right::Spans(trace.spans),
-        });
-        let by_span = traces().take(each).map(|trace| Question {
-            path: format!("/api/v1/traces/{}", trace.span_id),
-            right: Right::Spans(trace.spans),
-        });
-        let by_service = traces().take(each).enumerate().map(|(index, trace)| {
+        };
+        let of_service = |index: usize, trace: &KnownTrace| {
             let service = trace.services[index % trace.services.len()];
             let start = (trace.start_unix_nano - WINDOW_NANO / 2).max(first);
             let least_ms = [5, 10, 20, 50, 100][index % 5];
             Question {
+                by: "service",
                 path: format!(
                     "/api/v1/search?service={service}&min_duration={least_ms}ms&start={start}\
                      &end={}&limit=20",
@@ -76,24 +83,31 @@ impl Questions {
                 ),
                 right: Right::Service(service),
             }
-        });
-        let with_order = traces().filter(|trace| trace.order_id.is_some());
-        let attribute = |key: &str, value: &str, right: Right| Question {
+        };
+        let attribute = |key: &'static str, value: &str, right: Right| Question {
+            by: key,
             path: format!("/api/v1/search?attribute={key}%3D{value}&{over_all}&limit=20"),
             right,
         };
-        let by_rare = with_order.take(each / 2).map(|trace| {
+        let rare = |trace: &KnownTrace| {
             let order = trace.order_id.as_deref().unwrap_or_default();
             attribute("app.order.id", order, Right::Only(trace.trace_id.clone()))
-        });
+        };
         let common = |index: usize, trace: &KnownTrace| match index % 4 {
             0 => attribute("user.id", &trace.user_id, Right::Some),
             1 => attribute("http.response.status_code", "503", Right::Some),
             2 => attribute("messaging.destination.name", "payments.captured", Right::Some),
             _ => attribute("error.type", "java.net.SocketTimeoutException", Right::Some),
         };
-        let by_common =
-            traces().take(each / 2).enumerate().map(|(index, trace)| common(index, trace));
+        let all: Vec<&KnownTrace> = known.traces.iter().collect();
+        let with_order: Vec<&KnownTrace> =
+            all.iter().copied().filter(|trace| trace.order_id.is_some()).collect();
+        let by_id = spread(&all, each).map(|trace| of_trace(&trace.trace_id, trace));
+        let by_span = spread(&all, each).map(|trace| of_trace(&trace.span_id, trace));
+        let numbered = |count: usize| spread(&all, count).enumerate();
+        let by_service = numbered(each).map(|(index, trace)| of_service(index, trace));
+        let by_rare = spread(&with_order, each / 2).map(rare);
+        let by_common = numbered(each / 2).map(|(index, trace)| common(index, trace));
         Self {
             by_id: by_id.collect(),
             by_span: by_span.collect(),
@@ -119,7 +133,7 @@ impl Questions {
     /// Asks all, one after the other.
     pub(crate) fn ask(&self, api: SocketAddr) -> anyhow::Result<Answers> {
         let mut client = Client::connect(api)?;
-        let mut ask = |kind: &[Question]| -> anyhow::Result<Vec<Duration>> {
+        let mut ask = |kind: &[Question]| -> anyhow::Result<Vec<Answer>> {
             kind.iter().map(|question| question.ask(&mut client)).collect()
         };
         let (by_id, by_span) = (ask(&self.by_id)?, ask(&self.by_span)?);
@@ -131,7 +145,7 @@ impl Questions {
 }
 
 impl Question {
-    fn ask(&self, client: &mut Client) -> anyhow::Result<Duration> {
+    fn ask(&self, client: &mut Client) -> anyhow::Result<Answer> {
         let began = Instant::now();
         let reply = client.get(&self.path).with_context(|| self.path.clone())?;
         let time = began.elapsed();
@@ -141,8 +155,14 @@ impl Question {
         if let Err(wrong) = self.right.check(&answer) {
             bail!("{}: {wrong}", self.path);
         }
-        Ok(time)
+        let traces = answer["traces"].as_array().map_or(1, Vec::len);
+        Ok(Answer { time, kind: (self.by, traces) })
     }
+}
+
+/// So many traces of all, of any time of the load alike.
+fn spread<'a>(all: &'a [&KnownTrace], count: usize) -> impl Iterator<Item = &'a KnownTrace> {
+    (0..count).filter_map(move |index| all.get(index * all.len() / count).copied())
 }
 
 impl Right {
