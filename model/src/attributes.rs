@@ -73,7 +73,22 @@ pub enum AttributeRef<'a> {
     Json(&'a str),
 }
 
-impl AttributeRef<'_> {
+impl<'a> AttributeRef<'a> {
+    /// The value with this type number and canonical text. A number that does
+    /// not parse, or a type that is not known, is kept as a string: what was
+    /// stored is shown, never lost.
+    pub fn from_parts(type_number: u8, text: &'a str) -> Self {
+        let parsed = match type_number {
+            1 => text.parse().ok().map(Self::Int),
+            2 => text.parse().ok().map(Self::Double),
+            3 => text.parse().ok().map(Self::Bool),
+            4 => Some(Self::Bytes(text)),
+            5 => Some(Self::Json(text)),
+            _ => None,
+        };
+        parsed.unwrap_or(Self::String(text))
+    }
+
     /// As [`AttributeValue::type_number`].
     pub const fn type_number(self) -> u8 {
         match self {
@@ -129,19 +144,9 @@ impl AttributeValue {
         self.as_ref().type_number()
     }
 
-    /// The value with this type number and canonical text. A number that does
-    /// not parse, or a type that is not known, is kept as a string: what was
-    /// stored is shown, never lost.
+    /// As [`AttributeRef::from_parts`], with a text of its own.
     pub fn from_parts(type_number: u8, text: &str) -> Self {
-        let parsed = match type_number {
-            1 => text.parse().ok().map(Self::Int),
-            2 => text.parse().ok().map(Self::Double),
-            3 => text.parse().ok().map(Self::Bool),
-            4 => Some(Self::Bytes(text.to_owned())),
-            5 => Some(Self::Json(text.to_owned())),
-            _ => None,
-        };
-        parsed.unwrap_or_else(|| Self::String(text.to_owned()))
+        AttributeRef::from_parts(type_number, text).to_value()
     }
 
     /// The text, where the value is a string.

@@ -1,163 +1,312 @@
-//! A span as JSON, written as it is read: of a page of ten thousand spans, an
-//! object tree would be most of the work.
+//! Spans as JSON, written from their columns: of a page of ten thousand spans,
+//! objects in memory would be most of the work.
 
-use std::fmt::Display;
+use std::collections::HashMap;
 
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use arrow::array::{
+    Array, ArrowPrimitiveType, AsArray, FixedSizeBinaryArray, Int32Array, ListArray, MapArray,
+    PrimitiveArray, StringArray, StructArray,
+};
+use arrow::datatypes::{
+    DataType, Float32Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use spanwise_assemble::{Node, Trace};
-use spanwise_model::{AttributeValue, Event, Link, Span, schema::column};
+use spanwise_model::{AttributeRef, SpanBatch, schema::column};
 
-/// A span with its place in the tree: every column that is not null by its
-/// name, then `parent`, `depth`, `self_nano`, `children`.
-pub(crate) struct SpanInTree<'a> {
-    pub(crate) trace: &'a Trace,
-    pub(crate) node: &'a Node,
-    pub(crate) span: &'a Span,
-    /// The span's resource; `None` where it is no JSON.
-    pub(crate) resource: Option<&'a RawValue>,
+/// What a tree says of a span, in place of what stands in its row.
+const OF_THE_TREE: [&str; 4] =
+    [column::ASSEMBLED_TRACE_ID, column::ASSEMBLED_PARENT, column::EVIDENCE, column::CONFIDENCE];
+
+/// The spans of a batch.
+pub(crate) struct SpanCells<'a>(Vec<(&'a str, Cells<'a>)>);
+
+/// A column, by how its cells are written.
+enum Cells<'a> {
+    Id(&'a FixedSizeBinaryArray),
+    Text(&'a StringArray),
+    Word(&'a Int32Array, &'a StringArray),
+    /// A text that is JSON; which of the dictionary's are, once it is known.
+    Json(&'a Int32Array, &'a StringArray, HashMap<i32, bool>),
+    /// A number of 64 bits, as its hexadecimal digits.
+    Hex(&'a PrimitiveArray<UInt64Type>),
+    Int32(&'a PrimitiveArray<Int32Type>),
+    Int64(&'a PrimitiveArray<Int64Type>),
+    UInt16(&'a PrimitiveArray<UInt16Type>),
+    UInt32(&'a PrimitiveArray<UInt32Type>),
+    UInt64(&'a PrimitiveArray<UInt64Type>),
+    Float32(&'a PrimitiveArray<Float32Type>),
+    Attributes(&'a MapArray),
+    List(&'a ListArray, fn(&mut Object<'_>, &StructArray, usize)),
 }
 
-/// Anything as a JSON text.
-struct Text<T>(T);
-
-impl<T: Display> Serialize for Text<T> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&self.0)
+impl<'a> SpanCells<'a> {
+    /// Of a batch's columns those that hold anything.
+    pub(crate) fn of(batch: &'a SpanBatch) -> Self {
+        let batch = batch.record_batch();
+        let columns = batch.schema_ref().fields().iter().zip(batch.columns());
+        let columns = columns.filter(|(field, array)| {
+            array.null_count() < array.len() && !OF_THE_TREE.contains(&field.name().as_str())
+        });
+        Self(
+            columns
+                .filter_map(|(field, array)| {
+                    Some((&**field.name(), Cells::of(field.name(), array)?))
+                })
+                .collect(),
+        )
     }
-}
 
-/// What a column holds, where it is not null.
-fn put<M: SerializeMap>(
-    object: &mut M,
-    name: &str,
-    value: Option<impl Serialize>,
-) -> Result<(), M::Error> {
-    value.map_or(Ok(()), |value| object.serialize_entry(name, &value))
-}
-
-impl Serialize for SpanInTree<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self { trace, node, span, resource } = self;
-        let (flow, network, found) = (&span.flow, &span.network, &node.assembled);
-        let mut object = to.serialize_map(None)?;
-        let to = &mut object;
-        put(to, column::SPAN_ID, Some(Text(span.span_id)))?;
-        put(to, column::TRACE_ID, span.trace_id.map(Text))?;
-        put(to, column::PARENT_SPAN_ID, span.parent_span_id.map(Text))?;
-        put(to, column::TRACE_STATE, span.trace_state.as_ref())?;
-        put(to, column::START_UNIX_NANO, Some(Text(span.start_unix_nano)))?;
-        put(to, column::DURATION_NANO, Some(Text(span.duration_nano)))?;
-        put(to, column::SERVICE, Some(&span.service))?;
-        put(to, column::INSTANCE, span.instance.as_ref())?;
-        put(to, column::OPERATION, Some(&span.operation))?;
-        put(to, column::KIND, Some(span.kind.as_str()))?;
-        put(to, column::PROTOCOL, span.protocol.as_ref())?;
-        put(to, column::STATUS, Some(span.status.as_str()))?;
-        put(to, column::STATUS_CODE, span.status_code)?;
-        put(to, column::ERROR, span.error.as_ref())?;
-        put(to, column::CAPTURE, Some(span.capture.as_str()))?;
-        put(to, column::FRAGMENT_ID, span.fragment_id.map(|id| Text(format!("{id:016x}"))))?;
-        put(to, column::REQUEST_TCP_SEQ, span.request_tcp_seq)?;
-        put(to, column::RESPONSE_TCP_SEQ, span.response_tcp_seq)?;
-        put(to, column::CLIENT_ADDRESS, flow.client_address.as_ref())?;
-        put(to, column::CLIENT_PORT, flow.client_port)?;
-        put(to, column::SERVER_ADDRESS, flow.server_address.as_ref())?;
-        put(to, column::SERVER_PORT, flow.server_port)?;
-        put(to, column::NETWORK_NAMESPACE, flow.network_namespace)?;
-        put(to, column::X_REQUEST_ID, span.x_request_id.as_ref())?;
-        put(to, column::LOGICAL_KEY, span.logical_key.as_ref())?;
-        put(to, column::ASSEMBLED_TRACE_ID, Some(Text(trace.trace_id)))?;
-        put(to, column::ASSEMBLED_PARENT, found.parent.map(Text))?;
-        put(to, column::EVIDENCE, found.evidence.map(|evidence| evidence.as_str()))?;
-        put(to, column::CONFIDENCE, found.confidence)?;
-        put(to, column::HOST, span.host.as_ref())?;
-        put(to, column::PROCESS_ID, span.process_id)?;
-        put(to, column::RESOURCE, *resource)?;
-        put(to, column::CONNECT_NANO, network.connect_nano.map(Text))?;
-        put(to, column::RTT_NANO, network.rtt_nano.map(Text))?;
-        put(to, column::RETRANSMITS, network.retransmits)?;
-        put(to, column::ZERO_WINDOWS, network.zero_windows)?;
-        put(to, column::RESETS, network.resets)?;
-        put(to, column::REQUEST_BYTES, network.request_bytes.map(Text))?;
-        put(to, column::RESPONSE_BYTES, network.response_bytes.map(Text))?;
-        put(to, column::ATTRIBUTES, Some(List(&span.attributes, OneAttribute)))?;
-        put(to, column::EVENTS, Some(List(&span.events, OneEvent)))?;
-        put(to, column::LINKS, Some(List(&span.links, OneLink)))?;
-        let id = |position: &usize| Text(trace.nodes[*position].row.span_id);
-        to.serialize_entry("parent", &node.parent.as_ref().map(id))?;
-        to.serialize_entry("depth", &node.depth)?;
-        to.serialize_entry("self_nano", &Text(node.self_nano))?;
-        to.serialize_entry("children", &List(&node.children, id))?;
-        object.end()
-    }
-}
-
-/// Each of these as what the function makes of it.
-struct List<'a, T, F>(&'a [T], F);
-
-impl<'a, T, F, V> Serialize for List<'a, T, F>
-where
-    F: Fn(&'a T) -> V,
-    V: Serialize,
-{
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(self.0.iter().map(&self.1))
-    }
-}
-
-struct OneEvent<'a>(&'a Event);
-
-impl Serialize for OneEvent<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Event { time_unix_nano, name, attributes } = self.0;
-        let mut object = to.serialize_map(Some(3))?;
-        object.serialize_entry("time_unix_nano", &Text(time_unix_nano))?;
-        object.serialize_entry("name", name)?;
-        object.serialize_entry("attributes", &List(attributes, OneAttribute))?;
-        object.end()
-    }
-}
-
-struct OneLink<'a>(&'a Link);
-
-impl Serialize for OneLink<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Link { trace_id, span_id, trace_state, attributes } = self.0;
-        let mut object = to.serialize_map(Some(4))?;
-        object.serialize_entry("trace_id", &Text(trace_id))?;
-        object.serialize_entry("span_id", &Text(span_id))?;
-        object.serialize_entry("trace_state", trace_state)?;
-        object.serialize_entry("attributes", &List(attributes, OneAttribute))?;
-        object.end()
-    }
-}
-
-struct OneAttribute<'a>(&'a (String, AttributeValue));
-
-impl Serialize for OneAttribute<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let (key, value) = self.0;
-        let kind = match value {
-            AttributeValue::String(_) => "string",
-            AttributeValue::Int(_) => "int",
-            AttributeValue::Double(_) => "double",
-            AttributeValue::Bool(_) => "bool",
-            AttributeValue::Bytes(_) => "bytes",
-            AttributeValue::Json(_) => "json",
-        };
-        let mut object = to.serialize_map(Some(3))?;
-        object.serialize_entry("key", key)?;
-        object.serialize_entry("type", kind)?;
-        match value {
-            AttributeValue::String(text) => object.serialize_entry("value", text)?,
-            // As exact as the text that is stored.
-            AttributeValue::Int(number) if number.unsigned_abs() > 1 << 53 => {
-                object.serialize_entry("value", &Text(number))?;
-            }
-            other => object.serialize_entry("value", &other.to_json())?,
+    /// Appends a span with its place in the tree: every column that is not null by
+    /// its name, then `parent`, `depth`, `self_nano`, `children`.
+    pub(crate) fn write(&mut self, trace: &Trace, node: &Node, json: &mut Vec<u8>) {
+        let row = node.row.at.row as usize;
+        let mut object = Object::new(json);
+        for (name, cells) in &mut self.0 {
+            cells.write(name, row, &mut object);
         }
-        object.end()
+        let found = &node.assembled;
+        object.hex(column::ASSEMBLED_TRACE_ID, &trace.trace_id.0);
+        if let Some(parent) = found.parent {
+            object.hex(column::ASSEMBLED_PARENT, &parent.0);
+        }
+        if let Some(evidence) = found.evidence {
+            object.put(column::EVIDENCE, evidence.as_str());
+        }
+        if let Some(confidence) = found.confidence {
+            object.put(column::CONFIDENCE, &confidence);
+        }
+        let id = |position: usize| &trace.nodes[position].row.span_id.0;
+        match node.parent {
+            Some(parent) => object.hex("parent", id(parent)),
+            None => object.put("parent", &()),
+        }
+        object.put("depth", &node.depth);
+        object.digits("self_nano", node.self_nano);
+        object.list("children", node.children.iter(), |json, child| hex(json, id(*child)));
+        object.end();
     }
+}
+
+impl<'a> Cells<'a> {
+    /// `None` for what is no column of spans.
+    fn of(name: &str, array: &'a dyn Array) -> Option<Self> {
+        Some(match array.data_type() {
+            DataType::FixedSizeBinary(_) => Self::Id(array.as_fixed_size_binary()),
+            DataType::Utf8 => Self::Text(array.as_string()),
+            DataType::Dictionary(..) => {
+                let words = array.as_dictionary_opt::<Int32Type>()?;
+                let texts = words.values().as_string_opt()?;
+                match name {
+                    column::RESOURCE => Self::Json(words.keys(), texts, HashMap::new()),
+                    _ => Self::Word(words.keys(), texts),
+                }
+            }
+            DataType::UInt64 if name == column::FRAGMENT_ID => Self::Hex(array.as_primitive()),
+            DataType::Int32 => Self::Int32(array.as_primitive()),
+            DataType::Int64 => Self::Int64(array.as_primitive()),
+            DataType::UInt16 => Self::UInt16(array.as_primitive()),
+            DataType::UInt32 => Self::UInt32(array.as_primitive()),
+            DataType::UInt64 => Self::UInt64(array.as_primitive()),
+            DataType::Float32 => Self::Float32(array.as_primitive()),
+            DataType::Map(..) => Self::Attributes(array.as_map()),
+            DataType::List(_) if name == column::EVENTS => Self::List(array.as_list(), event),
+            DataType::List(_) => Self::List(array.as_list(), link),
+            _ => return None,
+        })
+    }
+
+    fn write(&mut self, name: &str, row: usize, to: &mut Object<'_>) {
+        match self {
+            Self::Id(ids) if ids.is_valid(row) => to.hex(name, ids.value(row)),
+            Self::Text(texts) if texts.is_valid(row) => to.put(name, texts.value(row)),
+            Self::Word(keys, texts) => {
+                if let Some((_, text)) = word(keys, texts, row) {
+                    to.put(name, text);
+                }
+            }
+            Self::Json(keys, texts, are_json) => {
+                let Some((key, text)) = word(keys, texts, row) else { return };
+                if *are_json.entry(key).or_insert_with(|| is_json(text)) {
+                    to.name(name).extend_from_slice(text.as_bytes());
+                }
+            }
+            Self::Hex(numbers) if numbers.is_valid(row) => {
+                to.hex(name, &numbers.value(row).to_be_bytes());
+            }
+            Self::Int32(numbers) => number(to, name, numbers, row),
+            Self::UInt16(numbers) => number(to, name, numbers, row),
+            Self::UInt32(numbers) => number(to, name, numbers, row),
+            Self::Float32(numbers) => number(to, name, numbers, row),
+            Self::Int64(numbers) if numbers.is_valid(row) => to.digits(name, numbers.value(row)),
+            Self::UInt64(numbers) if numbers.is_valid(row) => to.digits(name, numbers.value(row)),
+            Self::Attributes(maps) => attributes(to, name, maps, row),
+            Self::List(lists, one) => {
+                let (from, until) = ends(lists.value_offsets(), row);
+                let items = lists.values().as_struct();
+                to.list(name, from..until, |json, item| {
+                    let mut object = Object::new(json);
+                    one(&mut object, items, item);
+                    object.end();
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A dictionary's text in a row, and its key.
+fn word<'a>(keys: &Int32Array, texts: &'a StringArray, row: usize) -> Option<(i32, &'a str)> {
+    let key = keys.is_valid(row).then(|| keys.value(row))?;
+    let at = usize::try_from(key).ok().filter(|at| *at < texts.len() && texts.is_valid(*at))?;
+    Some((key, texts.value(at)))
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<&RawValue>(text).is_ok()
+}
+
+fn number<T>(to: &mut Object<'_>, name: &str, numbers: &PrimitiveArray<T>, row: usize)
+where
+    T: ArrowPrimitiveType<Native: Serialize>,
+{
+    if numbers.is_valid(row) {
+        to.put(name, &numbers.value(row));
+    }
+}
+
+fn ends(offsets: &[i32], row: usize) -> (usize, usize) {
+    (offsets[row] as usize, offsets[row + 1] as usize)
+}
+
+fn attributes(to: &mut Object<'_>, name: &str, maps: &MapArray, row: usize) {
+    let (from, until) = ends(maps.value_offsets(), row);
+    let (keys, values) = (maps.keys().as_string::<i32>(), maps.values().as_struct());
+    let types = values.column(0).as_primitive::<UInt8Type>();
+    let texts = values.column(1).as_string::<i32>();
+    to.list(name, from..until, |json, at| {
+        let value = AttributeRef::from_parts(types.value(at), texts.value(at));
+        let mut object = Object::new(json);
+        object.put("key", keys.value(at));
+        object.put("type", type_name(value));
+        match value {
+            AttributeRef::String(text) | AttributeRef::Bytes(text) => object.put("value", text),
+            AttributeRef::Bool(flag) => object.put("value", &flag),
+            // As exact as the text that is stored.
+            AttributeRef::Int(number) if number.unsigned_abs() > 1 << 53 => {
+                object.digits("value", number);
+            }
+            AttributeRef::Int(number) => object.put("value", &number),
+            AttributeRef::Double(number) if number.is_finite() => object.put("value", &number),
+            AttributeRef::Double(number) => object.put("value", &number.to_string()),
+            AttributeRef::Json(text) if is_json(text) => {
+                object.name("value").extend_from_slice(text.as_bytes());
+            }
+            AttributeRef::Json(text) => object.put("value", text),
+        }
+        object.end();
+    });
+}
+
+const fn type_name(value: AttributeRef<'_>) -> &'static str {
+    match value {
+        AttributeRef::String(_) => "string",
+        AttributeRef::Int(_) => "int",
+        AttributeRef::Double(_) => "double",
+        AttributeRef::Bool(_) => "bool",
+        AttributeRef::Bytes(_) => "bytes",
+        AttributeRef::Json(_) => "json",
+    }
+}
+
+fn event(to: &mut Object<'_>, events: &StructArray, at: usize) {
+    to.digits("time_unix_nano", events.column(0).as_primitive::<Int64Type>().value(at));
+    to.put("name", events.column(1).as_string::<i32>().value(at));
+    attributes(to, "attributes", events.column(2).as_map(), at);
+}
+
+fn link(to: &mut Object<'_>, links: &StructArray, at: usize) {
+    to.hex("trace_id", links.column(0).as_fixed_size_binary().value(at));
+    to.hex("span_id", links.column(1).as_fixed_size_binary().value(at));
+    let states = links.column(2).as_string::<i32>();
+    to.put("trace_state", &states.is_valid(at).then(|| states.value(at)));
+    attributes(to, "attributes", links.column(3).as_map(), at);
+}
+
+/// A JSON object as it is written.
+struct Object<'a> {
+    json: &'a mut Vec<u8>,
+    is_empty: bool,
+}
+
+impl<'a> Object<'a> {
+    fn new(json: &'a mut Vec<u8>) -> Self {
+        json.push(b'{');
+        Self { json, is_empty: true }
+    }
+
+    /// A member's name, which needs no escapes; its value is to follow.
+    fn name(&mut self, name: &str) -> &mut Vec<u8> {
+        if !std::mem::take(&mut self.is_empty) {
+            self.json.push(b',');
+        }
+        self.json.push(b'"');
+        self.json.extend_from_slice(name.as_bytes());
+        self.json.extend_from_slice(b"\":");
+        self.json
+    }
+
+    fn put<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
+        write(self.name(name), value);
+    }
+
+    /// Bytes as hexadecimal digits.
+    fn hex(&mut self, name: &str, bytes: &[u8]) {
+        hex(self.name(name), bytes);
+    }
+
+    /// A number as a text, see [`crate::json`].
+    fn digits<T: Serialize>(&mut self, name: &str, number: T) {
+        let json = self.name(name);
+        json.push(b'"');
+        write(json, &number);
+        json.push(b'"');
+    }
+
+    /// An array of what is written for each item.
+    fn list<T>(
+        &mut self,
+        name: &str,
+        items: impl Iterator<Item = T>,
+        mut one: impl FnMut(&mut Vec<u8>, T),
+    ) {
+        let json = self.name(name);
+        json.push(b'[');
+        for (index, item) in items.enumerate() {
+            if index > 0 {
+                json.push(b',');
+            }
+            one(json, item);
+        }
+        json.push(b']');
+    }
+
+    fn end(self) {
+        self.json.push(b'}');
+    }
+}
+
+fn write<T: Serialize + ?Sized>(json: &mut Vec<u8>, value: &T) {
+    // Texts and numbers are always written, and memory takes them.
+    let _ = serde_json::to_writer(json, value);
+}
+
+fn hex(json: &mut Vec<u8>, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    json.push(b'"');
+    for byte in bytes {
+        json.extend([byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]));
+    }
+    json.push(b'"');
 }

@@ -1,19 +1,16 @@
 //! A trace as it is shown, page by page.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use arrow::array::RecordBatch;
-use serde::ser::{Error as _, SerializeSeq};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use spanwise_analyze::{Labels, TraceSummary};
 use spanwise_assemble::{ClockDifference, Found, Node, Trace};
 use spanwise_model::{ModelError, RowRef, SpanBatch};
 
 use crate::json;
-use crate::span_json::SpanInTree;
+use crate::span_json::SpanCells;
 
 /// The tree of a trace, what its rows stand in, and what is said of all of it.
 pub(crate) struct Tree {
@@ -89,7 +86,7 @@ impl Tree {
     /// `spans` are those of the page.
     ///
     /// # Errors
-    /// Where a row is no span.
+    /// Where what is said of the trace is no JSON.
     pub(crate) fn page(
         &self,
         page: Page,
@@ -100,7 +97,7 @@ impl Tree {
         let to = page.after.saturating_add(page.limit).min(count);
         let nodes = &self.trace.nodes[from..to];
         let roots = nodes.iter().filter(|node| node.parent.is_none());
-        serde_json::to_vec(&Shown {
+        let mut json = serde_json::to_vec(&Shown {
             trace_id: self.trace.trace_id.to_string(),
             start_unix_nano: self.start_unix_nano.to_string(),
             duration_nano: self.duration_nano.to_string(),
@@ -111,8 +108,20 @@ impl Tree {
             span_count: count,
             next_after: (to < count).then_some(to),
             snapshot: &self.snapshot,
-            spans: Spans { tree: self, nodes },
-        })
+        })?;
+        // The spans are the last member of the object.
+        json.pop();
+        json.extend_from_slice(b",\"spans\":[");
+        let mut cells: Vec<SpanCells<'_>> = self.batches.iter().map(SpanCells::of).collect();
+        for (index, node) in nodes.iter().enumerate() {
+            if index > 0 {
+                json.push(b',');
+            }
+            // The batches are those that the rows were read from.
+            cells[node.row.at.batch as usize].write(&self.trace, node, &mut json);
+        }
+        json.extend_from_slice(b"]}");
+        Ok(json)
     }
 }
 
@@ -154,38 +163,4 @@ struct Shown<'a> {
     span_count: usize,
     next_after: Option<usize>,
     snapshot: &'a str,
-    spans: Spans<'a>,
-}
-
-/// The spans of a page, each read when it is written.
-struct Spans<'a> {
-    tree: &'a Tree,
-    nodes: &'a [Node],
-}
-
-impl Serialize for Spans<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self { tree, nodes } = self;
-        // Few processes, many spans.
-        let mut resources: HashMap<String, Option<Box<RawValue>>> = HashMap::new();
-        let mut list = to.serialize_seq(Some(nodes.len()))?;
-        for node in *nodes {
-            // The batches are those that the rows were read from.
-            let at = node.row.at;
-            let span = tree.batches[at.batch as usize].span(at.row as usize);
-            let span = span.map_err(S::Error::custom)?;
-            let text = span.resource.as_str();
-            if !resources.contains_key(text) {
-                resources.insert(text.to_owned(), serde_json::from_str(text).ok());
-            }
-            let resource = resources.get(text).and_then(Option::as_deref);
-            list.serialize_element(&SpanInTree {
-                trace: &tree.trace,
-                node,
-                span: &span,
-                resource,
-            })?;
-        }
-        list.end()
-    }
 }

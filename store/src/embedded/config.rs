@@ -66,7 +66,7 @@ impl EmbeddedConfig {
     pub fn new(directory: PathBuf) -> Self {
         Self {
             directory,
-            recent_max_bytes: 128 << 20,
+            recent_max_bytes: 96 << 20,
             generation_max_bytes: 64 << 20,
             generation_max_age: Duration::from_secs(60),
             settle_deadline: Duration::from_secs(10),
