@@ -310,3 +310,96 @@ fn hex(json: &mut Vec<u8>, bytes: &[u8]) {
     }
     json.push(b'"');
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use spanwise_assemble::Row;
+    use spanwise_model::{
+        AttributeValue, Capture, Event, Kind, Link, RowRef, Span, SpanBatchBuilder, SpanId, TraceId,
+    };
+
+    use super::*;
+
+    #[test]
+    fn what_a_row_holds_is_json_whatever_it_is() {
+        let id = |number| SpanId::from_u64(number).unwrap();
+        let mut span =
+            Span::new(id(1), Capture::App, Kind::Server, "a \"b\"\n", "GET \\", 5, 1 << 60);
+        span.trace_id = Some(TraceId([0xab; 16]));
+        span.fragment_id = Some(0xfe);
+        span.request_tcp_seq = Some(u32::MAX);
+        span.network.request_bytes = Some(7);
+        span.status_code = Some(-1);
+        span.attributes = vec![
+            ("k\"".into(), "v\u{1}".into()),
+            ("exact".into(), AttributeValue::Int(-(1 << 53))),
+            ("large".into(), AttributeValue::Int(1 + (1 << 53))),
+            ("half".into(), AttributeValue::Double(0.5)),
+            ("none".into(), AttributeValue::Double(f64::NAN)),
+            ("yes".into(), true.into()),
+            ("bytes".into(), AttributeValue::Bytes("AQI=".into())),
+            ("list".into(), AttributeValue::Json("[1,{\"a\":2}]".into())),
+            ("torn".into(), AttributeValue::Json("[1,".into())),
+        ];
+        span.events = vec![Event { time_unix_nano: 9, name: "e".into(), attributes: Vec::new() }];
+        span.links = vec![Link {
+            trace_id: TraceId([1; 16]),
+            span_id: id(3),
+            trace_state: None,
+            attributes: vec![("a".into(), "b".into())],
+        }];
+        let child = Span::new(id(2), Capture::App, Kind::Internal, "s", "o", 6, 1);
+        let child = Span { parent_span_id: Some(id(1)), trace_id: span.trace_id, ..child };
+
+        let spans = [span, child];
+        let mut builder: SpanBatchBuilder = spans.iter().collect();
+        let batch = SpanBatch::try_from(builder.finish().unwrap()).unwrap();
+        let rows =
+            (0..).zip(&spans).map(|(row, span)| Row::from_span(RowRef { batch: 0, row }, span));
+        let trace = Trace::of(rows.collect());
+        let mut cells = SpanCells::of(&batch);
+        let written = trace.nodes.iter().map(|node| {
+            let mut json = Vec::new();
+            cells.write(&trace, node, &mut json);
+            serde_json::from_slice::<Value>(&json).unwrap()
+        });
+        let written: Vec<Value> = written.collect();
+
+        let attribute = |key, kind, value: Value| json!({"key": key, "type": kind, "value": value});
+        assert_eq!(
+            written[0],
+            json!({
+                "trace_id": "ab".repeat(16), "span_id": "0000000000000001",
+                "start_unix_nano": "5", "duration_nano": "1152921504606846976",
+                "service": "a \"b\"\n", "operation": "GET \\", "kind": "server",
+                "status": "unset", "status_code": -1, "capture": "app",
+                "fragment_id": "00000000000000fe", "request_tcp_seq": u32::MAX,
+                "resource": {}, "request_bytes": "7",
+                "attributes": [
+                    attribute("k\"", "string", "v\u{1}".into()),
+                    attribute("exact", "int", (-(1_i64 << 53)).into()),
+                    attribute("large", "int", "9007199254740993".into()),
+                    attribute("half", "double", 0.5.into()),
+                    attribute("none", "double", "NaN".into()),
+                    attribute("yes", "bool", true.into()),
+                    attribute("bytes", "bytes", "AQI=".into()),
+                    attribute("list", "json", json!([1, {"a": 2}])),
+                    attribute("torn", "json", "[1,".into()),
+                ],
+                "events": [{"time_unix_nano": "9", "name": "e", "attributes": []}],
+                "links": [{
+                    "trace_id": "01".repeat(16), "span_id": "0000000000000003",
+                    "trace_state": null, "attributes": [attribute("a", "string", "b".into())],
+                }],
+                "assembled_trace_id": "ab".repeat(16),
+                "parent": null, "depth": 0, "self_nano": "1152921504606846975",
+                "children": ["0000000000000002"],
+            })
+        );
+        assert_eq!(written[1]["parent"], "0000000000000001");
+        assert_eq!(written[1]["assembled_parent"], "0000000000000001");
+        assert_eq!(written[1]["parent_span_id"], "0000000000000001");
+        assert_eq!(written[1].get("status_code"), None, "nulls are left out");
+    }
+}
