@@ -122,6 +122,7 @@ impl EmbeddedStore {
                 state.recent.remove(generation);
                 state.file_trouble = None;
                 drop(state);
+                self.room.notify_waiters();
                 let path = wal::segment_path(&self.log, generation);
                 // Where this fails, the next start sees that it is done with.
                 if let Err(error) = std::fs::remove_file(&path) {
@@ -139,6 +140,9 @@ impl EmbeddedStore {
                     tracing::warn!("{trouble}");
                 }
                 state.file_trouble = Some(trouble);
+                drop(state);
+                // They learn that waiting does not help.
+                self.room.notify_waiters();
                 false
             }
         }

@@ -15,6 +15,7 @@
 //! DIRECTORY/spool.json           what another store has taken; see [`EmbeddedConfig::spool`]
 //! ```
 
+mod admission;
 mod attribute;
 mod block_sets;
 mod cache;
@@ -64,12 +65,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use spanwise_model::{Assembled, SpanBatch, SpanRows};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 pub use config::{EmbeddedConfig, ObjectStorageConfig};
@@ -94,10 +95,6 @@ use spool::Note;
 use state::State;
 use wal::{Taker, Wal};
 
-const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// How often one asks again for a batch that is on its way already.
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
-
 /// See the module.
 pub struct EmbeddedStore {
     config: EmbeddedConfig,
@@ -106,6 +103,8 @@ pub struct EmbeddedStore {
     // Before the lock, so that the log has ended when the directory is free.
     wal: Arc<Wal>,
     state: Arc<Mutex<State>>,
+    /// Told when rows have left memory.
+    room: Notify,
     sql: sql::Engine,
     note: Mutex<Note>,
     next_batch: AtomicU64,
@@ -211,6 +210,7 @@ impl EmbeddedStore {
             log,
             wal: Arc::new(wal),
             state,
+            room: Notify::new(),
             sql: sql::Engine::new(),
             note: Mutex::new(note),
             next_batch: AtomicU64::new(next.batch),
@@ -221,54 +221,6 @@ impl EmbeddedStore {
             moving: tokio::sync::Mutex::new(()),
             lock: Mutex::new(Some(lock)),
         })
-    }
-
-    /// Makes room in memory for a batch on its way; `None` where it was taken
-    /// before.
-    async fn admit(&self, bytes: u64, origin: Option<Origin>) -> Result<Option<()>, StoreError> {
-        loop {
-            {
-                let mut state = self.state.lock();
-                if let Some(origin) = origin.filter(|origin| state.origins.knows(*origin)) {
-                    tracing::debug!(sequence = origin.sequence, "a batch came twice");
-                    state.count("batches_duplicate", 1);
-                    return Ok(None);
-                }
-                let on_its_way = origin.is_some_and(|origin| state.pending.contains(&origin));
-                if !on_its_way {
-                    self.reserve(&mut state, bytes)?;
-                    state.pending.extend(origin);
-                    return Ok(Some(()));
-                }
-            }
-            // Whether it is a duplicate shows when the first one has gone through.
-            tokio::time::sleep(ASK_AGAIN_AFTER).await;
-        }
-    }
-
-    fn reserve(&self, state: &mut State, bytes: u64) -> Result<(), StoreError> {
-        let most = self.config.recent_max_bytes;
-        if bytes > most {
-            state.count("batches_refused_too_large", 1);
-            return Err(StoreError::Invalid(format!(
-                "the batch takes {} MiB and all memory for recent spans is {} MiB; send smaller \
-                 batches, or give more memory",
-                bytes >> 20,
-                most >> 20
-            )));
-        }
-        let held = state.recent.bytes() + state.pending_bytes;
-        if held + bytes > most {
-            state.count("batches_refused_memory_full", 1);
-            let why =
-                state.file_trouble.as_deref().unwrap_or("files are written slower than spans come");
-            let reason =
-                format!("{} of {} MiB for recent spans are taken: {why}", held >> 20, most >> 20);
-            state.refused(&reason);
-            return Err(StoreError::Full { reason, retry_after: RETRY_AFTER });
-        }
-        state.pending_bytes += bytes;
-        Ok(())
     }
 
     /// Rows that have any of the keys, from memory whole, from files whole or in

@@ -32,6 +32,8 @@ pub(super) struct State {
     pub(super) pending: HashSet<Origin>,
     /// Memory of all batches on that way.
     pub(super) pending_bytes: u64,
+    /// Memory of the batches that wait for room.
+    pub(super) waiting_bytes: u64,
     /// When and why a batch was last refused; `None` once one was taken.
     refusal: Option<(Instant, String)>,
     /// Why no file could be written; `None` once one was.
@@ -61,6 +63,7 @@ impl State {
             has_unreadable_files: false,
             pending: HashSet::new(),
             pending_bytes: 0,
+            waiting_bytes: 0,
             refusal: None,
             file_trouble: None,
             counters: BTreeMap::new(),
