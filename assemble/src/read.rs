@@ -350,7 +350,12 @@ pub(crate) fn names(batch_number: u64, rows: &SpanRows) -> Option<Vec<Named>> {
         let name = Named::new(at, trace, span, parents.span_id(row))?;
         (capture == Capture::App).then_some(name)
     };
-    (0..batch.num_rows()).map(name).collect()
+    // With room for all: an iterator that may end early promises none.
+    let mut names = Vec::with_capacity(batch.num_rows());
+    for row in 0..batch.num_rows() {
+        names.push(name(row)?);
+    }
+    Some(names)
 }
 
 impl Row {

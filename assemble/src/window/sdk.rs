@@ -20,6 +20,10 @@ use crate::row::{Named, Row};
 /// memory than what is known of the others, and is only needed once.
 const KEPT_PART: usize = 4;
 
+/// Rows of a trace that are looked through sooner than sorted.
+const SMALL_TRACE: usize = 64;
+const _: () = assert!(SMALL_TRACE <= MAX_CANDIDATES);
+
 /// Rows as they came.
 #[derive(Debug)]
 pub(super) enum Came<'a> {
@@ -164,7 +168,9 @@ impl Sdk {
         });
         self.untold = untold;
         self.forget(now_nano, config);
-        std::mem::take(&mut self.ready)
+        // The next poll will find about as many.
+        let room = Vec::with_capacity(self.ready.len());
+        std::mem::replace(&mut self.ready, room)
     }
 
     /// Notes what is new about the rows of a trace.
@@ -174,8 +180,11 @@ impl Sdk {
         trace.untold_since_nano = None;
         by_span.clear();
         by_span.extend(trace.members.iter().map(|member| member.span_id).zip(0..));
-        by_span.sort_unstable();
-        let place = |(at, member): (u32, &Member)| match parent_of(at, member, by_span) {
+        let is_small = by_span.len() <= SMALL_TRACE;
+        if !is_small {
+            by_span.sort_unstable();
+        }
+        let place = |(at, member): (u32, &Member)| match parent_of(at, member, by_span, is_small) {
             Some(parent) => Place::Child {
                 parent: parent as usize,
                 evidence: Evidence::SpanContext,
@@ -308,9 +317,14 @@ impl Member {
 }
 
 /// The position of the span that a row names: of several with its id the first, and
-/// none of so many that it proves nothing.
-fn parent_of(at: u32, member: &Member, by_span: &[(SpanId, u32)]) -> Option<u32> {
+/// none of so many that it proves nothing. `by_span` is in order, or short and in the
+/// order of positions.
+fn parent_of(at: u32, member: &Member, by_span: &[(SpanId, u32)], is_small: bool) -> Option<u32> {
     let id = member.parent_span_id?;
+    if is_small {
+        let (_, parent) = by_span.iter().find(|(other, _)| *other == id)?;
+        return (*parent != at).then_some(*parent);
+    }
     let named = &by_span[by_span.partition_point(|(other, _)| *other < id)..];
     let (_, parent) = named.first().filter(|(other, _)| *other == id)?;
     let too_many = named.get(MAX_CANDIDATES).is_some_and(|(other, _)| *other == id);

@@ -19,15 +19,15 @@ use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type
 use crate::absent::shared_without_values;
 use crate::schema::column;
 use crate::{
-    AttributeRef, Attributes, Emitter, Evidence, ModelError, Observed, Span, SpanId, SpanRef,
-    SpanRows, Template, TraceId, schema,
+    AttributeRef, Attributes, Emitter, ModelError, Observed, Span, SpanId, SpanRef, SpanRows,
+    Template, TraceId, schema,
 };
 pub(crate) use attributes::AttributeMaps;
 use lists::{Events, Links};
 pub use sharing::KnownTemplate;
 use sharing::Sharing;
 use sparse::{Ids, Numbers};
-use texts::{Dictionary, Place, Texts};
+use texts::{Dictionary, Place, Texts, Vocabulary};
 
 /// Collects spans and turns them into one record batch of the span schema.
 #[derive(Default)]
@@ -42,12 +42,12 @@ pub struct SpanBatchBuilder {
     service: Dictionary,
     instance: Dictionary,
     operation: Dictionary,
-    kind: Dictionary,
+    kind: Vocabulary,
     protocol: Dictionary,
-    status: Dictionary,
+    status: Vocabulary,
     status_code: Numbers<Int32Type>,
     error: Dictionary,
-    capture: Dictionary,
+    capture: Vocabulary,
     fragment_id: Numbers<UInt64Type>,
     request_tcp_seq: Numbers<UInt32Type>,
     response_tcp_seq: Numbers<UInt32Type>,
@@ -60,7 +60,7 @@ pub struct SpanBatchBuilder {
     logical_key: Texts,
     assembled_trace_id: Ids<16>,
     assembled_parent: Ids<8>,
-    evidence: Dictionary,
+    evidence: Vocabulary,
     confidence: Numbers<Float32Type>,
     host: Dictionary,
     process_id: Numbers<UInt32Type>,
@@ -192,12 +192,12 @@ impl SpanBatchBuilder {
         self.service.set_place(row, Some(emitter.service));
         self.instance.set_place(row, emitter.instance);
         self.operation.set(row, Some(span.operation));
-        self.kind.set(row, Some(span.kind.as_str()));
+        self.kind.set(row, span.kind as usize, span.kind.as_str());
         self.protocol.set(row, span.protocol);
-        self.status.set(row, Some(span.status.as_str()));
+        self.status.set(row, span.status as usize, span.status.as_str());
         self.status_code.set(row, span.status_code);
         self.error.set(row, span.error);
-        self.capture.set(row, Some(span.capture.as_str()));
+        self.capture.set(row, span.capture as usize, span.capture.as_str());
         self.client_address.set(row, span.client_address);
         self.client_port.set(row, span.client_port);
         self.server_address.set(row, span.server_address);
@@ -222,7 +222,9 @@ impl SpanBatchBuilder {
         self.request_tcp_seq.set(row, observed.request_tcp_seq);
         self.response_tcp_seq.set(row, observed.response_tcp_seq);
         self.network_namespace.set(row, observed.network_namespace);
-        self.evidence.set(row, observed.evidence.map(Evidence::as_str));
+        if let Some(evidence) = observed.evidence {
+            self.evidence.set(row, evidence as usize, evidence.as_str());
+        }
         self.confidence.set(row, observed.confidence);
         let network = &observed.network;
         self.connect_nano.set(row, network.connect_nano);

@@ -114,6 +114,7 @@ impl Dictionary {
     }
 
     /// Sets the value of this row to one whose place is known.
+    #[inline]
     pub(super) fn set_place(&mut self, row: usize, place: Option<Place>) {
         self.rows.set(row, place.map(|place| place.0));
     }
@@ -127,6 +128,46 @@ impl Dictionary {
         self.places.clear();
         let values = std::sync::Arc::new(self.values.finish(None)?);
         Ok(DictionaryArray::try_new(self.rows.finish(rows), values)?)
+    }
+}
+
+/// Words of a closed vocabulary, known by their numbers in it.
+#[derive(Default)]
+pub(super) struct Vocabulary {
+    dictionary: Dictionary,
+    /// Of each word that the batch has, by its number.
+    places: [Option<Place>; MOST_WORDS],
+}
+
+/// More than the words of any vocabulary of ours; others would cost a look each.
+const MOST_WORDS: usize = 16;
+
+impl Vocabulary {
+    /// Sets the word of this row, after those of all rows before.
+    #[inline]
+    pub(super) fn set(&mut self, row: usize, number: usize, word: &str) {
+        let known = self.places.get(number).copied().flatten();
+        let place = known.unwrap_or_else(|| self.new_word(number, word));
+        self.dictionary.set_place(row, Some(place));
+    }
+
+    #[cold]
+    fn new_word(&mut self, number: usize, word: &str) -> Place {
+        let place = self.dictionary.place(word);
+        if let Some(known) = self.places.get_mut(number) {
+            *known = Some(place);
+        }
+        place
+    }
+
+    /// Whether no row has a word.
+    pub(super) const fn end_unset(&mut self) -> bool {
+        self.dictionary.end_unset()
+    }
+
+    pub(super) fn finish(&mut self, rows: usize) -> Result<DictionaryArray<Int32Type>, ModelError> {
+        self.places = [None; MOST_WORDS];
+        self.dictionary.finish(rows)
     }
 }
 

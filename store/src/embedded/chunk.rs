@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, Float32Type, Int32Type};
 use arrow::error::ArrowError;
 use spanwise_model::absent::{has_values, is_shared, shared_without_values};
 use spanwise_model::schema::column;
-use spanwise_model::{Assembled, Evidence, SpanId, SpanRows};
+use spanwise_model::{Assembled, Evidence, SpanId, SpanRows, TraceId};
 
 use super::filter::Filter;
 use super::keys::{each_key, each_trace, hash_trace, key_count, starts};
@@ -50,7 +50,8 @@ pub(super) struct Chunk {
     assembled: AssembledColumns,
     /// Rows that are deleted; empty where none is.
     gone: Vec<bool>,
-    filter: Filter,
+    /// Of its keys. Most batches are in a file before anybody asks.
+    filter: Option<Filter>,
     /// With the assembled columns and without what is gone; made anew after
     /// they change.
     view: Option<Arc<View>>,
@@ -58,35 +59,33 @@ pub(super) struct Chunk {
 
 impl Chunk {
     pub(super) fn new(record: Record) -> Self {
-        let (rows, columns) = (record.rows.num_rows(), record.rows.columns());
+        let columns = record.rows.columns();
         let starts = starts(columns).map_or(&[] as &[i64], |starts| starts.values());
         let least = starts.iter().copied().min().unwrap_or(i64::MAX);
         let most = starts.iter().copied().max().unwrap_or(i64::MIN);
-        // With room for the traces that assembly will name.
-        let mut filter = Filter::new(key_count(columns) + rows, FILTER_BITS);
-        each_trace(columns, true, |_, hash| filter.add(hash));
-        each_key(columns, |_, hash| filter.add(hash));
         Self {
             number: record.batch,
             origin: record.origin,
             starts: (least, most),
             memory_bytes: record.memory_bytes,
-            assembled: AssembledColumns::new(rows),
+            assembled: AssembledColumns::new(columns),
             gone: Vec::new(),
-            filter,
+            filter: None,
             view: None,
             raw: record.rows,
         }
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        self.assembled.known_rows == self.assembled.known.len()
+        self.assembled.known_rows == self.assembled.said.len()
     }
 
     /// Sets the assembled columns of a row.
     pub(super) fn annotate(&mut self, result: &Assembled) {
-        if self.assembled.set(result) {
-            self.filter.add(hash_trace(&result.trace_id.0));
+        if self.assembled.set(result)
+            && let Some(filter) = &mut self.filter
+        {
+            filter.add(hash_trace(&result.trace_id.0));
         }
         self.view = None;
     }
@@ -102,8 +101,18 @@ impl Chunk {
     }
 
     /// Whether any row may have any of the keys, by their hashes.
-    pub(super) fn may_have(&self, hashes: &[u64]) -> bool {
-        hashes.iter().any(|hash| self.filter.may_have(*hash))
+    pub(super) fn may_have(&mut self, hashes: &[u64]) -> bool {
+        let filter = self.filter.get_or_insert_with(|| {
+            let columns = self.raw.columns();
+            // With room for the traces that assembly will name.
+            let keys = key_count(columns) + columns.num_rows();
+            let mut filter = Filter::new(keys, FILTER_BITS);
+            each_trace(columns, true, |_, hash| filter.add(hash));
+            each_key(columns, |_, hash| filter.add(hash));
+            self.assembled.found_traces().for_each(|id| filter.add(hash_trace(id)));
+            filter
+        });
+        hashes.iter().any(|hash| filter.may_have(*hash))
     }
 
     /// The columns of all its rows with those of assembly, also of those that are
@@ -127,55 +136,95 @@ impl Chunk {
     }
 }
 
-/// What assembly found, column by column as Arrow wants it.
+/// What assembly found of the rows of a batch.
 struct AssembledColumns {
-    known: Vec<bool>,
+    named: Named,
+    /// Of each row.
+    said: Vec<Said>,
     known_rows: usize,
-    traces: Vec<u8>,
-    parents: Vec<u8>,
-    has_parent: Vec<bool>,
-    /// Places in [`Evidence::ALL`]; -1 for none.
-    evidence: Vec<i32>,
-    /// Not a number for none.
-    confidence: Vec<f32>,
+    /// Column by column, once a row is found to be otherwise than its sender said.
+    found: Option<Box<Found>>,
+}
+
+/// What assembly found of a row. Nearly always it is what the row says itself, and
+/// needs no room of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    /// That it is of the trace that it names, and has no parent there.
+    Root,
+    /// That it is of the trace that it names, and certainly below the span that it
+    /// names.
+    Child,
+    /// Something else, which stands in [`Found`].
+    Other,
+}
+
+/// What rows say of themselves; a column that the batch lacks says nothing.
+struct Named {
+    traces: Option<FixedSizeBinaryArray>,
+    parents: Option<FixedSizeBinaryArray>,
+}
+
+impl Named {
+    fn of(raw: &RecordBatch) -> Self {
+        let ids = |name| raw.column_by_name(name)?.as_fixed_size_binary_opt().cloned();
+        Self { traces: ids(column::TRACE_ID), parents: ids(column::PARENT_SPAN_ID) }
+    }
+
+    /// What a result is, beside what the row says.
+    fn said(&self, result: &Assembled) -> Said {
+        let row = result.row.row as usize;
+        if !has_id(self.traces.as_ref(), row, &result.trace_id.0) {
+            return Said::Other;
+        }
+        match (&result.parent, result.evidence, result.confidence) {
+            (None, None, None) => Said::Root,
+            (Some(parent), Some(Evidence::SpanContext), Some(1.0))
+                if has_id(self.parents.as_ref(), row, &parent.0) =>
+            {
+                Said::Child
+            }
+            _ => Said::Other,
+        }
+    }
+}
+
+/// Whether the row has this id.
+fn has_id<const BYTES: usize>(
+    ids: Option<&FixedSizeBinaryArray>,
+    row: usize,
+    id: &[u8; BYTES],
+) -> bool {
+    let at = |ids: &FixedSizeBinaryArray| ids.value_data().as_chunks().0.get(row) == Some(id);
+    ids.is_some_and(|ids| ids.is_valid(row) && at(ids))
 }
 
 impl AssembledColumns {
-    fn new(rows: usize) -> Self {
-        Self {
-            known: vec![false; rows],
-            known_rows: 0,
-            traces: Vec::new(),
-            parents: Vec::new(),
-            has_parent: Vec::new(),
-            evidence: Vec::new(),
-            confidence: Vec::new(),
-        }
+    fn new(raw: &RecordBatch) -> Self {
+        let said = vec![Said::Nothing; raw.num_rows()];
+        Self { named: Named::of(raw), said, known_rows: 0, found: None }
     }
 
-    /// Whether the row has another trace than before.
+    /// Whether the row has a trace now that it had not before, nor named itself.
     fn set(&mut self, result: &Assembled) -> bool {
         let row = result.row.row as usize;
-        let Some(known) = self.known.get_mut(row) else { return false };
-        let was_known = std::mem::replace(known, true);
-        self.known_rows += usize::from(!was_known);
-        if self.traces.is_empty() {
-            let rows = self.known.len();
-            self.traces = vec![0; rows * 16];
-            self.parents = vec![0; rows * SpanId::LEN];
-            self.has_parent = vec![false; rows];
-            self.evidence = vec![-1; rows];
-            self.confidence = vec![f32::NAN; rows];
+        let Some(said) = self.said.get_mut(row) else { return false };
+        let before = std::mem::replace(said, self.named.said(result));
+        self.known_rows += usize::from(before == Said::Nothing);
+        if self.found.is_none() {
+            if *said != Said::Other {
+                return false;
+            }
+            let found = Found::of(&self.said, &self.named);
+            self.found = Some(Box::new(found));
         }
-        let trace = &mut self.traces[row * 16..][..16];
-        let other = !was_known || trace != result.trace_id.0;
-        trace.copy_from_slice(&result.trace_id.0);
-        self.parents[row * SpanId::LEN..][..SpanId::LEN]
-            .copy_from_slice(&result.parent.map_or([0; SpanId::LEN], |id| id.0));
-        self.has_parent[row] = result.parent.is_some();
-        self.evidence[row] = result.evidence.map_or(-1, |evidence| evidence as i32);
-        self.confidence[row] = result.confidence.unwrap_or(f32::NAN);
-        other
+        self.found.as_mut().is_some_and(|found| found.set(result))
+    }
+
+    /// The traces that rows do not all name themselves.
+    fn found_traces(&self) -> impl Iterator<Item = &[u8]> {
+        self.found.iter().flat_map(|found| found.traces.chunks(TraceId::LEN))
     }
 
     /// The batch with these columns.
@@ -183,7 +232,13 @@ impl AssembledColumns {
         if self.known_rows == 0 {
             return Ok(raw.clone());
         }
-        let new = if self.known_rows == self.known.len() { self.all()? } else { self.some(raw)? };
+        let are_all_known = self.known_rows == self.said.len();
+        let new = match &self.found {
+            Some(found) if are_all_known => found.all()?,
+            Some(found) => found.some(&self.said, raw)?,
+            None if are_all_known => self.as_sent(raw)?,
+            None => Found::of(&self.said, &self.named).some(&self.said, raw)?,
+        };
         let mut columns = raw.columns().to_vec();
         let names = [
             column::ASSEMBLED_TRACE_ID,
@@ -197,10 +252,88 @@ impl AssembledColumns {
         RecordBatch::try_new(raw.schema(), columns)
     }
 
+    /// The columns where all rows are what they say: ids are those that came.
+    fn as_sent(&self, raw: &RecordBatch) -> Result<[ArrayRef; 4], ArrowError> {
+        let column = |name| raw.schema_ref().index_of(name).map(|at| raw.column(at));
+        let (traces, sent) = (column(column::TRACE_ID)?, column(column::PARENT_SPAN_ID)?);
+        let is_child = || self.said.iter().map(|said| *said == Said::Child);
+        let children = is_child().filter(|is| *is).count();
+        let parents = if children == sent.len() - sent.null_count() {
+            Arc::clone(sent)
+        } else {
+            // A parent that has not come is none.
+            let ids = sent.as_fixed_size_binary();
+            let nulls = NullBuffer::from_iter(is_child());
+            let width = ids.value_length();
+            let ids = FixedSizeBinaryArray::try_new(width, ids.values().clone(), Some(nulls))?;
+            Arc::new(ids)
+        };
+        let word = Evidence::SpanContext as i32;
+        let evidence: Int32Array = is_child().map(|is| is.then_some(word)).collect();
+        let confidence: Float32Array = is_child().map(|is| is.then_some(1.0)).collect();
+        let evidence = DictionaryArray::try_new(evidence, evidence_words())?;
+        Ok([Arc::clone(traces), parents, Arc::new(evidence), Arc::new(confidence)])
+    }
+}
+
+/// What assembly found, column by column as Arrow wants it.
+struct Found {
+    /// All zero for none.
+    traces: Vec<u8>,
+    parents: Vec<u8>,
+    has_parent: Vec<bool>,
+    /// Places in [`Evidence::ALL`]; -1 for none.
+    evidence: Vec<i32>,
+    /// Not a number for none.
+    confidence: Vec<f32>,
+}
+
+impl Found {
+    /// Of rows of which all that is known is what they say.
+    fn of(said: &[Said], named: &Named) -> Self {
+        let rows = said.len();
+        let mut found = Self {
+            traces: vec![0; rows * TraceId::LEN],
+            parents: vec![0; rows * SpanId::LEN],
+            has_parent: vec![false; rows],
+            evidence: vec![-1; rows],
+            confidence: vec![f32::NAN; rows],
+        };
+        for (row, said) in said.iter().enumerate() {
+            let trace = matches!(said, Said::Root | Said::Child);
+            if let Some(trace) = id_at(named.traces.as_ref(), row).filter(|_| trace) {
+                found.traces[row * TraceId::LEN..][..TraceId::LEN].copy_from_slice(trace);
+            }
+            let parent = id_at(named.parents.as_ref(), row).filter(|_| *said == Said::Child);
+            if let Some(parent) = parent {
+                found.parents[row * SpanId::LEN..][..SpanId::LEN].copy_from_slice(parent);
+                found.has_parent[row] = true;
+                found.evidence[row] = Evidence::SpanContext as i32;
+                found.confidence[row] = 1.0;
+            }
+        }
+        found
+    }
+
+    /// Whether the row, which there is, has another trace than before.
+    fn set(&mut self, result: &Assembled) -> bool {
+        let row = result.row.row as usize;
+        let trace = &mut self.traces[row * TraceId::LEN..][..TraceId::LEN];
+        let other = trace != result.trace_id.0;
+        trace.copy_from_slice(&result.trace_id.0);
+        self.parents[row * SpanId::LEN..][..SpanId::LEN]
+            .copy_from_slice(&result.parent.map_or([0; SpanId::LEN], |id| id.0));
+        self.has_parent[row] = result.parent.is_some();
+        self.evidence[row] = result.evidence.map_or(-1, |evidence| evidence as i32);
+        self.confidence[row] = result.confidence.unwrap_or(f32::NAN);
+        other
+    }
+
     fn all(&self) -> Result<[ArrayRef; 4], ArrowError> {
-        let ids = |width, bytes: &Vec<u8>, nulls| {
+        let ids = |width: usize, bytes: &Vec<u8>, nulls| {
             let values = Buffer::from_slice_ref(bytes);
-            FixedSizeBinaryArray::try_new(width, values, nulls)
+            // Widths are 8 and 16.
+            FixedSizeBinaryArray::try_new(width as i32, values, nulls)
         };
         let has_parent = NullBuffer::from(self.has_parent.as_slice());
         let evidence: Int32Array =
@@ -209,17 +342,17 @@ impl AssembledColumns {
             self.confidence.iter().map(|n| (!n.is_nan()).then_some(*n)).collect();
         let evidence = DictionaryArray::try_new(evidence, evidence_words())?;
         Ok([
-            Arc::new(ids(16, &self.traces, None)?),
-            Arc::new(ids(SpanId::LEN as i32, &self.parents, Some(has_parent))?),
+            Arc::new(ids(TraceId::LEN, &self.traces, None)?),
+            Arc::new(ids(SpanId::LEN, &self.parents, Some(has_parent))?),
             Arc::new(evidence),
             Arc::new(confidence),
         ])
     }
 
     /// What the sender said holds until assembly has spoken.
-    fn some(&self, raw: &RecordBatch) -> Result<[ArrayRef; 4], ArrowError> {
-        let rows = self.known.len();
-        let mut traces = FixedSizeBinaryBuilder::with_capacity(rows, 16);
+    fn some(&self, said: &[Said], raw: &RecordBatch) -> Result<[ArrayRef; 4], ArrowError> {
+        let rows = said.len();
+        let mut traces = FixedSizeBinaryBuilder::with_capacity(rows, TraceId::LEN as i32);
         let mut parents = FixedSizeBinaryBuilder::with_capacity(rows, SpanId::LEN as i32);
         let mut evidence = StringDictionaryBuilder::<Int32Type>::new();
         let mut confidence = Float32Builder::with_capacity(rows);
@@ -233,9 +366,9 @@ impl AssembledColumns {
         let raw_confidence = raw
             .column_by_name(column::CONFIDENCE)
             .and_then(|a| a.as_primitive_opt::<Float32Type>());
-        for row in 0..rows {
-            if self.known[row] {
-                traces.append_value(&self.traces[row * 16..][..16])?;
+        for (row, said) in said.iter().enumerate() {
+            if *said != Said::Nothing {
+                traces.append_value(&self.traces[row * TraceId::LEN..][..TraceId::LEN])?;
                 let parent = &self.parents[row * SpanId::LEN..][..SpanId::LEN];
                 append_id(&mut parents, self.has_parent[row].then_some(parent))?;
                 let word = usize::try_from(self.evidence[row]).ok();

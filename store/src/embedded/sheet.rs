@@ -2,6 +2,7 @@
 //! other files as they are.
 
 use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,10 +25,35 @@ use super::leaf::{Leaf, Written};
 
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
+/// Bytes that are written at once: most columns of a row group have fewer.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// The file, through a buffer of its own: the Parquet library's is small, and most of
+/// what it writes passes it by.
+pub(super) struct Buffered(BufWriter<File>);
+
+impl Buffered {
+    /// Has everything on the disk.
+    pub(super) fn sync_all(self) -> io::Result<()> {
+        self.0.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    }
+}
+
+impl Write for Buffered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    /// Nobody reads it before it is whole: what the library flushes may wait.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// See the module.
 pub(super) struct Sheet {
     schema: SchemaRef,
-    pub(super) writer: SerializedFileWriter<File>,
+    pub(super) writer: SerializedFileWriter<Buffered>,
     /// Of the columns that are no leaves.
     columns: ArrowRowGroupWriterFactory,
     leaves: Leaves,
@@ -42,7 +68,7 @@ enum Chunk {
 }
 
 impl Chunk {
-    fn append_to(self, group: &mut SerializedRowGroupWriter<'_, File>) -> Result<(), Failure> {
+    fn append_to(self, group: &mut SerializedRowGroupWriter<'_, Buffered>) -> Result<(), Failure> {
         match self {
             Self::Own(written) => written.append_to(group)?,
             Self::Arrow(chunk) => chunk.append_to_row_group(group)?,
@@ -64,7 +90,7 @@ impl Sheet {
         schema: &SchemaRef,
         properties: WriterProperties,
     ) -> Result<Self, Failure> {
-        let file = File::create(path)?;
+        let file = Buffered(BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?));
         let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties.clone()))?;
         let (writer, _) = writer.into_serialized_writer()?;
         // The Parquet library makes writers of all columns of a schema, at the price

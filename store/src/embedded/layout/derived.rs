@@ -18,7 +18,7 @@ use spanwise_model::{SpanId, TraceId};
 
 use super::own::OwnType;
 use super::shapes::Rows;
-use super::split::{Maps, Split, mistyped as no_map};
+use super::split::{Found, Maps, Split, mistyped as no_map};
 use super::{file_column, parents};
 use crate::embedded::gather::Gathered;
 use crate::embedded::order::Place;
@@ -73,16 +73,25 @@ fn as_ids(array: &ArrayRef) -> Result<&FixedSizeBinaryArray, ArrowError> {
 struct Same<'a, const BYTES: usize> {
     arrays: [&'a FixedSizeBinaryArray; 2],
     ids: [&'a [[u8; BYTES]]; 2],
+    /// Whether they are one and the same.
+    are_one: bool,
 }
 
 impl<'a, const BYTES: usize> Same<'a, BYTES> {
     fn of(one: &'a FixedSizeBinaryArray, other: &'a FixedSizeBinaryArray) -> Self {
         let arrays = [one, other];
-        Self { arrays, ids: arrays.map(|array| array.value_data().as_chunks().0) }
+        let nulls = arrays
+            .map(|array| array.nulls().map(|nulls| (nulls.buffer().as_ptr(), nulls.offset())));
+        let ids = arrays.map(|array| array.value_data().as_chunks().0);
+        let are_one = std::ptr::eq(ids[0], ids[1]) && nulls[0] == nulls[1];
+        Self { arrays, ids, are_one }
     }
 
     /// Whether a row has the same in both.
     fn at(&self, row: usize) -> bool {
+        if self.are_one {
+            return true;
+        }
         let [one, other] = self.arrays.map(|array| array.is_valid(row));
         one == other && (!one || self.ids[0][row] == self.ids[1][row])
     }
@@ -91,9 +100,8 @@ impl<'a, const BYTES: usize> Same<'a, BYTES> {
 /// Who the attributes of rows say that the client is.
 struct Peers<'s, 'a> {
     split: &'s Split<'a>,
-    /// Numbers of the names.
-    address: Option<u32>,
-    port: Option<u32>,
+    /// Where rows of each pattern say it: address and port.
+    places: Vec<[Option<Found<'a>>; 2]>,
     bit: u8,
 }
 
@@ -106,25 +114,14 @@ impl<'s, 'a> Peers<'s, 'a> {
                 .position(|name| name.key == key && name.type_number == type_number)
                 .map(|place| place as u32)
         };
-        let address = number(client.address, OwnType::String);
-        Self { split, address, port: number(client.port, OwnType::Int), bit: client.bit }
+        let names = [number(client.address, OwnType::String), number(client.port, OwnType::Int)];
+        let of_pattern = |pattern| names.map(|name| split.find(pattern, name?));
+        Self { split, places: (0..split.patterns()).map(of_pattern).collect(), bit: client.bit }
     }
 
-    fn at(&self, (batch, row): Place) -> (Option<&'a str>, Option<u16>) {
-        let (mut address, mut port) = (None, None);
-        for attribute in self.split.row((batch, row)) {
-            let number = Some(attribute.slot.name);
-            if number == self.address && address.is_none() {
-                address = Some(attribute.text);
-            } else if number == self.port && port.is_none() {
-                port = Some(attribute.text);
-            }
-            // What is not among the names is found nowhere.
-            if address.is_some() == self.address.is_some() && port.is_some() == self.port.is_some()
-            {
-                break;
-            }
-        }
+    fn at(&self, row: Place) -> (Option<&'a str>, Option<u16>) {
+        let found = self.places[self.split.pattern_of(row)];
+        let [address, port] = found.map(|found| Some(self.split.text(row, found?)));
         (address, port.and_then(|port| port.parse().ok()))
     }
 }

@@ -78,6 +78,15 @@ struct Pattern<'a> {
     left: Vec<(u32, u32)>,
 }
 
+/// Where rows of a pattern have a value.
+#[derive(Clone, Copy)]
+pub(super) enum Found<'a> {
+    /// In the pattern.
+    OfAll(&'a str),
+    /// The place among their own texts.
+    Own(usize),
+}
+
 /// The rows of a batch.
 struct BatchRows<'a> {
     /// Of each row the number of its pattern, and where its own texts begin.
@@ -245,6 +254,38 @@ impl<'a> Split<'a> {
                 Attribute { slot, text: batch.text(own - 1), hash: None, is_of_shape }
             }
         })
+    }
+
+    /// Number of patterns.
+    pub(super) const fn patterns(&self) -> usize {
+        self.patterns.len()
+    }
+
+    /// The pattern of a row.
+    pub(super) fn pattern_of(&self, (batch, row): Place) -> usize {
+        self.batches[batch].rows[row].0 as usize
+    }
+
+    /// Where rows of a pattern have the value of a name: none, where they do not.
+    pub(super) fn find(&self, pattern: usize, name: u32) -> Option<Found<'a>> {
+        let slots = &self.patterns[pattern].slots;
+        let at = slots.iter().position(|slot| slot.name == name)?;
+        Some(match slots[at].value {
+            Some((text, _)) => Found::OfAll(text),
+            None => Found::Own(slots[..at].iter().filter(|slot| slot.value.is_none()).count()),
+        })
+    }
+
+    /// The text of a row at the place that was [found](Self::find) for its pattern.
+    #[inline]
+    pub(super) fn text(&self, (batch, row): Place, found: Found<'a>) -> &'a str {
+        match found {
+            Found::OfAll(text) => text,
+            Found::Own(own) => {
+                let batch = &self.batches[batch];
+                batch.text(batch.rows[row].1 as usize + own)
+            }
+        }
     }
 
     /// Reads a little of what a row has.

@@ -163,12 +163,11 @@ impl Leaf {
     }
 
     /// A row of the block has a value, which comes next.
+    #[inline]
     fn mark(&mut self, row: usize) -> Result<(), ParquetError> {
-        let is_full = match &self.values {
-            Values::Texts { bytes, .. } => bytes.len() >= PAGE_BYTES,
-            _ => false,
-        };
-        if is_full {
+        if let Values::Texts { bytes, .. } = &self.values
+            && bytes.len() >= PAGE_BYTES
+        {
             self.end_page(row)?;
         }
         let row = row - self.first;
@@ -177,11 +176,22 @@ impl Leaf {
         if self.is_nullable {
             let byte = row / 8;
             if self.present.len() <= byte {
-                self.present.resize(byte + 1, 0);
+                self.more_present(byte);
             }
             self.present[byte] |= 1 << (row % 8);
         }
         Ok(())
+    }
+
+    #[cold]
+    fn more_present(&mut self, byte: usize) {
+        self.present.resize((byte + 1).next_multiple_of(BLOCK_ROWS / 8), 0);
+    }
+
+    /// The next rows of the block all have a value, and are not texts.
+    fn mark_all(&mut self, rows: usize) {
+        self.end += rows;
+        self.count += rows;
     }
 
     /// Adds the text of a row that comes after those that were added, and its hash,
@@ -284,6 +294,11 @@ impl Leaf {
             }
             DataType::FixedSizeBinary(_) => {
                 let ids = array.as_fixed_size_binary();
+                if let (0, Values::Fixed(bytes)) = (ids.null_count(), &mut self.values) {
+                    bytes.extend_from_slice(ids.value_data());
+                    self.mark_all(ids.len());
+                    return Ok(());
+                }
                 for row in (0..ids.len()).filter(|row| ids.is_valid(*row)) {
                     self.mark(row)?;
                     if let Values::Fixed(bytes) = &mut self.values {
@@ -302,6 +317,11 @@ impl Leaf {
         number: impl Fn(T::Native) -> i64,
     ) -> Result<(), ArrowError> {
         let array = array.as_primitive_opt::<T>().ok_or_else(mistyped)?;
+        if let (0, Values::Numbers(numbers)) = (array.null_count(), &mut self.values) {
+            numbers.extend(array.values().iter().map(|value| number(*value)));
+            self.mark_all(array.len());
+            return Ok(());
+        }
         for (row, value) in array.values().iter().enumerate() {
             if array.is_valid(row) {
                 self.put_number(row, number(*value))?;
@@ -393,16 +413,16 @@ impl Leaf {
                     return Encoding::DELTA_BINARY_PACKED;
                 }
                 Encoding::BYTE_STREAM_SPLIT => {
-                    for byte in 0..self.width {
-                        page.extend(numbers.iter().map(|number| number.to_le_bytes()[byte]));
+                    for shift in (0..self.width).map(|byte| 8 * byte) {
+                        let bytes = room(page, numbers.len());
+                        for (byte, number) in bytes.iter_mut().zip(numbers) {
+                            *byte = (number >> shift) as u8;
+                        }
                     }
                     return Encoding::BYTE_STREAM_SPLIT;
                 }
-                _ => {
-                    for number in numbers {
-                        page.extend_from_slice(&number.to_le_bytes()[..self.width]);
-                    }
-                }
+                _ if self.width == 8 => put_plain(numbers, page, |number| number.to_le_bytes()),
+                _ => put_plain(numbers, page, |number| (number as i32).to_le_bytes()),
             },
             Values::Texts { bytes, .. } | Values::Fixed(bytes) => page.extend_from_slice(bytes),
             Values::Flags(flags) => {
@@ -515,6 +535,25 @@ impl Written {
         group: &mut SerializedRowGroupWriter<'_, W>,
     ) -> Result<(), ParquetError> {
         group.append_column(&self.bytes, self.close)
+    }
+}
+
+/// Adds so many bytes.
+fn room(page: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
+    let start = page.len();
+    page.resize(start + bytes, 0);
+    &mut page[start..]
+}
+
+/// Adds numbers in so many bytes each.
+fn put_plain<const WIDTH: usize>(
+    numbers: &[i64],
+    page: &mut Vec<u8>,
+    bytes_of: impl Fn(i64) -> [u8; WIDTH],
+) {
+    let bytes = room(page, numbers.len() * WIDTH);
+    for (bytes, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
+        *bytes = bytes_of(*number);
     }
 }
 
