@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use spanwise_assemble::{ClockDifference, Window, WindowConfig};
 use spanwise_model::Assembled;
 use spanwise_store::{Store, Unsettled};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -85,11 +86,12 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
-    /// Starts it, first with what the store still has to have assembled. Stored
+    /// Starts it on these threads, first with what the store still has to have assembled. Stored
     /// batches are sent to the returned queue.
     pub(crate) fn start(
         store: Arc<dyn Store>,
         links_by_timing: bool,
+        threads: &Handle,
     ) -> (Self, mpsc::Sender<Unsettled>) {
         let (queue, batches) = mpsc::channel(QUEUE_BATCHES);
         let status = Arc::<AssemblyStatus>::default();
@@ -100,7 +102,7 @@ impl Assembly {
             began: Instant::now(),
             status: Arc::clone(&status),
         };
-        let task = tokio::spawn(task.run(batches, closing.clone()));
+        let task = threads.spawn(task.run(batches, closing.clone()));
         (Self { task, closing, status }, queue)
     }
 

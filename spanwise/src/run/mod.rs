@@ -15,11 +15,14 @@ mod status;
 
 use std::fmt::Write as _;
 use std::future::Future;
+use std::num::NonZero;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use spanwise_capture_ebpf::plugins::Plugin;
+use tokio::runtime::Handle;
 
 use crate::config::{AgentConfig, Config, Loaded, StoreAt};
 use crate::failure::Failure;
@@ -39,10 +42,10 @@ pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
     logging::start(&loaded)?;
     memory::keep_what_is_freed();
     let loaded = Arc::new(loaded);
-    block_on(async {
+    block_on_with_receivers(async |receivers: Handle| {
         let plugins = plugins(&loaded.config.agent)?;
         let stop = signals::watch()?;
-        let mut server = Server::start(&loaded.config).await?;
+        let mut server = Server::start(&loaded.config, &receivers).await?;
         server.status().set_agent(AgentState::Starting);
         let settings = &loaded.config.agent;
         let started = LocalAgent::start(settings, plugins, server.destination(), false).await;
@@ -78,9 +81,9 @@ pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
 pub(crate) fn server(loaded: &Loaded) -> Result<(), Failure> {
     logging::start(loaded)?;
     memory::keep_what_is_freed();
-    block_on(async {
+    block_on_with_receivers(async |receivers: Handle| {
         let stop = signals::watch()?;
-        let mut server = Server::start(&loaded.config).await?;
+        let mut server = Server::start(&loaded.config, &receivers).await?;
         print(&banner(loaded, &server, "none here; start one with `spanwise agent`"))?;
         let served = server.serve(&stop).await;
         server.stop().await.and(served)
@@ -170,6 +173,26 @@ fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failu
     // Blocking work that is still under way is not waited for: what must not
     // be lost has been waited for already.
     runtime.shutdown_background();
+    result
+}
+
+/// As [`block_on`], with threads of their own for what is received, which end with it.
+/// They are half as many as there are processors: the others make files meanwhile, and
+/// what one thread reads and decodes is in its processor's caches, where another one
+/// would have to be woken and to fetch it. No question of a user keeps them from
+/// receiving.
+fn block_on_with_receivers(
+    work: impl AsyncFnOnce(Handle) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let processors = available_parallelism().map_or(2, NonZero::get);
+    let receivers = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(processors.div_ceil(2))
+        .thread_name("receiver")
+        .enable_all()
+        .build()
+        .context("cannot start the threads for what is received")?;
+    let result = block_on(work(receivers.handle().clone()));
+    receivers.shutdown_background();
     result
 }
 

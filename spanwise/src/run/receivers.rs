@@ -6,15 +6,17 @@ use std::future::Future;
 use anyhow::Context as _;
 use spanwise_ingest::{Ingest, ThriftProtocol};
 use tokio::net::UdpSocket;
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::listen::Receivers;
 use crate::failure::Failure;
 
-/// Serves them all until `stopping`.
+/// Serves them all, on these threads, until `stopping`.
 pub(super) fn spawn(
     tasks: &mut JoinSet<Result<(), Failure>>,
+    threads: &Handle,
     ingest: &Ingest,
     receivers: Receivers,
     stopping: &CancellationToken,
@@ -24,7 +26,8 @@ pub(super) fn spawn(
         ($listener:expr, $serve:ident, $what:literal) => {
             if let Some(listener) = $listener {
                 let (ingest, stop) = (ingest.clone(), stopped());
-                tasks.spawn(named($what, async move { ingest.$serve(listener, stop).await }));
+                let serving = async move { ingest.$serve(listener, stop).await };
+                tasks.spawn_on(named($what, serving), threads);
             }
         };
     }
@@ -36,10 +39,11 @@ pub(super) fn spawn(
     let mut serve_udp = |socket: Option<UdpSocket>, protocol| {
         if let Some(socket) = socket {
             let (ingest, stop) = (ingest.clone(), stopped());
-            tasks.spawn(async move {
+            let serving = async move {
                 ingest.serve_jaeger_udp(socket, protocol, stop).await;
                 Ok(())
-            });
+            };
+            tasks.spawn_on(serving, threads);
         }
     };
     serve_udp(receivers.jaeger_udp_compact, ThriftProtocol::Compact);

@@ -11,6 +11,7 @@ use spanwise_serve::ApiState;
 use spanwise_store::Store;
 use spanwise_store::clickhouse::{ClickHouseConfig, ClickHouseStore};
 use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore};
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -41,15 +42,19 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Takes the ports, opens the store, and begins to serve.
+    /// Takes the ports, opens the store, and begins to serve. What is received is
+    /// handled, up to the store and in assembly, on the threads of `receivers`.
     ///
     /// # Errors
     /// Where a port or the data directory cannot be had.
-    pub(crate) async fn start(config: &Config) -> Result<Self, Failure> {
-        let listeners = Listeners::bind(&config.listen).await?;
+    pub(crate) async fn start(config: &Config, receivers: &Handle) -> Result<Self, Failure> {
+        let listen = config.listen;
+        let listeners = receivers.spawn(async move { Listeners::bind(&listen).await });
+        let listeners = listeners.await.map_err(Failure::cannot)??;
         let bound = listeners.addresses()?;
         let store = open_store(config).await?;
-        let (assembly, queue) = Assembly::start(Arc::clone(&store), config.links_by_timing);
+        let (assembly, queue) =
+            Assembly::start(Arc::clone(&store), config.links_by_timing, receivers);
         let sink = Arc::new(StoreSink::new(Arc::clone(&store), queue));
         let limits = Limits { drain_time: RECEIVERS_DRAIN, ..Limits::default() };
         let ingest = Ingest::new(sink, limits);
@@ -62,7 +67,7 @@ impl Server {
         let stopping = CancellationToken::new();
         let stopped = || stopping.clone().cancelled_owned();
         let mut tasks = JoinSet::new();
-        receivers::spawn(&mut tasks, &ingest, listeners.receivers, &stopping);
+        receivers::spawn(&mut tasks, receivers, &ingest, listeners.receivers, &stopping);
         tasks.spawn({
             let (stop, late) = (stopped(), stopped());
             async move {
