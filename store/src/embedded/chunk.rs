@@ -25,7 +25,8 @@ use crate::contract::Origin;
 /// looked through in vain is dearer.
 const FILTER_BITS: usize = 16;
 /// Memory of a row's assembled columns, of its part of the filter, and of the
-/// same once more in the view.
+/// same once more in the view, at most: assembly may find what the row says itself,
+/// and nobody may ask.
 const ROW_BYTES: u64 = 32 + 8 + 32;
 /// Memory of a column's array without its values.
 const ARRAY_BYTES: u64 = 256;
@@ -489,4 +490,76 @@ fn compact_columns(batch: RecordBatch, bytes: u64) -> RecordBatch {
         batch.columns().iter().enumerate().map(column).collect();
     // Columns are those of the batch, so that this is the same batch again.
     columns.and_then(|columns| RecordBatch::try_new(batch.schema(), columns)).unwrap_or(batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use spanwise_model::{Capture, Kind, RowRef, Span, SpanBatch, SpanBatchBuilder};
+
+    const ROWS: u64 = 6;
+
+    fn id(n: u64) -> SpanId {
+        SpanId::from_u64(n + 1).expect("not zero")
+    }
+
+    fn span(n: u64) -> Span {
+        let mut span = Span::new(id(n), Capture::App, Kind::Internal, "service", "o", 1, 1);
+        // One names no trace, and the first no parent.
+        span.trace_id = (n != 4).then_some(TraceId([1; 16]));
+        span.parent_span_id = n.checked_sub(1).map(id);
+        // Another one was assembled by whoever sent it.
+        span.assembled_trace_id = (n == 5).then_some(TraceId([9; 16]));
+        span
+    }
+
+    /// A result of this kind for a row: what it says itself, or something near it.
+    fn result(row: u64, kind: u8) -> Assembled {
+        let (child, other) = (matches!(kind, 1 | 2 | 4), kind == 3 || kind == 4);
+        let parent = child.then(|| if kind == 2 { id(70) } else { id(row.saturating_sub(1)) });
+        Assembled {
+            row: RowRef { batch: 7, row: row as u32 },
+            trace_id: TraceId([if other { 2 } else { 1 }; 16]),
+            parent,
+            evidence: match kind {
+                5 => Some(Evidence::Ambiguous),
+                6 => Some(Evidence::SpanContext),
+                _ => child.then_some(Evidence::SpanContext),
+            },
+            confidence: child.then_some(1.0),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_found_last_is_told_whether_or_not_it_was_said(
+            results in proptest::collection::vec((0..ROWS, 0u8..7, any::<bool>()), 0..20),
+        ) {
+            let spans: Vec<Span> = (0..ROWS).map(span).collect();
+            let mut builder = SpanBatchBuilder::new();
+            spans.iter().for_each(|span| builder.push(span));
+            let rows: SpanRows = builder.finish().expect("a batch").into();
+            let mut chunk = Chunk::new(Record { batch: 7, origin: None, memory_bytes: 0, rows });
+            let mut expected = spans;
+            for (row, kind, asked) in results {
+                if asked {
+                    // From now on there is a filter.
+                    chunk.may_have(&[0]);
+                }
+                let result = result(row, kind);
+                chunk.annotate(&result);
+                let span = &mut expected[row as usize];
+                span.assembled_trace_id = Some(result.trace_id);
+                span.assembled_parent = result.parent;
+                span.evidence = result.evidence;
+                span.confidence = result.confidence;
+                prop_assert!(chunk.may_have(&[hash_trace(&result.trace_id.0)]));
+            }
+            let view = chunk.view().expect("a view");
+            let found = SpanBatch::try_from(view.rows.whole().expect("rows")).expect("spans");
+            let found: Vec<Span> = found.spans().map(|span| span.expect("a span")).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
 }

@@ -188,10 +188,9 @@ impl Leaf {
         self.present.resize((byte + 1).next_multiple_of(BLOCK_ROWS / 8), 0);
     }
 
-    /// The next rows of the block all have a value, and are not texts.
-    fn mark_all(&mut self, rows: usize) {
-        self.end += rows;
-        self.count += rows;
+    /// All rows of a block, of which none was there yet, have a value that is no text.
+    const fn mark_all(&mut self, rows: usize) {
+        (self.end, self.count) = (rows, rows);
     }
 
     /// Adds the text of a row that comes after those that were added, and its hash,
