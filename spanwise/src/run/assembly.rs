@@ -86,8 +86,8 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
-    /// Starts it on these threads, first with what the store still has to have assembled. Stored
-    /// batches are sent to the returned queue.
+    /// Starts it on these threads, first with what the store still has to have
+    /// assembled. Stored batches are sent to the returned queue.
     pub(crate) fn start(
         store: Arc<dyn Store>,
         links_by_timing: bool,

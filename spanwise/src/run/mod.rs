@@ -179,8 +179,7 @@ fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failu
 /// As [`block_on`], with threads of their own for what is received, which end with it.
 /// They are half as many as there are processors: the others make files meanwhile, and
 /// what one thread reads and decodes is in its processor's caches, where another one
-/// would have to be woken and to fetch it. No question of a user keeps them from
-/// receiving.
+/// would have to be woken and to fetch it. Questions of users take none of them.
 fn block_on_with_receivers(
     work: impl AsyncFnOnce(Handle) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
