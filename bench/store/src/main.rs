@@ -57,8 +57,9 @@ struct Flags {
     /// Directory in which the data directory is made and removed.
     #[arg(long)]
     directory: Option<PathBuf>,
-    /// Keep the data in this directory; where it is kept already, only ask.
-    #[arg(long, conflicts_with_all = ["grow", "directory"])]
+    /// Keep the data in this directory; where it is kept already, only ask, with
+    /// `--grow` of all spans at once.
+    #[arg(long, conflicts_with = "directory")]
     keep: Option<PathBuf>,
     /// Do not measure the floors, which takes half a minute.
     #[arg(long)]
@@ -78,6 +79,8 @@ const GROWN_PARTS: u64 = 5;
 /// Spans whose decoding and compression is measured alone.
 const FLOOR_SPANS: u64 = 300_000;
 const KNOWN_TRACES: usize = 2_000;
+/// Before the names of figures of a load that has grown.
+const GROWN: &str = "grown_";
 
 fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
@@ -90,11 +93,11 @@ fn main() -> anyhow::Result<()> {
     let directory = directory.context("cannot make a directory for the data")?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is wrong")?;
     let now = i64::try_from(now.as_nanos()).context("the clock is past the year 2262")?;
-    let kept = flags.keep.as_ref().map(|keep| Kept::open(keep, flags.spans, flags.large));
-    let kept = kept.transpose()?;
+    let parts = if flags.grow { GROWN_PARTS } else { 1 };
+    let open = |keep| Kept::open(keep, flags.spans * parts, flags.large);
+    let kept = flags.keep.as_deref().map(open).transpose()?;
     let is_there = kept.as_ref().and_then(Kept::end_unix_nano);
     let now = is_there.unwrap_or(now);
-    let parts = if flags.grow { GROWN_PARTS } else { 1 };
     let first = now - PART_NANO * parts as i64;
     let part = |index: u64| LoadConfig {
         seed: 1 + index,
@@ -115,17 +118,22 @@ fn main() -> anyhow::Result<()> {
     }
     let mut server =
         Server::start(&flags.spanwise, flags.keep.as_deref().unwrap_or(directory.path()))?;
-    let mut load = Load::new(part(0))?;
     if is_there.is_some() {
-        // What is known of a load shows when its requests are made.
-        let mut request = Vec::new();
-        while load.next_request(&mut request).is_some() {}
-    } else {
-        let floor = if flags.no_floor { None } else { Some(floor()?) };
-        let taken = feed(&mut server, &mut load, &flags, flags.spans)?;
-        print_ingest(&taken, floor.as_ref());
-        columns::print(server.files(), taken.spans)?;
+        let mut loads = (0..parts).map(|index| known_of(part(index)));
+        let mut known = loads.next().context("a load has a part")??;
+        loads.try_for_each(|other| other.map(|other| mix(&mut known, &other)))?;
+        let questions = Questions::new(&known, (first, now), flags.questions);
+        print_questions(if flags.grow { GROWN } else { "" }, &ask(&questions, server.api())?);
+        if flags.large >= 2 {
+            large(&mut server, &flags, now, true)?;
+        }
+        return server.stop();
     }
+    let mut load = Load::new(part(0))?;
+    let floor = if flags.no_floor { None } else { Some(floor()?) };
+    let taken = feed(&mut server, &mut load, &flags, flags.spans)?;
+    print_ingest(&taken, floor.as_ref());
+    columns::print(server.files(), taken.spans)?;
     let questions = Questions::new(load.known(), (first, first + PART_NANO), flags.questions);
     let asked = ask(&questions, server.api())?;
     print_questions("", &asked);
@@ -140,7 +148,7 @@ fn main() -> anyhow::Result<()> {
         }
         let questions = Questions::new(&known, (first, now), flags.questions);
         let grown = ask(&questions, server.api())?;
-        print_questions("grown_", &grown);
+        print_questions(GROWN, &grown);
         let ratio = |of: fn(&Answers) -> &Vec<Answer>| {
             let (before, after) = (of(&asked), of(&grown));
             let p95_before = quantile_ms(before, 0.95);
@@ -160,7 +168,7 @@ fn main() -> anyhow::Result<()> {
         println!("figure store.grown_peak_rss_mb {:.0} MB", server.peak_rss_mb()?);
     }
     if flags.large >= 2 {
-        large(&mut server, &flags, now, is_there.is_some())?;
+        large(&mut server, &flags, now, false)?;
     }
     if let Some(kept) = kept {
         kept.note(now)?;
@@ -268,6 +276,14 @@ fn print_questions(prefix: &str, answers: &Answers) {
     }
     figure("search_service", &answers.by_service);
     figure("search_attribute", &answers.by_attribute);
+}
+
+/// What is known of a load, which shows when its requests are made.
+fn known_of(config: LoadConfig) -> anyhow::Result<Known> {
+    let mut load = Load::new(config)?;
+    let mut request = Vec::new();
+    while load.next_request(&mut request).is_some() {}
+    Ok(load.known().clone())
 }
 
 /// Adds what is known of another part of the load.

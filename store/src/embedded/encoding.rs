@@ -31,6 +31,7 @@ pub(super) fn of_shapes() -> WriterProperties {
         .set_created_by("spanwise".to_owned())
         .set_column_dictionary_enabled(path(file_column::SHAPE), false)
         .set_column_encoding(path(file_column::SHAPE), Encoding::DELTA_BINARY_PACKED)
+        .set_column_dictionary_enabled(path(file_column::LONGEST_IN_BLOCKS), false)
         .build()
 }
 

@@ -209,6 +209,11 @@ impl Index {
         Self { blocks: blocks.collect(), parts: None }
     }
 
+    /// Whether blocks are parts of row groups, and not whole ones.
+    pub(super) const fn has_blocks(&self) -> bool {
+        self.parts.is_some()
+    }
+
     /// Where the traces are, where they are sound.
     fn range_of_traces(&self, file: &Handle) -> Option<&Range<u64>> {
         let traces = &self.parts.as_ref()?.traces;

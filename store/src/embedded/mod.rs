@@ -34,6 +34,7 @@ mod index;
 mod keys;
 mod layout;
 mod leaf;
+mod lengths;
 mod levels;
 mod listing;
 mod maintenance;
@@ -42,6 +43,7 @@ mod newest;
 mod order;
 mod origins;
 mod pages;
+mod parallel;
 mod reader;
 mod recent;
 mod record;
@@ -244,8 +246,11 @@ impl EmbeddedStore {
         let look = move || {
             let (mut rows, mut unreadable) = (Vec::new(), Vec::new());
             let outline = outline_wanted.as_ref();
-            let found =
-                remote::each(&looked, |file| reader::find_by_keys(file, &set, time, outline));
+            // Whole traces are wanted one at a time; of others, their outlines.
+            let threads = remote::threads(&looked, outline.is_some());
+            let found = parallel::each(&looked, threads, |file| {
+                reader::find_by_keys(file, &set, time, outline)
+            });
             for (file, found) in looked.into_iter().zip(found) {
                 match found {
                     Ok(more) => rows.extend(more),

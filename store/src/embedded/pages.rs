@@ -7,10 +7,11 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
+use memchr::memmem;
 use parking_lot::Mutex;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::RowGroups;
-use parquet::basic::Compression;
+use parquet::basic::{Compression, Encoding};
 use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
@@ -76,17 +77,82 @@ impl Group<'_> {
         }
         Ok(self.file.prepare(&ranges)?)
     }
-}
 
-impl RowGroups for Group<'_> {
-    fn num_rows(&self) -> usize {
-        usize::try_from(self.metadata.row_group(self.group).num_rows()).unwrap_or(0)
+    /// Whether a text may be the value of a column, the number of whose leaf this is, in
+    /// any of some rows of the group: whether its bytes are in their pages. It takes
+    /// less than to read the values, which most of those that are looked at in vain
+    /// need not be.
+    pub(super) fn may_have_text(
+        &self,
+        leaf: usize,
+        rows: &[Range<usize>],
+        text: &str,
+    ) -> Result<bool, ParquetError> {
+        let Ok(length) = u32::try_from(text.len()) else { return Ok(true) };
+        // As plain texts and dictionaries have it.
+        let value = [&length.to_le_bytes(), text.as_bytes()].concat();
+        let value = memmem::Finder::new(&value);
+        let schema = self.metadata.file_metadata().schema_descr();
+        self.prepare(schema, &ProjectionMask::leaves(schema, [leaf]), Some(rows.iter().cloned()))?;
+        let mut pages = self.pages(leaf, false)?;
+        let (mut first_row, mut is_in_dictionary) = (0, false);
+        let mut looked_at = Vec::new();
+        for number in 0.. {
+            let Some(next) = pages.peek_next_page()? else { break };
+            if !next.is_dict {
+                let Some(count) = next.num_rows else { return Ok(true) };
+                let own = first_row..first_row + count;
+                first_row = own.end;
+                if !rows.iter().any(|rows| rows.start < own.end && own.start < rows.end) {
+                    pages.skip_next_page()?;
+                    continue;
+                }
+            }
+            let key = (self.column(leaf), number);
+            let kept = CACHE.lock().get(&key);
+            let page = match kept {
+                Some(page) => {
+                    pages.skip_next_page()?;
+                    page
+                }
+                None => match pages.get_next_page()? {
+                    Some(page) => Arc::new(page),
+                    None => break,
+                },
+            };
+            let may = match page.as_ref() {
+                Page::DictionaryPage { buf, .. } => {
+                    is_in_dictionary = value.find(buf).is_some();
+                    false
+                }
+                Page::DataPage { buf, encoding: Encoding::PLAIN, .. } => value.find(buf).is_some(),
+                Page::DataPage { encoding: Encoding::RLE_DICTIONARY, .. } => is_in_dictionary,
+                _ => true,
+            };
+            looked_at.push((key, page));
+            if may {
+                // They are read soon.
+                let mut cache = CACHE.lock();
+                for (key, page) in looked_at {
+                    let bytes = page.buffer().len();
+                    cache.put(key, page, bytes);
+                }
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
-    fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>, ParquetError> {
-        let chunk = self.metadata.row_group(self.group).column(column);
+    fn column(&self, leaf: usize) -> Column {
+        (self.file.serial(), self.group, leaf)
+    }
+
+    /// The pages of a column, unpacked; those that are to be kept as [`Unpacked`]
+    /// says.
+    fn pages(&self, leaf: usize, keep: bool) -> Result<Box<dyn PageReader>, ParquetError> {
+        let chunk = self.metadata.row_group(self.group).column(leaf);
         let locations = self.metadata.offset_index();
-        let locations = locations.and_then(|all| all.get(self.group)?.get(column));
+        let locations = locations.and_then(|all| all.get(self.group)?.get(leaf));
         let locations = locations.map(|index| index.page_locations.clone());
         let locations = locations.filter(|locations| !locations.is_empty());
         let read = |chunk: &ColumnChunkMetaData| {
@@ -97,15 +163,25 @@ impl RowGroups for Group<'_> {
                 locations.clone(),
             )
         };
-        let reader: Box<dyn PageReader> = match chunk.compression() {
+        Ok(match chunk.compression() {
             Compression::ZSTD(_) => {
                 let packed = chunk.clone().into_builder();
                 let packed = packed.set_compression(Compression::UNCOMPRESSED).build()?;
-                let column = (self.file.serial(), self.group, column);
-                Box::new(Unpacked { pages: read(&packed)?, column, next: 0, keep: self.keep })
+                let (pages, column) = (read(&packed)?, self.column(leaf));
+                Box::new(Unpacked { pages, column, next: 0, keep })
             }
             _ => Box::new(read(chunk)?),
-        };
+        })
+    }
+}
+
+impl RowGroups for Group<'_> {
+    fn num_rows(&self) -> usize {
+        usize::try_from(self.metadata.row_group(self.group).num_rows()).unwrap_or(0)
+    }
+
+    fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>, ParquetError> {
+        let reader = self.pages(column, self.keep)?;
         Ok(Box::new(One(Some(reader))))
     }
 

@@ -20,12 +20,17 @@ use super::files::SpanFile;
 use super::keys::{KeySet, in_time, overlaps};
 use super::layout::{Parents, SpanIds, Wanted, restore};
 use super::pages::Group;
+use super::parallel;
 use crate::contract::{Key, Outline, Selection, TimeRange};
 
 const BATCH_ROWS: usize = 8192;
 /// So few rows are read whole at once, rather than the columns that decide
 /// first.
 pub(super) const FEW_ROWS: usize = 1024;
+
+/// Row groups of which outlines are read at the same time: of as many traces as a
+/// search finds, most lie in one of their own.
+const OUTLINE_THREADS: usize = 2;
 
 /// Rows of the file that have any of the keys and start in the range, whole or in
 /// outline.
@@ -59,7 +64,8 @@ pub(super) fn find_by_keys(
         keys: outline.map(|outline| outline.attributes.as_slice()),
         ..Wanted::ALL
     };
-    for batch in read(file, &rows, &wanted)? {
+    let threads = if outline.is_some() { OUTLINE_THREADS } else { 1 };
+    for batch in read_by(threads, file, &rows, &wanted)? {
         let wanted = &keys.mask(&batch) & &in_time(&batch, time);
         let batch = filter_record_batch(&batch, &BooleanArray::new(wanted, None))?;
         if batch.num_rows() > 0 {
@@ -197,25 +203,41 @@ pub(super) fn read(
     rows: &[Range<usize>],
     wanted: &Wanted<'_>,
 ) -> Result<Vec<RecordBatch>, ParquetError> {
+    read_by(1, file, rows, wanted)
+}
+
+/// The same by so many threads.
+fn read_by(
+    threads: usize,
+    file: &SpanFile,
+    rows: &[Range<usize>],
+    wanted: &Wanted<'_>,
+) -> Result<Vec<RecordBatch>, ParquetError> {
     let places = wanted.places(&file.layout, |key| file.may_map(key));
     let of_shapes = wanted.shape_places(&file.layout);
-    let mut all = Vec::new();
-    for (group, rows) in by_group(file, rows) {
-        let batches = read_places(file, group, &rows, places.clone())?;
+    let groups = by_group(file, rows);
+    let of_groups = parallel::each(&groups, threads, |(group, rows)| {
+        let batches = read_places(file, *group, rows, places.clone())?;
         let shapes = match of_shapes.is_empty() {
             true => None,
-            false => Some(file.shapes.group(group, &of_shapes)?),
+            false => Some(file.shapes.group(*group, &of_shapes)?),
         };
         let parents = match wanted.needs_parents() {
-            true => parents(file, group, &rows, &batches)?,
+            true => parents(file, *group, rows, &batches)?,
             false => Parents::Presence,
         };
-        let mut first = 0;
+        let (mut restored, mut first) = (Vec::with_capacity(batches.len()), 0);
         for batch in &batches {
             let shapes = shapes.as_deref();
-            all.push(restore(&file.layout, batch, first, wanted, shapes, &parents)?);
+            restored.push(restore(&file.layout, batch, first, wanted, shapes, &parents)?);
             first += batch.num_rows();
         }
+        Ok(restored)
+    });
+    let mut all = Vec::new();
+    for of_group in of_groups {
+        let of_group: Result<_, ParquetError> = of_group;
+        all.extend(of_group?);
     }
     Ok(all)
 }

@@ -6,7 +6,6 @@
 //! the newest are kept as places, and read whole in the end.
 
 use std::cmp::Reverse;
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -186,10 +185,11 @@ impl Search<'_> {
 struct Runs<'a> {
     /// All that have rows in the time.
     blocks: Vec<Candidate<'a>>,
+    predicate: &'a Predicate,
     /// Of the attributes that are asked for.
     hashes: Vec<u64>,
-    /// By source and row group, in which blocks all of them may be.
-    blocks_with_all: AHashMap<(u32, usize), u32>,
+    /// By source and row group, which blocks may have rows that fulfil the predicate.
+    fitting: AHashMap<(u32, usize), u32>,
     /// How many were looked at, and are ready to be.
     next: usize,
     prepared: usize,
@@ -200,7 +200,7 @@ struct Runs<'a> {
 type Candidate<'a> = (u32, &'a Arc<SpanFile>, &'a Block);
 
 impl<'a> Runs<'a> {
-    fn new(first_file: u32, files: &'a [Arc<SpanFile>], query: &Query) -> Self {
+    fn new(first_file: u32, files: &'a [Arc<SpanFile>], query: &'a Query) -> Self {
         let mut blocks: Vec<Candidate<'_>> = Vec::new();
         for (source, file) in (first_file..).zip(files) {
             let in_time =
@@ -208,10 +208,10 @@ impl<'a> Runs<'a> {
             blocks.extend(in_time.map(|block| (source, file, block)));
         }
         blocks.sort_by_key(|(_, _, block)| Reverse(block.starts.1));
-        let attributes = query.predicate.attributes.iter();
+        let (predicate, fitting) = (&query.predicate, AHashMap::new());
+        let attributes = predicate.attributes.iter();
         let hashes = attributes.map(|wanted| hash_attribute(&wanted.key, &wanted.value)).collect();
-        let blocks_with_all = AHashMap::new();
-        Self { blocks, hashes, blocks_with_all, next: 0, prepared: 0, ahead: None }
+        Self { blocks, predicate, hashes, fitting, next: 0, prepared: 0, ahead: None }
     }
 
     /// The next run; files that cannot be read are told of.
@@ -230,12 +230,12 @@ impl<'a> Runs<'a> {
         Some(run)
     }
 
-    /// The next block that may have all the attributes.
+    /// The next block that may have rows which fulfil the predicate.
     fn next_block(&mut self, unreadable: &mut Vec<(u32, String)>) -> Option<Candidate<'a>> {
         loop {
             let candidate = *self.blocks.get(self.next)?;
             let (source, _, block) = candidate;
-            match self.blocks_with_all(candidate) {
+            match self.fitting(candidate) {
                 Ok(blocks) => {
                     self.next += 1;
                     if blocks >> block.number & 1 == 1 {
@@ -253,18 +253,21 @@ impl<'a> Runs<'a> {
         }
     }
 
-    fn blocks_with_all(&mut self, (source, file, block): Candidate<'_>) -> io::Result<u32> {
-        if let Some(blocks) = self.blocks_with_all.get(&(source, block.group)) {
+    fn fitting(&mut self, (source, file, block): Candidate<'_>) -> Result<u32, ParquetError> {
+        if let Some(blocks) = self.fitting.get(&(source, block.group)) {
             return Ok(*blocks);
         }
         self.prepare()?;
-        let blocks = file.blocks_with_all(block.group, &self.hashes)?;
-        self.blocks_with_all.insert((source, block.group), blocks);
+        let mut blocks = file.blocks_with_all(block.group, &self.hashes)?;
+        if blocks != 0 && sketch::is_of_use(self.predicate) {
+            blocks &= sketch::blocks(file, block.group, self.predicate)?;
+        }
+        self.fitting.insert((source, block.group), blocks);
         Ok(blocks)
     }
 
     /// Has ready what tells of some blocks, the more the further the search goes.
-    fn prepare(&mut self) -> io::Result<()> {
+    fn prepare(&mut self) -> Result<(), ParquetError> {
         if self.next < self.prepared {
             return Ok(());
         }
@@ -274,7 +277,11 @@ impl<'a> Runs<'a> {
         self.prepared = self.next + own.len();
         let Some((_, file, _)) = own.first() else { return Ok(()) };
         let groups = own.chunk_by(|one, other| one.2.group == other.2.group);
-        file.prepare_groups(groups.map(|blocks| blocks[0].2.group), &self.hashes)
+        let groups = groups.map(|blocks| blocks[0].2.group);
+        if sketch::is_of_use(self.predicate) {
+            sketch::prepare(file, groups.clone())?;
+        }
+        Ok(file.prepare_groups(groups, &self.hashes)?)
     }
 }
 
@@ -312,10 +319,10 @@ fn look_in_blocks(
     let mut predicate = query.predicate.clone();
     rows = reader::left(file, &rows);
     if sketch::is_of_use(&predicate) && !rows.is_empty() {
-        let decide = |shapes: &RecordBatch| mask::of_shapes(shapes, &query.predicate);
-        rows = sketch::narrow(file, &rows, &predicate, &decide)?;
+        rows = sketch::narrow(file, &rows, &predicate)?;
         // They are decided.
         (predicate.service, predicate.operation, predicate.status) = (None, None, None);
+        (predicate.min_duration_nano, predicate.max_duration_nano) = (None, None);
     }
     for wanted in &predicate.attributes {
         rows = valued::narrow(file, &rows, wanted)?;

@@ -70,7 +70,11 @@ impl ShapeFile {
         Ok(shapes)
     }
 
-    fn read(&self, group: usize, places: &[usize]) -> Result<Shapes, ParquetError> {
+    /// The same, which is not kept.
+    ///
+    /// # Errors
+    /// Where the file is damaged.
+    pub(super) fn read(&self, group: usize, places: &[usize]) -> Result<Shapes, ParquetError> {
         let damaged = |what: &str| ParquetError::General(format!("shapes: {what}"));
         if group >= self.metadata.metadata().num_row_groups() {
             return Err(damaged("a row group has none"));
@@ -90,6 +94,33 @@ impl ShapeFile {
         let columns = Arc::new(self.metadata.schema().project(places)?);
         let shapes = concat_batches(&columns, &batches)?;
         Shapes::new(shapes).ok_or_else(|| damaged("their numbers are not in order"))
+    }
+
+    /// Has columns of the shapes of some row groups ready, where they are far away: all
+    /// at once, and not group by group.
+    ///
+    /// # Errors
+    /// Where they cannot be reached.
+    pub(super) fn prepare(
+        &self,
+        groups: impl Iterator<Item = usize>,
+        places: &[usize],
+    ) -> Result<(), ParquetError> {
+        if self.file.is_local() {
+            return Ok(());
+        }
+        let metadata = self.metadata.metadata();
+        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), places.iter().copied());
+        let leaves = (0..self.metadata.parquet_schema().num_columns())
+            .filter(|leaf| mask.leaf_included(*leaf));
+        let groups = groups.filter(|group| *group < metadata.num_row_groups());
+        let ranges = groups.flat_map(|group| {
+            leaves.clone().map(move |leaf| {
+                let (start, length) = metadata.row_group(group).column(leaf).byte_range();
+                start..start + length
+            })
+        });
+        Ok(self.file.prepare(&ranges.collect::<Vec<_>>())?)
     }
 
     pub(super) fn remove(&self) {

@@ -10,6 +10,8 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow::array::AsArray as _;
+use arrow::datatypes::Int64Type;
 use arrow::error::ArrowError;
 use parquet::file::metadata::KeyValue;
 use spanwise_model::SpanRows;
@@ -190,7 +192,9 @@ impl FileWriter {
             rows: self.spans.last_leaves(self.layout.own.len()),
             shapes: self.shapes.last_leaves(self.layout.shaped.len()),
         };
-        let columns = rows.columns(&self.layout, places, &follows, &mut own)?;
+        let durations = gathered.column(column::DURATION_NANO)?;
+        let durations = durations.as_primitive::<Int64Type>().values();
+        let columns = rows.columns(&self.layout, places, &follows, durations, &mut own)?;
         packed.insert(file_column::SHAPE, columns.numbers);
         packed.insert(column::ATTRIBUTES, columns.rest);
         self.map_keys(Some(&columns.rest_keys));

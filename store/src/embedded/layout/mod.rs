@@ -21,6 +21,10 @@
 //!   `client.address` and `client.port`; 8 where `confidence` is 1 if there is
 //!   `evidence`, and has no value if not. The columns that follow have no value
 //!   then.
+//! - `longest_in_blocks`, of the shape, says of each block of the row group [about
+//!   how long](super::lengths) the longest of its spans took, and 0 where it has none.
+//!   Of all shapes with the same service, operation and status the first says so of
+//!   all their spans, and the others have no value.
 //! - A column without any value may be missing.
 //!
 //! Offsets and numbers of shapes stay true when a row group is copied into
@@ -28,6 +32,7 @@
 
 mod derived;
 mod fixed;
+mod longest;
 mod maps;
 mod own;
 mod parents;
@@ -40,6 +45,7 @@ mod tests;
 
 pub(super) use derived::{Packed, pack};
 pub(super) use fixed::SHAPED;
+pub(super) use longest::ASKED;
 pub(super) use own::{Own, OwnType};
 pub(super) use parents::{Parents, SpanIds};
 pub(super) use plan::Plan;
@@ -53,17 +59,20 @@ use spanwise_model::schema::{column, span_schema};
 
 use own::Texts;
 
+use super::block_sets::MOST_BLOCKS;
+
 /// Names of the columns that only files have.
 pub(super) mod file_column {
     pub(in crate::embedded) const SHAPE: &str = "shape";
     pub(in crate::embedded) const FOLLOWS: &str = "follows";
+    pub(in crate::embedded) const LONGEST_IN_BLOCKS: &str = "longest_in_blocks";
     pub(in crate::embedded) const PARENT_ROW_OFFSET: &str = "parent_row_offset";
     pub(in crate::embedded) const ASSEMBLED_PARENT_ROW_OFFSET: &str = "assembled_parent_row_offset";
 }
 
 /// Columns that come before attributes in a file of shapes: the number of the
-/// shape, what follows, and the [`SHAPED`].
-const SHAPE_FIELDS: usize = 2 + SHAPED.len();
+/// shape, what follows, how long it took in blocks, and the [`SHAPED`].
+const SHAPE_FIELDS: usize = 3 + SHAPED.len();
 
 /// Attributes of a file that have columns of their own, at most: a file is
 /// small beside what a reader keeps of its columns.
@@ -111,6 +120,9 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// The places of the columns of shapes that say how long they took.
+    pub(super) const LENGTHS: [usize; 2] = [0, 2];
+
     /// With these attributes in columns of their own, and with those columns
     /// that may be missing of which this is true.
     pub(super) fn new(own: Vec<Own>, shaped: Vec<Own>, has: impl Fn(&str) -> bool) -> Self {
@@ -136,7 +148,9 @@ impl Layout {
         let follows = Arc::new(Field::new(file_column::FOLLOWS, DataType::UInt8, false));
         let fixed = SHAPED.iter().filter_map(|name| span.field_with_name(name).ok());
         let fixed = fixed.map(|field| Arc::new(field.clone()));
-        let fields = [number, follows]
+        let lengths = DataType::FixedSizeBinary(MOST_BLOCKS as i32);
+        let longest = Arc::new(Field::new(file_column::LONGEST_IN_BLOCKS, lengths, true));
+        let fields = [number, follows, longest]
             .into_iter()
             .chain(fixed)
             .chain(shaped.iter().map(|own| own.field(Texts::Dictionary)));

@@ -70,6 +70,8 @@ impl<'a> Wanted<'a> {
         let fields = layout.shapes_schema.fields().iter();
         let fixed = fields.take(SHAPE_FIELDS).map(|field| match field.name().as_str() {
             file_column::FOLLOWS => self.has_following(),
+            // Of no row.
+            file_column::LONGEST_IN_BLOCKS => false,
             column::EVIDENCE => self.has(column::EVIDENCE) || self.has(column::CONFIDENCE),
             name => self.has(name),
         });

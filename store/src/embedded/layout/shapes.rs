@@ -14,6 +14,7 @@ use spanwise_model::schema::span_schema;
 use super::Layout;
 use super::derived::Follows;
 use super::fixed::{Hash, Hasher, SHAPED, with};
+use super::longest::{self, Longest};
 use super::maps::MapBuilder;
 use super::own::Own;
 use super::plan::Plan;
@@ -85,6 +86,7 @@ struct Shapes {
     /// A row of each, and what follows.
     first: Vec<Place>,
     follows: Vec<u8>,
+    longest: Vec<Longest>,
     known: Vec<Known>,
     hashes: Vec<u64>,
 }
@@ -115,7 +117,8 @@ impl<'a> Rows<'a> {
     }
 
     /// The shapes and attributes of the rows at these places, of which it is known
-    /// what follows. `own` get the attributes that have columns.
+    /// what follows and how long they took. `own` get the attributes that have
+    /// columns.
     ///
     /// # Errors
     /// Where texts are too large for a file.
@@ -124,6 +127,7 @@ impl<'a> Rows<'a> {
         layout: &Layout,
         places: &[Place],
         follows: &[u8],
+        durations_nano: &[i64],
         own: &mut OwnLeaves,
     ) -> Result<Columns, ArrowError> {
         let split = &self.split;
@@ -140,7 +144,8 @@ impl<'a> Rows<'a> {
                 if at % FETCHED_ROWS == 0 {
                     self.fetch(&block[at..block.len().min(at + FETCHED_ROWS)]);
                 }
-                let follows = follows[numbers.len()];
+                let (follows, duration_nano) =
+                    (follows[numbers.len()], durations_nano[numbers.len()]);
                 for attribute in split.left((batch, row)) {
                     let (slot, value) = (attribute.slot, attribute.text);
                     let name = &split.names[slot.name as usize];
@@ -160,6 +165,7 @@ impl<'a> Rows<'a> {
                 let hash = with(self.hashes[batch][row], [follows.into(); 2]);
                 let shape = shapes.number(hash, (batch, row), follows, split);
                 numbers.push(base + i64::from(shape));
+                shapes.longest[shape as usize].add(number, duration_nano);
                 let known = &mut shapes.known[shape as usize];
                 if known.block != number {
                     known.block = number;
@@ -211,14 +217,19 @@ impl<'a> Rows<'a> {
     ) -> Result<Vec<ArrayRef>, ArrowError> {
         let rows = &shapes.first;
         let numbers: Int64Array = (base..base + rows.len() as i64).collect();
-        let mut columns: Vec<ArrayRef> =
-            vec![Arc::new(numbers), Arc::new(UInt8Array::from(shapes.follows.clone()))];
-        for name in SHAPED {
+        let fixed = SHAPED.iter().map(|name| {
             let place = span_schema().index_of(name)?;
             let arrays: Vec<&ArrayRef> =
                 self.batches.iter().map(|batch| batch.column(place)).collect();
-            columns.push(gather::column(span_schema().field(place), &arrays, rows)?);
-        }
+            gather::column(span_schema().field(place), &arrays, rows)
+        });
+        let fixed = fixed.collect::<Result<Vec<_>, _>>()?;
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(numbers),
+            Arc::new(UInt8Array::from(shapes.follows.clone())),
+            longest::column(&fixed, &shapes.longest)?,
+        ];
+        columns.extend(fixed);
         let own_of = self.places_of(&layout.shaped);
         // Those of one shape after the other, as they were added.
         let mut hashes = shapes.hashes.iter();
@@ -249,6 +260,7 @@ impl Shapes {
         place.insert((hash, number));
         self.first.push(row);
         self.follows.push(follows);
+        self.longest.push(Longest::default());
         let from = self.hashes.len();
         let hash = |(name, value): (u32, &str)| hash_value(split.names[name as usize].seed, value);
         self.hashes.extend(of_shape(split, row).map(hash));

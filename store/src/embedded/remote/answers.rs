@@ -1,43 +1,22 @@
 //! Answers over files some of which are far away, or cannot be reached.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::contract::StoreError;
 use crate::embedded::EmbeddedStore;
 use crate::embedded::files::SpanFile;
 
 /// Files that are far away are looked at by so many threads, which mostly wait.
-const THREADS: usize = 16;
+const FAR_THREADS: usize = 16;
+/// Others by so many, where somebody waits for much.
+const NEAR_THREADS: usize = 2;
 
-/// Does the same with every file, in order; with those that are not on the local
-/// disk at the same time, since each takes a few round trips.
-pub(in crate::embedded) fn each<T: Send>(
-    files: &[Arc<SpanFile>],
-    work: impl Fn(&SpanFile) -> T + Sync,
-) -> Vec<T> {
+/// By how many threads some files are looked at together, where much is looked for or
+/// little.
+pub(in crate::embedded) fn threads(files: &[Arc<SpanFile>], is_much: bool) -> usize {
     let far = files.iter().filter(|file| !file.is_local()).count();
-    if far < 2 {
-        return files.iter().map(|file| work(file)).collect();
-    }
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(files.len())));
-    std::thread::scope(|scope| {
-        for _ in 0..far.min(THREADS) {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(file) = files.get(at) else { return };
-                    let own = work(file);
-                    done.lock().push((at, own));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner();
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, own)| own).collect()
+    let near = if is_much { NEAR_THREADS } else { 1 };
+    far.min(FAR_THREADS).max(near)
 }
 
 impl EmbeddedStore {

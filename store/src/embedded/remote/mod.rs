@@ -40,7 +40,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::contract::ObjectStorageStatus;
-pub(super) use answers::each;
+pub(super) use answers::threads;
 use bucket::Bucket;
 use cache::Cache;
 use head::{Head, WithTails};
