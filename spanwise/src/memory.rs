@@ -18,8 +18,8 @@ const SERVER_PURGE_DELAY_MILLIS: c_long = 30_000;
 
 /// Memory for batches comes and goes many times a second. In huge pages, for
 /// which the allocator asks, the system clears 2 MiB for the first byte of each:
-/// that took a quarter of the server's processor time, and memory that nothing
-/// used.
+/// that took a quarter of the server's processor time before it [kept what is
+/// freed](keep_what_is_freed), and still takes memory that nothing uses.
 pub(crate) fn without_huge_pages() {
     // Where the kernel does not know of this, it has no huge pages either.
     let _ = rustix::thread::disable_transparent_huge_pages(true);

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use parquet::errors::ParquetError;
 use spanwise_model::schema::column;
 
+use super::block_sets::MOST_BLOCKS;
 use super::cache::Cache;
 use super::files::SpanFile;
 use super::index::BLOCK_ROWS;
@@ -57,11 +58,8 @@ impl Sketch {
         let shapes: Vec<u32> =
             (0..).zip(column).filter_map(|(shape, it)| it.and(Some(shape))).collect();
         let of_block = |block: usize| {
-            column
-                .iter()
-                .flatten()
-                .map(|lengths| lengths.get(block).copied().unwrap_or(0))
-                .collect()
+            let of_shapes = column.iter().flatten();
+            of_shapes.map(|lengths| lengths.get(block).copied().unwrap_or(0)).collect()
         };
         let lengths = (0..blocks).map(of_block).collect();
         let sketch = Arc::new(Self { shapes, lengths });
@@ -129,7 +127,7 @@ pub(super) fn blocks(
     let least = predicate.min_duration_nano.map_or(1, length);
     let bounds = file.group_rows();
     let count = (bounds[group + 1] - bounds[group]).div_ceil(BLOCK_ROWS);
-    let blocks = Sketch::of(file, group, count)?.blocks(&fulfils, least);
+    let blocks = Sketch::of(file, group, count.min(MOST_BLOCKS))?.blocks(&fulfils, least);
     // Without an index, a row group is one block.
     Ok(if file.index.has_blocks() || blocks == 0 { blocks } else { u32::MAX })
 }
