@@ -9,33 +9,28 @@ use anyhow::{Context as _, ensure};
 /// one size that end at one time are equal.
 pub(crate) struct Kept {
     note: PathBuf,
-    load: [u64; 2],
+    load: String,
     end_unix_nano: Option<i64>,
 }
 
 impl Kept {
-    /// What is kept in this directory, for a load of so many spans and a large
-    /// trace of so many.
-    pub(crate) fn open(directory: &Path, spans: u64, large: u64) -> anyhow::Result<Self> {
+    /// What is kept in this directory, for the load that these flags ask for.
+    pub(crate) fn open(directory: &Path, load: String) -> anyhow::Result<Self> {
         let context = || format!("cannot use the directory {}", directory.display());
         std::fs::create_dir_all(directory).with_context(context)?;
         let note = directory.join("load");
-        let mut kept = Self { note, load: [spans, large], end_unix_nano: None };
+        let mut kept = Self { note, load, end_unix_nano: None };
         if kept.note.exists() {
             let text = std::fs::read_to_string(&kept.note).with_context(context)?;
             let (load, end) = text.trim().rsplit_once(' ').with_context(context)?;
             ensure!(
-                load == kept.load_text(),
-                "{} holds another load, `{load}`; give its numbers of spans, or another directory",
+                load == kept.load,
+                "{} holds another load, `{load}`; give its flags, or another directory",
                 directory.display()
             );
             kept.end_unix_nano = Some(end.parse().with_context(context)?);
         }
         Ok(kept)
-    }
-
-    fn load_text(&self) -> String {
-        format!("--spans {} --large {}", self.load[0], self.load[1])
     }
 
     /// When the load that is there ends; `None` where there is none yet.
@@ -45,7 +40,7 @@ impl Kept {
 
     /// Notes that the load, which ends at this time, is there.
     pub(crate) fn note(&self, end_unix_nano: i64) -> anyhow::Result<()> {
-        let text = format!("{} {end_unix_nano}\n", self.load_text());
+        let text = format!("{} {end_unix_nano}\n", self.load);
         std::fs::write(&self.note, text)
             .with_context(|| format!("cannot write {}", self.note.display()))
     }

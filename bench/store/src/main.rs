@@ -94,7 +94,9 @@ fn main() -> anyhow::Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is wrong")?;
     let now = i64::try_from(now.as_nanos()).context("the clock is past the year 2262")?;
     let parts = if flags.grow { GROWN_PARTS } else { 1 };
-    let open = |keep| Kept::open(keep, flags.spans * parts, flags.large);
+    let grow = if flags.grow { " --grow" } else { "" };
+    let load = format!("--spans {} --large {}{grow}", flags.spans, flags.large);
+    let open = |keep| Kept::open(keep, load);
     let kept = flags.keep.as_deref().map(open).transpose()?;
     let is_there = kept.as_ref().and_then(Kept::end_unix_nano);
     let now = is_there.unwrap_or(now);

@@ -4,6 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+/// Of local files, where somebody waits for much of them, so many parts are looked at
+/// at the same time.
+pub(super) const NEAR_THREADS: usize = 2;
+
 /// What comes of each, in order; by so many threads, of which the calling one is
 /// one.
 pub(super) fn each<I: Sync, T: Send>(

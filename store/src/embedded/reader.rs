@@ -20,17 +20,13 @@ use super::files::SpanFile;
 use super::keys::{KeySet, in_time, overlaps};
 use super::layout::{Parents, SpanIds, Wanted, restore};
 use super::pages::Group;
-use super::parallel;
+use super::parallel::{self, NEAR_THREADS};
 use crate::contract::{Key, Outline, Selection, TimeRange};
 
 const BATCH_ROWS: usize = 8192;
 /// So few rows are read whole at once, rather than the columns that decide
 /// first.
 pub(super) const FEW_ROWS: usize = 1024;
-
-/// Row groups of which outlines are read at the same time: of as many traces as a
-/// search finds, most lie in one of their own.
-const OUTLINE_THREADS: usize = 2;
 
 /// Rows of the file that have any of the keys and start in the range, whole or in
 /// outline.
@@ -64,7 +60,8 @@ pub(super) fn find_by_keys(
         keys: outline.map(|outline| outline.attributes.as_slice()),
         ..Wanted::ALL
     };
-    let threads = if outline.is_some() { OUTLINE_THREADS } else { 1 };
+    // Of as many traces as a search finds, most lie in a row group of their own.
+    let threads = if outline.is_some() { NEAR_THREADS } else { 1 };
     for batch in read_by(threads, file, &rows, &wanted)? {
         let wanted = &keys.mask(&batch) & &in_time(&batch, time);
         let batch = filter_record_batch(&batch, &BooleanArray::new(wanted, None))?;
@@ -216,7 +213,7 @@ fn read_by(
     let places = wanted.places(&file.layout, |key| file.may_map(key));
     let of_shapes = wanted.shape_places(&file.layout);
     let groups = by_group(file, rows);
-    let of_groups = parallel::each(&groups, threads, |(group, rows)| {
+    let of_groups = parallel::each(&groups, threads, |(group, rows)| -> Result<_, ParquetError> {
         let batches = read_places(file, *group, rows, places.clone())?;
         let shapes = match of_shapes.is_empty() {
             true => None,
@@ -236,7 +233,6 @@ fn read_by(
     });
     let mut all = Vec::new();
     for of_group in of_groups {
-        let of_group: Result<_, ParquetError> = of_group;
         all.extend(of_group?);
     }
     Ok(all)

@@ -24,6 +24,7 @@ use super::index::Block;
 use super::keys::{hash_attribute, overlaps, starts};
 use super::layout::Wanted;
 use super::newest::Newest;
+use super::parallel::NEAR_THREADS;
 use super::reader::FEW_ROWS;
 use super::state::Snapshot;
 use super::{gather, mask, reader, sketch, valued};
@@ -31,8 +32,6 @@ use crate::contract::{Predicate, Query, TimeRange};
 
 /// Blocks that are looked through at once, at most: as many as a row group has.
 const RUN_BLOCKS: usize = 32;
-/// Runs of blocks that are looked through at the same time.
-const THREADS: usize = 2;
 
 /// The answer, and the files that could not be read.
 pub(super) struct Found {
@@ -105,7 +104,7 @@ impl Search<'_> {
         loop {
             // The first one alone may decide, or even its first blocks. Where they have
             // not, hits are few, and the others are asked for all of theirs at once.
-            let (count, blocks) = if is_first { (1, 1) } else { (THREADS, RUN_BLOCKS) };
+            let (count, blocks) = if is_first { (1, 1) } else { (NEAR_THREADS, RUN_BLOCKS) };
             is_first = false;
             let open: Vec<Run<'_>> = std::iter::from_fn(|| runs.next(unreadable))
                 .take(count)

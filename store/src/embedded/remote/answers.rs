@@ -5,11 +5,10 @@ use std::sync::Arc;
 use crate::contract::StoreError;
 use crate::embedded::EmbeddedStore;
 use crate::embedded::files::SpanFile;
+use crate::embedded::parallel::NEAR_THREADS;
 
 /// Files that are far away are looked at by so many threads, which mostly wait.
 const FAR_THREADS: usize = 16;
-/// Others by so many, where somebody waits for much.
-const NEAR_THREADS: usize = 2;
 
 /// By how many threads some files are looked at together, where much is looked for or
 /// little.
