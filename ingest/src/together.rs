@@ -1,18 +1,22 @@
 //! Small OTLP requests that come at about the same time become one batch: to the
 //! store and to assembly a batch costs as much as a hundred of its spans.
 //!
-//! Nobody is waited for. What has arrived by the time that a processor is free to
-//! decode is decoded at once, so batches grow where there is much to do.
+//! What has arrived by the time that a processor is free to decode is decoded at
+//! once, so batches grow where there is much to do. Only those are waited for, and
+//! not for long, who have just been answered: a sender with more to send sends it now.
+//! Where nobody was answered in the last moment, nobody waits.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use spanwise_model::SpanRows;
 use spanwise_wire::compression::Encoding;
 use spanwise_wire::otlp::{OtlpError, Part, Together, decode_protobuf_together};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
+use tokio::time::{Instant, timeout_at};
 
 use crate::budget::Lease;
 use crate::counters;
@@ -25,10 +29,27 @@ use crate::take::{self, Taken};
 /// larger by itself is by itself.
 const MOST_BYTES: usize = 1 << 20;
 
+/// Who was answered no longer ago than this may send again, and no request waits
+/// longer than this for others.
+const SENDS_AGAIN: Duration = Duration::from_millis(2);
+
 /// Requests that wait for a processor.
 #[derive(Default)]
 pub(crate) struct Gathering {
-    waiting: Mutex<Vec<Waiting>>,
+    state: Mutex<State>,
+    /// Nothing is left to wait for.
+    complete: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<Waiting>,
+    bytes: usize,
+    /// When the first of them came.
+    since: Option<Instant>,
+    /// Senders who were answered and have not sent since, and until when they may.
+    expected: usize,
+    expected_until: Option<Instant>,
 }
 
 struct Waiting {
@@ -44,26 +65,83 @@ impl AsRef<[u8]> for Waiting {
     }
 }
 
+impl State {
+    /// Whether nobody waited before.
+    fn add(&mut self, request: Waiting, now: Instant) -> bool {
+        self.expected = self.expected.saturating_sub(1);
+        self.bytes += request.body.len();
+        self.waiting.push(request);
+        let is_first = self.waiting.len() == 1;
+        if is_first {
+            self.since = Some(now);
+        }
+        is_first
+    }
+
+    /// So many senders were answered.
+    fn answered(&mut self, count: usize, now: Instant) {
+        if self.expected_until.is_none_or(|until| until < now) {
+            self.expected = 0;
+        }
+        self.expected += count;
+        self.expected_until = Some(now + SENDS_AGAIN);
+    }
+
+    /// Until when to wait for more, where that is worth while.
+    fn wait_until(&self, now: Instant) -> Option<Instant> {
+        if self.is_complete() {
+            return None;
+        }
+        let patience = self.since? + SENDS_AGAIN;
+        Some(patience.min(self.expected_until?)).filter(|until| *until > now)
+    }
+
+    const fn is_complete(&self) -> bool {
+        self.expected == 0 || self.bytes >= MOST_BYTES
+    }
+}
+
 impl Gathering {
     /// Whether nobody waited before.
     fn add(&self, request: Waiting) -> bool {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push(request);
-        waiting.len() == 1
+        let mut state = self.state();
+        let is_first = state.add(request, Instant::now());
+        if state.is_complete() {
+            self.complete.notify_one();
+        }
+        is_first
+    }
+
+    /// So many senders were answered.
+    fn answered(&self, count: usize) {
+        self.state().answered(count, Instant::now());
+    }
+
+    /// Waits for those who may be about to send.
+    async fn gathered(&self) {
+        let wait_until = || self.state().wait_until(Instant::now());
+        while let Some(until) = wait_until() {
+            let _ = timeout_at(until, self.complete.notified()).await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Those who have waited longest, and whether others still do.
     fn next(&self) -> (Vec<Waiting>, bool) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         let mut bytes = 0;
-        let fit = waiting.iter().take_while(|request| {
+        let fit = state.waiting.iter().take_while(|request| {
             bytes += request.body.len();
             bytes <= MOST_BYTES
         });
-        let count = fit.count().max(1).min(waiting.len());
-        let rest = waiting.split_off(count);
-        let next = std::mem::replace(&mut *waiting, rest);
-        (next, !waiting.is_empty())
+        let count = fit.count().max(1).min(state.waiting.len());
+        let rest = state.waiting.split_off(count);
+        let next = std::mem::replace(&mut state.waiting, rest);
+        state.bytes = state.waiting.iter().map(|request| request.body.len()).sum();
+        (next, !state.waiting.is_empty())
     }
 }
 
@@ -90,6 +168,7 @@ fn decode_next(shared: Arc<Shared>) {
 async fn decode(shared: Arc<Shared>) {
     // Behind all who have something to read.
     yield_now().await;
+    shared.gathering.gathered().await;
     let Ok(permit) = shared.decoders.acquire().await else { return };
     let (requests, others_wait) = shared.gathering.next();
     if others_wait {
@@ -119,6 +198,7 @@ async fn hand_over(
         }
         Err(error) => Err(error.into()),
     };
+    shared.gathering.answered(requests.len());
     match taken {
         Ok(parts) => {
             for (request, part) in requests.into_iter().zip(parts) {
@@ -140,5 +220,64 @@ async fn hand_over(
                 let _ = request.answer.send(Err(failure.clone()));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Budget;
+
+    fn request(bytes: usize) -> Waiting {
+        let lease = Budget::new(usize::MAX).lease();
+        Waiting { body: vec![0; bytes].into(), lease, answer: oneshot::channel().0 }
+    }
+
+    #[test]
+    fn only_who_was_just_answered_is_waited_for() {
+        let now = Instant::now();
+        let later = now + SENDS_AGAIN / 2;
+        let mut state = State::default();
+        assert!(state.add(request(10), now));
+        assert_eq!(state.wait_until(now), None, "nobody was answered");
+
+        let mut state = State::default();
+        state.answered(3, now);
+        assert!(state.add(request(10), later));
+        assert_eq!(state.wait_until(later), Some(now + SENDS_AGAIN), "two may send");
+        assert_eq!(state.wait_until(now + SENDS_AGAIN), None, "they did not");
+        assert!(!state.add(request(10), later));
+        assert!(!state.add(request(10), later));
+        assert_eq!(state.wait_until(later), None, "all have sent");
+    }
+
+    #[test]
+    fn answers_without_end_hold_no_request_back() {
+        let now = Instant::now();
+        let mut state = State::default();
+        state.add(request(10), now);
+        state.answered(3, now + SENDS_AGAIN / 2);
+        assert_eq!(state.wait_until(now + SENDS_AGAIN / 2), Some(now + SENDS_AGAIN));
+        state.answered(3, now + SENDS_AGAIN);
+        assert_eq!(state.wait_until(now + SENDS_AGAIN), None);
+        assert_eq!(state.expected, 6);
+        state.answered(1, now + SENDS_AGAIN * 3);
+        assert_eq!(state.expected, 1, "the others have gone");
+    }
+
+    #[test]
+    fn a_batch_that_is_large_enough_waits_for_nobody() {
+        let now = Instant::now();
+        let gathering = Gathering::default();
+        gathering.state().answered(9, now);
+        for _ in 0..3 {
+            gathering.state().add(request(MOST_BYTES / 2 - 1), now);
+        }
+        assert_eq!(gathering.state().wait_until(now), None);
+        let (next, others_wait) = gathering.next();
+        assert_eq!((next.len(), others_wait), (2, true));
+        assert_eq!(gathering.state().bytes, MOST_BYTES / 2 - 1);
+        assert!(gathering.state().wait_until(now).is_some());
+        assert_eq!(gathering.next().0.len(), 1);
     }
 }
