@@ -219,6 +219,20 @@ static __always_inline void after_transfer(const struct sock *sk, struct socket_
 
 /* ---- sock_length ------------------------------------------------------- */
 
+/* What bpf_get_current_pid_tgid says, without asking for it: each helper costs a call. */
+static __always_inline __u64 numbers_of(const struct task_struct *task)
+{
+    return (__u64)task->tgid << 32 | (__u32)task->pid;
+}
+
+/* A socket of TCP as such; kernels since 6.2 take the program's word for what it is. */
+static __always_inline const struct tcp_sock *tcp_of(struct sock *sk)
+{
+    if (bpf_ksym_exists(bpf_rdonly_cast))
+        return bpf_core_cast(sk, struct tcp_sock);
+    return bpf_skc_to_tcp_sock(sk);
+}
+
 /* A FIN takes a sequence number of its own, and the read that takes the last
  * byte before a FIN that has come moves copied_seq past both. It has where
  * nothing is left up to rcv_nxt, which counts the FIN from its arrival. */
@@ -288,18 +302,19 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
         if (!state)
             return 0;
     }
-    __u64 task = bpf_get_current_pid_tgid();
+    struct task_struct *current = bpf_get_current_task_btf();
+    __u64 task = numbers_of(current);
     if (!is_looked_at(sk, state, task)) {
         after_close(state);
-        tls_left_out(task);
+        tls_left_out(state, task);
         return 0;
     }
     if (!state->connection && !announce(sk, state, task))
         return 0;
-    struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+    const struct tcp_sock *tcp = tcp_of(sk);
     if (!tcp)
         return 0;
-    struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+    struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(current);
     __u32 unread;
     struct call call = {
         .array = REGS_ARG2(regs),
@@ -319,14 +334,15 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
         .sent = sent,
         .srtt_eighth_micros = tcp->srtt_us,
         .retransmits = tcp->total_retrans,
+        .sleeps = current->nvcsw,
     };
     if (sent) {
         transfer.seq = tcp->write_seq - result;
         /* Where all of it has left, TCP noted when: that is before the receiver
          * could read it, which the time now is not. */
-        transfer.time_nano = tcp->snd_nxt == tcp->write_seq && tcp->tcp_clock_cache
-            ? tcp->tcp_clock_cache
-            : bpf_ktime_get_ns();
+        transfer.time_nano = tcp->snd_nxt == tcp->write_seq ? tcp->tcp_clock_cache : 0;
+        if (!transfer.time_nano)
+            transfer.time_nano = bpf_ktime_get_ns();
     } else {
         transfer.seq = tcp->copied_seq - result -
                        took_fin(sk->__sk_common.skc_state, tcp->copied_seq, tcp->rcv_nxt);
@@ -451,7 +467,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
     __u64 task = bpf_get_current_pid_tgid();
     if (!is_looked_at(sk, state, task)) {
         after_close(state);
-        tls_left_out(task);
+        tls_left_out(state, task);
         return 0;
     }
     if (!state->connection && !announce(sk, state, task))
@@ -475,6 +491,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
         .extra = exit->call.shape == BUFFER_NONE ? SPANWISE_UNREAD_FILE : SPANWISE_READ,
         .srtt_eighth_micros = BPF_CORE_READ(tcp, srtt_us),
         .retransmits = BPF_CORE_READ(tcp, total_retrans),
+        .sleeps = thread_sleeps(),
     };
     if (tls_attached && tls_covers(state, &transfer, &exit->call))
         return 0;

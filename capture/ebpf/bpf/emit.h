@@ -14,6 +14,7 @@ struct transfer {
     __u32 srtt_eighth_micros;
     __u32 retransmits;
     __u32 extra; /* of PLAINTEXT its offset, of DATA why it is not read */
+    __u32 sleeps; /* see thread_sleeps */
     __u8 kind;
     __u8 sent;
 };
@@ -45,7 +46,7 @@ static __always_inline void fill_data(struct spanwise_event *event,
     event->extra = transfer->extra;
     event->task = transfer->ids.task;
     event->parent_task = transfer->ids.parent;
-    event->sleeps = thread_sleeps();
+    event->sleeps = transfer->sleeps;
 }
 
 /* The compiler would drop a bound that it can prove and the verifier cannot:

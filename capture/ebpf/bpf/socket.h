@@ -39,6 +39,8 @@ struct socket_state {
     __u8 batches; /* it is known that many messages go out together */
     __u32 taskless_process; /* the last process that used it and has no rule in task.h, */
     __u32 taskless_generation; /* as of then */
+    __u32 tls_less_process; /* the last one that used it and no TLS library, likewise */
+    __u32 tls_less_generation;
 };
 
 /* What is known of TLS on a socket; asked only while any library has probes. */

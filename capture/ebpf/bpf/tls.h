@@ -27,6 +27,26 @@ struct {
     __type(value, __u8);
 } tls_ignored_processes SEC(".maps");
 
+/* Processes some of whose threads have a tls_thread. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 16384);
+    __type(key, __u32);
+    __type(value, __u8);
+} tls_users SEC(".maps");
+
+/* Another one whenever a process becomes one. In a map of its own, as tls_attached. */
+__u32 tls_users_generation SEC(".data.tls_users") = 1;
+
+static __always_inline void tls_used_by(__u32 process)
+{
+    const __u8 yes = 1;
+    if (bpf_map_lookup_elem(&tls_users, &process))
+        return;
+    bpf_map_update_elem(&tls_users, &process, &yes, BPF_ANY);
+    __sync_fetch_and_add(&tls_users_generation, 1);
+}
+
 /* Stands for the connection of a session whose socket is not looked at. */
 #define TLS_LEFT_OUT 0xffffffffffffffffull
 
@@ -95,7 +115,23 @@ static __always_inline struct tls_thread *tls_thread_of(__u64 task, bool create)
     if (thread || !create)
         return thread;
     bpf_map_update_elem(&tls_threads, &task, &no_thread, BPF_ANY);
+    tls_used_by(task >> 32);
     return bpf_map_lookup_elem(&tls_threads, &task);
+}
+
+/* The same of a thread that uses this socket. Most are of processes that use no library. */
+static __always_inline struct tls_thread *tls_thread_at(struct socket_state *state, __u64 task)
+{
+    __u32 generation = tls_users_generation;
+    __u32 process = task >> 32;
+    if (state->tls_less_generation == generation && state->tls_less_process == process)
+        return 0;
+    struct tls_thread *thread = tls_thread_of(task, false);
+    if (!thread && !bpf_map_lookup_elem(&tls_users, &process)) {
+        state->tls_less_process = process;
+        state->tls_less_generation = generation;
+    }
+    return thread;
 }
 
 /* Tells of the records that a transfer sent. */
@@ -152,11 +188,11 @@ static __always_inline bool tls_covers_loose(struct socket_state *state,
 }
 
 /* A library uses a socket that is not looked at: neither is its session. */
-static __always_inline void tls_left_out(__u64 task)
+static __always_inline void tls_left_out(struct socket_state *state, __u64 task)
 {
     if (!tls_attached)
         return;
-    struct tls_thread *thread = tls_thread_of(task, false);
+    struct tls_thread *thread = tls_thread_at(state, task);
     if (thread && thread->call.session)
         thread->call.connection = TLS_LEFT_OUT;
 }
@@ -166,7 +202,7 @@ static __always_inline void tls_left_out(__u64 task)
 static __noinline bool tls_covers(struct socket_state *state, const struct transfer *transfer,
                                   const struct call *call)
 {
-    struct tls_thread *thread = tls_thread_of(transfer->task, false);
+    struct tls_thread *thread = tls_thread_at(state, transfer->task);
     if (!thread || !thread->call.session) {
         if (state->tls == SOCKET_TLS_NESTED)
             return true;
@@ -393,6 +429,7 @@ int tls_exit(struct pt_regs *context)
         .sent = sent,
         .length = length,
         .time_nano = sent && call.time_nano ? call.time_nano : bpf_ktime_get_ns(),
+        .sleeps = thread_sleeps(),
     };
     if (session->loose) {
         tls_place_loose(session, &transfer);

@@ -52,6 +52,7 @@ static __always_inline int go_moved(__u64 task, __u64 session_address, __u64 buf
         .sent = sent,
         .length = length,
         .time_nano = bpf_ktime_get_ns(),
+        .sleeps = thread_sleeps(),
     };
     tls_place_loose(session, &transfer);
     find_task_here(task, sent ? socket : 0, &transfer.ids);

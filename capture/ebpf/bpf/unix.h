@@ -189,6 +189,7 @@ static __noinline int on_unix(struct sock *sk, int result, int flags, bool sent)
         .length = result,
         .kind = SPANWISE_DATA,
         .sent = sent,
+        .sleeps = thread_sleeps(),
     };
     find_task(&state->socket, task, sent ? (__u64)sk : 0, &transfer.ids);
     emit(&state->socket, &transfer, &call);
