@@ -240,6 +240,23 @@ impl Flow {
     }
 }
 
+/// Each number of a byte in decimal, and how many digits it has.
+const DECIMALS: [([u8; 3], u8); 256] = {
+    let mut decimals = [([0; 3], 0); 256];
+    let mut number = 0;
+    while number < decimals.len() {
+        let [hundreds, tens, ones] =
+            [b'0' + number as u8 / 100, b'0' + number as u8 / 10 % 10, b'0' + number as u8 % 10];
+        decimals[number] = match number {
+            0..10 => ([ones, 0, 0], 1),
+            10..100 => ([tens, ones, 0], 2),
+            _ => ([hundreds, tens, ones], 3),
+        };
+        number += 1;
+    }
+    decimals
+};
+
 /// Room for an address as text: every span has two.
 struct AddressText {
     bytes: [u8; 46],
@@ -258,15 +275,13 @@ impl AddressText {
             IpAddr::V4(address) => {
                 for (index, number) in address.octets().into_iter().enumerate() {
                     if index > 0 {
-                        self.byte(b'.');
+                        self.bytes[self.length] = b'.';
+                        self.length += 1;
                     }
-                    if number >= 100 {
-                        self.byte(b'0' + number / 100);
-                    }
-                    if number >= 10 {
-                        self.byte(b'0' + number / 10 % 10);
-                    }
-                    self.byte(b'0' + number % 10);
+                    // All three are written; what is not of the number is written over.
+                    let (digits, length) = DECIMALS[usize::from(number)];
+                    self.bytes[self.length..self.length + 3].copy_from_slice(&digits);
+                    self.length += usize::from(length);
                 }
             }
             IpAddr::V6(address) => {
@@ -278,11 +293,6 @@ impl AddressText {
             }
         }
         std::str::from_utf8(&self.bytes[..self.length]).ok()
-    }
-
-    const fn byte(&mut self, byte: u8) {
-        self.bytes[self.length] = byte;
-        self.length += 1;
     }
 }
 

@@ -370,19 +370,20 @@ impl Tracer {
             return;
         }
         self.counters.bytes_seen += u64::from(data.length);
-        if !self.connections.contains_key(&data.connection) {
-            self.counters.connections_without_opening += 1;
-            let connection = Connection::new(data.connection, None, data.time_nano);
-            self.connections.insert(data.connection, connection);
-        }
         let lost = self.counters.lost_for_bytes_not_captured();
         let (mut begins, mut batches) = (false, false);
-        self.with(data.connection, |connection, desk| {
+        let mut take = |connection: &mut Connection, desk: &mut Desk<'_>| {
             let spoke = connection.speaks();
             connection.data(data, desk);
             begins = !spoke && connection.speaks() && connection.is_unix();
             batches = connection.begins_batches();
-        });
+        };
+        if !self.with(data.connection, &mut take) {
+            self.counters.connections_without_opening += 1;
+            let connection = Connection::new(data.connection, None, data.time_nano);
+            self.connections.insert(data.connection, connection);
+            self.with(data.connection, take);
+        }
         if begins {
             self.counters.unix_connections_read += 1;
             self.followed.push(data.connection);
@@ -431,7 +432,9 @@ impl Tracer {
         }
         match connection {
             0 => self.context.task_known(task.process, task.task, task.parent_task),
-            connection => self.with(connection, |connection, desk| connection.owned(task, desk)),
+            connection => {
+                self.with(connection, |connection, desk| connection.owned(task, desk));
+            }
         }
     }
 
@@ -442,9 +445,10 @@ impl Tracer {
         self.with_datagrams(|datagrams, desk| datagrams.take(datagram, desk));
     }
 
-    /// Works on a connection, and makes the spans of what it finished.
-    fn with(&mut self, id: u64, work: impl FnOnce(&mut Connection, &mut Desk<'_>)) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+    /// Works on a connection, and makes the spans of what it finished; `false` where it is not
+    /// known.
+    fn with(&mut self, id: u64, work: impl FnOnce(&mut Connection, &mut Desk<'_>)) -> bool {
+        let Some(connection) = self.connections.get_mut(&id) else { return false };
         let mut desk = Desk {
             context: &mut self.context,
             processes: self.processes.as_mut(),
@@ -462,6 +466,7 @@ impl Tracer {
         self.held_bytes = self.held_bytes + held_bytes - counted_bytes;
         let ends = Ends { opened: connection.opened, serving: connection.serving() };
         self.finish(ends);
+        true
     }
 
     /// Works on datagrams, and makes the spans of what finished between the ends

@@ -65,7 +65,8 @@ public class Server {
 }
 "#;
 
-/// Asks without end; how often, and how often in vain.
+/// Asks without end, some hundred times a second: probes come and go in the midst of it,
+/// and the agent has a processor to start on. How often, and how often in vain.
 #[derive(Default)]
 struct Asked {
     times: AtomicU64,
@@ -73,7 +74,7 @@ struct Asked {
 }
 
 const CLIENT: &str = "
-import http.client, ssl, sys
+import http.client, ssl, sys, time
 context = ssl._create_unverified_context()
 while True:
     connection = http.client.HTTPSConnection('127.0.0.1', int(sys.argv[1]), context=context, timeout=20)
@@ -84,6 +85,7 @@ while True:
         except Exception:
             good = False
         print('.' if good else 'x', end='', flush=True)
+        time.sleep(0.001)
         if not good:
             break
     connection.close()

@@ -293,11 +293,13 @@ fn answers_from_before_the_probes_leave_nothing_behind() {
 #[cfg(target_arch = "x86_64")]
 fn boringssl_is_read() {
     let text = "
-import sys
+import sys, time
 from curl_cffi import CurlHttpVersion, requests
 with requests.Session(verify=False, http_version=CurlHttpVersion.V1_1) as session:
     for path in ('/one', '/two', '/gone'):
         session.get(f'https://127.0.0.1:{sys.argv[1]}{path}')
+# An extension is found while the program lives that has spoken TLS with it.
+time.sleep(0.5)
 ";
     let tools = Directory::new("tls-boringssl-program");
     fetched(

@@ -15,6 +15,8 @@ const MAX_PATH_BYTES: usize = 1024;
 const MAX_QUERY_BYTES: usize = 1024;
 const MAX_HOST_BYTES: usize = 256;
 const MAX_AGENT_BYTES: usize = 256;
+/// A request with all the usual headers has so many.
+const USUAL_ATTRIBUTES: usize = 8;
 
 /// Methods of RFC 9110, section 9, and PATCH (RFC 5789): those that the
 /// semantic conventions take as they are. Others are `_OTHER`.
@@ -65,14 +67,20 @@ pub(super) struct Asked<'a> {
 
 /// Host and port of a `Host` header or an authority.
 fn host_and_port(authority: &[u8]) -> (String, Option<u16>) {
-    let authority = text(authority, MAX_HOST_BYTES);
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
-            (host, port.parse().ok())
+    let mut host = text(authority, MAX_HOST_BYTES);
+    let mut port = None;
+    if let Some(colon) = memchr::memrchr(b':', host.as_bytes()) {
+        let before = &host[..colon];
+        // An IPv6 address has colons of its own.
+        if before.ends_with(']') || memchr::memchr(b':', before.as_bytes()).is_none() {
+            port = host[colon + 1..].parse().ok();
+            host.truncate(colon);
         }
-        _ => (authority.as_str(), None),
-    };
-    (host.trim_start_matches('[').trim_end_matches(']').to_owned(), port)
+    }
+    if host.starts_with('[') || host.ends_with(']') {
+        host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    }
+    (host, port)
 }
 
 /// Adds an attribute.
@@ -113,6 +121,7 @@ pub(super) fn request(asked: &Asked<'_>, headers: TraceHeaders) -> Request {
     let known = asked.method.filter(|method| METHODS.contains(method));
     let mut request = Request::new(operation::name(known.unwrap_or("HTTP"), &path));
     let attributes = &mut request.attributes;
+    attributes.reserve(USUAL_ATTRIBUTES);
     if let Some(method) = asked.method {
         add(attributes, "http.request.method", known.unwrap_or("_OTHER"));
         if known.is_none() {

@@ -81,7 +81,16 @@ pub(in crate::protocols) fn end_of(bytes: &[u8], from: usize) -> Option<usize> {
 
 /// The lines of a head; of one that was cut, the last may be part of a line.
 fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
-    head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+    let mut rest = Some(head);
+    std::iter::from_fn(move || {
+        let from = rest?;
+        let (line, after) = match memchr::memchr(b'\n', from) {
+            Some(end) => (&from[..end], Some(&from[end + 1..])),
+            None => (from, None),
+        };
+        rest = after;
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
+    })
 }
 
 fn headers<'a>(

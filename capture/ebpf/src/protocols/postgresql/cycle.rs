@@ -13,6 +13,9 @@ use crate::sessions::Request;
 /// only the number is kept.
 const MAX_DIFFERENT: usize = 8;
 
+/// What [`Cycle::describe`] adds at most.
+const MOST_ATTRIBUTES: usize = 6;
+
 /// Statements that only steer the transaction. Drivers send them along with the
 /// first statement that works, which is then what the request is about.
 const STEERING: [&str; 7] = ["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"];
@@ -139,6 +142,7 @@ impl Cycle {
         let Deed { name, summary, batch_size } = self.deed();
         let attributes = &mut request.attributes;
         attributes.clear();
+        attributes.reserve(MOST_ATTRIBUTES);
         let mut add = |key: &'static str, value: AttributeValue| attributes.push((key, value));
         add("db.system.name", "postgresql".into());
         if let Some(database) = database {
