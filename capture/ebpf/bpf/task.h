@@ -48,11 +48,16 @@ __u64 task_rules_generation SEC(".data.tasks") = 0;
 
 /* What one read of a task passes to the reader of its runtime. */
 struct task_lookup {
-    __u32 process;
-    __u32 has_rule; /* told back, */
+    __u64 thread; /* as bpf_get_current_pid_tgid has it */
     __u64 written; /* address of the socket that is written; 0: none is */
+    __u64 has_rule; /* told back, */
     struct task_ids ids; /* as these */
 };
+
+static __always_inline __u32 process_of(const struct task_lookup *lookup)
+{
+    return lookup->thread >> 32;
+}
 
 /* The thread pointer of the thread that runs. */
 static __always_inline __u64 thread_pointer(void)
@@ -75,7 +80,8 @@ __noinline int read_task(struct task_lookup *lookup)
 {
     if (!lookup)
         return 0;
-    struct task_rule *rule = bpf_map_lookup_elem(&task_rules, &lookup->process);
+    __u32 process = process_of(lookup);
+    struct task_rule *rule = bpf_map_lookup_elem(&task_rules, &process);
     lookup->has_rule = rule != 0;
     if (!rule)
         return 0;
@@ -87,7 +93,7 @@ __noinline int read_task(struct task_lookup *lookup)
         python_current(rule, &lookup->ids);
         break;
     case TASK_JVM:
-        jvm_current(rule, &lookup->ids);
+        jvm_current(rule, lookup);
         told_current(rule, lookup);
         break;
     case TASK_TOLD:
@@ -107,7 +113,7 @@ static __always_inline void find_task(struct socket_state *state, __u64 thread, 
     if (!generation
         || (state->taskless_generation == generation && state->taskless_process == process))
         return;
-    struct task_lookup lookup = { .process = process, .written = written };
+    struct task_lookup lookup = { .thread = thread, .written = written };
     read_task(&lookup);
     if (lookup.has_rule) {
         *ids = lookup.ids;
@@ -122,7 +128,7 @@ static __always_inline void find_task_here(__u64 thread, __u64 written, struct t
 {
     if (!task_rules_generation)
         return;
-    struct task_lookup lookup = { .process = thread >> 32, .written = written };
+    struct task_lookup lookup = { .thread = thread, .written = written };
     read_task(&lookup);
     *ids = lookup.ids;
 }

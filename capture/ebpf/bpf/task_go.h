@@ -119,7 +119,7 @@ static __always_inline void go_current(const struct task_rule *rule, struct task
 {
     struct go_owner *owner =
         lookup->written ? bpf_map_lookup_elem(&go_owners, &lookup->written) : 0;
-    if (owner && owner->process == lookup->process) {
+    if (owner && owner->process == process_of(lookup)) {
         if (!owner->written)
             lookup->ids = owner->ids;
         owner->written = 1;
@@ -127,7 +127,7 @@ static __always_inline void go_current(const struct task_rule *rule, struct task
         go_running(rule, &lookup->ids);
     }
     if (rule->offset[TASK_GO_BIRTHS] && lookup->written && lookup->ids.parent)
-        go_tell_ancestors(lookup->process, lookup->ids.parent);
+        go_tell_ancestors(process_of(lookup), lookup->ids.parent);
 }
 
 #endif

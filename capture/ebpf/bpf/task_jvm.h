@@ -16,6 +16,36 @@ enum task_jvm {
     TASK_JVM_COLOUR, /* bits of an object's address that say nothing of where it is */
 };
 
+/* Of a thread that ran no virtual one when it was looked at: where it has its number, and
+ * which one it had. As long as it has that, it runs none. */
+struct jvm_thread {
+    __u64 number_at;
+    __u64 number;
+    __u64 generation; /* of the rules, as of then */
+};
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 8192);
+    __type(key, __u64);
+    __type(value, struct jvm_thread);
+} jvm_threads SEC(".maps");
+
+/* Most calls are a platform thread's: this finds that with one read instead of seven. */
+static __always_inline bool jvm_runs_itself(__u64 thread)
+{
+    __u64 number;
+    struct jvm_thread *known = bpf_map_lookup_elem(&jvm_threads, &thread);
+    return known && known->generation == task_rules_generation
+        && !bpf_probe_read_user(&number, 8, (void *)known->number_at) && number == known->number;
+}
+
+/* A thread ends: another one may get its number, and be anything. */
+static __always_inline void jvm_thread_ends(__u64 thread)
+{
+    if (task_rules_generation)
+        bpf_map_delete_elem(&jvm_threads, &thread);
+}
+
 static __always_inline __u64 jvm_object(__u64 handle)
 {
     __u64 place, object;
@@ -25,9 +55,11 @@ static __always_inline __u64 jvm_object(__u64 handle)
     return object;
 }
 
-static __always_inline void jvm_current(const struct task_rule *rule, struct task_ids *ids)
+static __always_inline void jvm_current(const struct task_rule *rule, struct task_lookup *lookup)
 {
     __u64 block, thread, number;
+    if (jvm_runs_itself(lookup->thread))
+        return;
     if (bpf_probe_read_user(&block, 8,
                             (void *)(thread_pointer() + (__s64)rule->offset[TASK_JVM_BLOCK]))
         || bpf_probe_read_user(&thread, 8, (void *)(block + rule->offset[TASK_JVM_THREAD]))
@@ -36,10 +68,15 @@ static __always_inline void jvm_current(const struct task_rule *rule, struct tas
     __u64 own = jvm_object(thread + rule->offset[TASK_JVM_OWN]);
     __u64 current = jvm_object(thread + rule->offset[TASK_JVM_CURRENT]);
     __u32 colour = rule->offset[TASK_JVM_COLOUR] & 63;
-    if (!own || !current || own >> colour == current >> colour)
+    __u64 number_at = thread + rule->offset[TASK_JVM_NUMBER];
+    if (!own || !current || bpf_probe_read_user(&number, 8, (void *)number_at))
         return;
-    if (!bpf_probe_read_user(&number, 8, (void *)(thread + rule->offset[TASK_JVM_NUMBER])))
-        ids->task = number;
+    if (own >> colour != current >> colour) {
+        lookup->ids.task = number;
+        return;
+    }
+    struct jvm_thread itself = { number_at, number, task_rules_generation };
+    bpf_map_update_elem(&jvm_threads, &lookup->thread, &itself, BPF_ANY);
 }
 
 #endif

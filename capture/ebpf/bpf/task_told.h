@@ -96,8 +96,10 @@ static __always_inline void told_current(const struct task_rule *rule, struct ta
     __u64 keys[TOLD_PROBES];
     struct told_slot slot;
     __u32 bits = rule->offset[TASK_TOLD_BITS] & 31;
+    if (!bits) /* no table: nothing else is worth a look */
+        return;
     __u64 key = lookup->ids.task ? lookup->ids.task | TOLD_LOGICAL : told_thread();
-    if (!bits || !key)
+    if (!key)
         return;
     __u64 place = key * TOLD_SPREAD >> (64 - bits);
     if (bpf_probe_read_user(keys, sizeof keys, (void *)(rule->address[TASK_TOLD_KEYS] + place * 8)))
@@ -112,7 +114,7 @@ static __always_inline void told_current(const struct task_rule *rule, struct ta
     if (bpf_probe_read_user(&slot, sizeof slot, (void *)at) || !slot.work)
         return;
     if (slot.work & (TOLD_OWN | TOLD_STARTED)) {
-        told_tell(lookup->process, slot.work, lookup->ids.task, bpf_ktime_get_ns());
+        told_tell(process_of(lookup), slot.work, lookup->ids.task, bpf_ktime_get_ns());
     } else {
         lookup->ids.task = slot.work | TOLD_WORK;
         lookup->ids.parent = 0;
@@ -120,7 +122,7 @@ static __always_inline void told_current(const struct task_rule *rule, struct ta
     for (__u64 i = 0; i < TOLD_HOPS && i < slot.hops; i++) {
         struct told_hop hop;
         if (bpf_probe_read_user(&hop, sizeof hop, (void *)(at + sizeof slot + i * sizeof hop))
-            || !told_tell(lookup->process, slot.work, hop.origin | TOLD_WORK, hop.nano))
+            || !told_tell(process_of(lookup), slot.work, hop.origin | TOLD_WORK, hop.nano))
             return;
         slot.work = hop.origin;
     }

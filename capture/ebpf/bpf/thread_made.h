@@ -40,6 +40,7 @@ static __always_inline void thread_ends(void)
 {
     __u64 thread = bpf_get_current_pid_tgid();
     __u32 process = thread >> 32;
+    jvm_thread_ends(thread);
     if (!bpf_map_lookup_elem(&thread_makers, &process))
         return;
     struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
