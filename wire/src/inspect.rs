@@ -4,8 +4,17 @@
 //! slices and allocates by them), so they are checked here against the body
 //! and a limit. What the values then say, Arrow validates itself.
 
+use std::io::{self, Read};
+
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::ipc::{CompressionType, RecordBatch as Header};
+use lz4_flex::frame::FrameDecoder;
+
+/// In place of a compressed buffer's length: what follows is as it is.
+const NOT_COMPRESSED: i64 = -1;
+
+/// How buffers may be compressed.
+const TAKEN: [CompressionType; 2] = [CompressionType::ZSTD, CompressionType::LZ4_FRAME];
 
 /// Why a message is not handed to Arrow.
 #[derive(Debug, thiserror::Error)]
@@ -82,11 +91,9 @@ pub(crate) fn check(
     layout: &Layout,
     limit_bytes: usize,
 ) -> Result<usize, InspectError> {
-    if let Some(compression) = header.compression() {
-        // An LZ4 frame may grow past the length that it claims.
-        if compression.codec() != CompressionType::ZSTD {
-            return Err(InspectError::malformed("only zstd compression is taken"));
-        }
+    let compression = header.compression().map(|compression| compression.codec());
+    if compression.is_some_and(|codec| !TAKEN.contains(&codec)) {
+        return Err(InspectError::malformed("only zstd and LZ4 compression are taken"));
     }
     // Counts of buffers of view types, which the span schema has none of.
     if header.variadicBufferCounts().is_some_and(|counts| !counts.is_empty()) {
@@ -107,10 +114,13 @@ pub(crate) fn check(
     let mut lengths = Vec::with_capacity(layout.widths.len());
     for (buffer, width) in buffers.iter().zip(&layout.widths) {
         let bytes = buffer_bytes(buffer.offset(), buffer.length(), body)?;
-        let length = uncompressed_length(bytes, header.compression().is_some())?;
+        let length = uncompressed_length(bytes, compression.is_some())?;
         total = total.saturating_add(length.max(bytes.len()));
         if total > limit_bytes {
             return Err(InspectError::TooLarge { what: "bytes of values", limit: limit_bytes });
+        }
+        if compression == Some(CompressionType::LZ4_FRAME) {
+            keeps_to_length(bytes, length)?;
         }
         if length % width != 0 {
             return Err(InspectError::malformed(format_args!(
@@ -133,8 +143,7 @@ pub(crate) fn check(
     Ok(total)
 }
 
-/// Length of a buffer that, where compressed, begins with it; -1 there says
-/// that the rest is not compressed.
+/// Length of a buffer that, where compressed, begins with it.
 fn uncompressed_length(bytes: &[u8], compressed: bool) -> Result<usize, InspectError> {
     if !compressed || bytes.is_empty() {
         return Ok(bytes.len());
@@ -143,9 +152,26 @@ fn uncompressed_length(bytes: &[u8], compressed: bool) -> Result<usize, InspectE
         .split_first_chunk()
         .ok_or_else(|| InspectError::malformed("a compressed buffer without its length"))?;
     match i64::from_le_bytes(*prefix) {
-        -1 => Ok(rest.len()),
+        NOT_COMPRESSED => Ok(rest.len()),
         claimed => count(claimed, usize::MAX),
     }
+}
+
+/// Arrow stops zstd at the length that a buffer claims, but reads LZ4 to its end, wherever
+/// that is. So it is read twice, which takes about as long as zstd once.
+fn keeps_to_length(buffer: &[u8], claimed: usize) -> Result<(), InspectError> {
+    let Some((prefix, frame)) = buffer.split_first_chunk() else { return Ok(()) };
+    if i64::from_le_bytes(*prefix) == NOT_COMPRESSED {
+        return Ok(());
+    }
+    let mut values = FrameDecoder::new(frame).take(claimed as u64 + 1);
+    let length = io::copy(&mut values, &mut io::sink()).map_err(InspectError::malformed)?;
+    if length != claimed as u64 {
+        return Err(InspectError::malformed(format_args!(
+            "an LZ4 frame that claims {claimed} bytes has another length"
+        )));
+    }
+    Ok(())
 }
 
 fn buffer_bytes(offset: i64, length: i64, body: &[u8]) -> Result<&[u8], InspectError> {

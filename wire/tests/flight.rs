@@ -96,24 +96,30 @@ fn another_schema_is_named_as_such() {
     assert_eq!(tonic::Status::from(error).code(), tonic::Code::FailedPrecondition);
 }
 
-#[test]
-fn a_claimed_length_is_not_believed() {
+/// What comes of a batch whose first compressed buffer claims another length, which
+/// stands before its LZ4 frame.
+fn claim(length: impl Fn(i64) -> i64) -> FlightError {
     let mut messages = stream(300);
     let last = messages.last_mut().unwrap();
-    // Every buffer that is compressed begins with its uncompressed length;
-    // the first such one claims 2^62 bytes.
     let mut body = last.data_body.to_vec();
-    let at = (0..body.len() - 8)
+    let claimed = |at: usize| i64::from_le_bytes(body[at..at + 8].try_into().unwrap());
+    let at = (0..body.len() - 12)
         .step_by(8)
-        .find(|at| {
-            let claimed = i64::from_le_bytes(body[*at..at + 8].try_into().unwrap());
-            body[*at + 8..].starts_with(&0xfd2f_b528_u32.to_le_bytes()) && claimed > 0
-        })
+        .find(|at| body[at + 8..].starts_with(&0x184d_2204_u32.to_le_bytes()) && claimed(*at) > 0)
         .unwrap();
-    body[at..at + 8].copy_from_slice(&(1_i64 << 62).to_le_bytes());
+    let other = length(claimed(at)).to_le_bytes();
+    body[at..at + 8].copy_from_slice(&other);
     last.data_body = body.into();
-    let error = decode(messages).unwrap_err();
+    decode(messages).unwrap_err()
+}
+
+#[test]
+fn a_claimed_length_is_not_believed() {
+    let error = claim(|_| 1 << 62);
     assert!(matches!(error, FlightError::TooLarge { .. }), "{error}");
+    for error in [claim(|length| length - 8), claim(|_| 0), claim(|length| length + 8)] {
+        assert!(error.to_string().contains("has another length"), "{error}");
+    }
 }
 
 #[test]

@@ -12,10 +12,6 @@ use spanwise_model::schema::span_schema;
 
 use super::{Origin, PutMetadata};
 
-/// Fast enough for the traced host; higher levels gain little on buffers of
-/// some kilobytes.
-const ZSTD_LEVEL: i32 = 1;
-
 /// What the columns' widest values need; Arrow's usual 64 would be mostly
 /// padding, as a batch has some hundred buffers.
 const ALIGNMENT: usize = 8;
@@ -51,13 +47,12 @@ impl Encoder {
     /// A new encoder.
     ///
     /// # Errors
-    /// Where Arrow was built without zstd.
+    /// Where Arrow was built without LZ4.
     pub fn new() -> Result<Self, ArrowError> {
         Ok(Self {
             generator: IpcDataGenerator::default(),
             options: IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)?
-                .try_with_compression(Some(CompressionType::ZSTD))?
-                .try_with_compression_level(Some(ZSTD_LEVEL))?,
+                .try_with_compression(Some(CompressionType::LZ4_FRAME))?,
             context: IpcWriteContext::default(),
         })
     }
