@@ -59,6 +59,7 @@ if [ "$for" = soak ]; then
         memcached:memcached
         /usr/lib/postgresql:postgresql
         /usr/sbin/mariadbd:mariadb-server-core
+        my_print_defaults:mariadb-client-core
         dnsmasq:dnsmasq-base
         h2load:nghttp2-client
         sysbench:sysbench

@@ -8,14 +8,21 @@ below that (latencies, processor time). Figures are medians over pairs of turns
 of what changes within a pair. The agent sends to a sink: a server would be on
 another machine.
 
+Where application, agent and load share all processors, whatever one of them takes
+the others lack. So there are further turns in which the application has one
+processor for itself, and the others have another: with the agent, and with its
+kernel side alone (figures `apart`).
+
     end_to_end.py --spanwise target/release/spanwise \\
                   --sink target/release/spanwise-bench-sink \\
                   --requests target/release/spanwise-bench-requests \\
+                  --kernel-only target/release/spanwise-bench-capture \\
                   [--app spring] [--app shop] [--url http://127.0.0.1:8080/ --name petclinic]
 """
 
 import argparse
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -32,6 +39,7 @@ from programs import (  # noqa: E402
 
 APPLICATIONS = {"spring": Spring, "shop": Shop}
 SETTINGS = ("without", "with")
+APART_SETTINGS = ("without", "kernel", "with")
 # The first seconds with an agent find out which programs there are.
 SETTLE_SECONDS = 2
 WARM_SECONDS = 2
@@ -40,6 +48,10 @@ STEADY_SHARE = 0.5
 # Requests that may fail, as the application says: shops sell out.
 MOST_FAILED_SHARE = 0.01
 TRACES_SECONDS = 5
+# Apart: the application's processor, and that of agent, sink and load.
+ITS_CORE, OTHER_CORE = "0", "1"
+# Of the pairs of turns, apart: with fewer programs on a processor there is less noise.
+APART_SHARE = 0.5
 # Until assembly has placed what came last.
 ASSEMBLY_SECONDS = 5
 # What traces break at.
@@ -49,16 +61,18 @@ PERCENTILES = ("p50", "p90", "p99")
 MODES = {"full": "as much as is answered", "steady": "at a steady rate"}
 
 
-def full_load(application, options, seconds, connections=None):
+def full_load(application, options, seconds, connections=None, core=None, strict=True):
     """As much as is answered: requests/s, and latencies in ms."""
+    pinned = ["taskset", "-c", core] if core is not None else []
     script = ["-s", application.script] if application.script else []
     target = application.url if application.script else application.url + application.paths[0]
-    said = options.programs.run("wrk", "wrk", "--latency", "-t1", f"-c{connections or options.connections}",
-                                f"-d{seconds}s", "--timeout", "10s", *script, target)
+    said = options.programs.run("wrk", *pinned, "wrk", "--latency", "-t1", f"-c{connections or options.connections}",
+                                f"-d{seconds:.0f}s", "--timeout", "10s", *script, target)
     count = int(re.search(r"(\d+) requests in ", said)[1])
     rate = float(re.search(r"Requests/sec:\s+([\d.]+)", said)[1])
     failed = re.search(r"Non-2xx or 3xx responses: (\d+)", said)
-    if "Socket errors" in said or failed and int(failed[1]) > MOST_FAILED_SHARE * count:
+    # With half as many processors an application stumbles at first.
+    if strict and ("Socket errors" in said or failed and int(failed[1]) > MOST_FAILED_SHARE * count):
         fail(f"{application.name} fails under load:\n{said}")
     latencies = {}
     for name in PERCENTILES:
@@ -122,6 +136,69 @@ def measure(application, options, sink):
         print(f"pair {index + 1} of {options.pairs}: {found['without']['full']['rate']:.0f} requests/s without, "
               f"{found['with']['full']['rate']:.0f} with: {kept:.3f}", file=sys.stderr)
     return pairs, rate
+
+
+def family(pid):
+    """A process and all that come from it."""
+    found = [pid]
+    for children in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        found += [one for child in children.read_text().split() for one in family(int(child))]
+    return found
+
+
+def pin(process, cores):
+    """Moves all threads of a program and of its children to these processors."""
+    for pid in family(process.pid):
+        for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            try:
+                os.sched_setaffinity(int(thread.name), cores)
+            except ProcessLookupError:
+                pass  # It has just ended.
+
+
+def measure_apart(application, options, sink):
+    """Rounds of full loads while the application has a processor of its own: requests/s."""
+    programs = options.programs
+    everywhere = os.sched_getaffinity(0)
+    for process in programs.running:
+        pin(process, {int(OTHER_CORE if process is sink.process else ITS_CORE)})
+    full_load(application, options, options.warm_up / 2, core=OTHER_CORE, strict=False)
+    rounds = []
+    for index in range(max(1, round(options.pairs * APART_SHARE))):
+        found = {}
+        for setting in APART_SETTINGS if index % 2 == 0 else APART_SETTINGS[::-1]:
+            tracer = start_apart(setting, options, sink)
+            time.sleep(SETTLE_SECONDS)
+            full_load(application, options, WARM_SECONDS, core=OTHER_CORE)
+            found[setting] = full_load(application, options, options.seconds, core=OTHER_CORE)["rate"]
+            if tracer:
+                programs.check(setting, tracer)
+                programs.stop(tracer)
+        rounds.append(found)
+        print(f"apart, round {index + 1}: {found['without']:.0f} requests/s without an agent, "
+              f"{found['kernel']:.0f} with its kernel side, {found['with']:.0f} with all of it", file=sys.stderr)
+    for process in programs.running:
+        pin(process, everywhere)
+    return rounds
+
+
+def start_apart(setting, options, sink):
+    if setting == "with":
+        return start_agent(options.programs, options.spanwise, sink.url, core=OTHER_CORE)
+    if setting == "kernel":
+        return options.programs.start(setting, options.kernel_only, "--drain", core=OTHER_CORE)
+    return None
+
+
+def report_apart(application, rounds):
+    rate = lambda setting: statistics.median(found[setting] for found in rounds)  # noqa: E731
+    overhead = lambda setting: statistics.median(  # noqa: E731
+        1 - found[setting] / found["without"] for found in rounds)
+    print(f"\n{application.name}, on a processor of its own: {rate('without'):.0f} requests/s without an agent, "
+          f"{rate('kernel'):.0f} with its kernel side, {rate('with'):.0f} with all of it (medians)")
+    figure = f"figure end_to_end.{application.name}.apart"
+    print(f"{figure}.kernel_overhead_share {overhead('kernel'):.4f} 1")
+    print(f"{figure}.overhead_share {overhead('with'):.4f} 1", flush=True)
 
 
 def spans_per_trace(application, options, otlp_port):
@@ -211,6 +288,10 @@ def report(application, pairs, rate, traces):
               + ", ".join(f"{count} of {spans} spans" for spans, count in found[:6]), flush=True)
 
 
+def can_be_apart(application):
+    return not isinstance(application, Running) and {int(ITS_CORE), int(OTHER_CORE)} <= os.sched_getaffinity(0)
+
+
 def run(application, options):
     """One application in a directory of its own."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix="spanwise-end-to-end-"))
@@ -222,6 +303,8 @@ def run(application, options):
         application.start(programs, otlp_port)
         pairs, rate = measure(application, options, sink)
         report(application, pairs, rate, spans_per_trace(application, options, otlp_port))
+        if can_be_apart(application):
+            report_apart(application, measure_apart(application, options, sink))
     finally:
         programs.stop_all()
         shutil.rmtree(directory, ignore_errors=True)
@@ -232,16 +315,17 @@ def arguments():
     parser.add_argument("--spanwise", required=True, type=pathlib.Path)
     parser.add_argument("--sink", required=True, type=pathlib.Path)
     parser.add_argument("--requests", required=True, type=pathlib.Path)
+    parser.add_argument("--kernel-only", required=True, type=pathlib.Path)
     parser.add_argument("--app", action="append", choices=APPLICATIONS, help="one of them (default: all)")
     parser.add_argument("--url", help="a page of an application that runs already, instead; {} in its path stands "
                         "for a number")
     parser.add_argument("--name", default="url", help="what to call that application")
     parser.add_argument("--pairs", type=int, default=10, help="of turns (default %(default)s)")
     parser.add_argument("--seconds", type=int, default=10, help="of each load of a turn (default %(default)s)")
-    parser.add_argument("--warm-up", type=int, default=30, help="seconds (default %(default)s)")
+    parser.add_argument("--warm-up", type=int, default=60, help="seconds (default %(default)s)")
     parser.add_argument("--connections", type=int, default=16, help="requests at a time (default %(default)s)")
     options = parser.parse_args()
-    for name in ("spanwise", "sink", "requests"):
+    for name in ("spanwise", "sink", "requests", "kernel_only"):
         path = getattr(options, name).resolve()
         if not path.exists():
             fail(f"{path} is not there; `make bench-end-to-end` builds it")

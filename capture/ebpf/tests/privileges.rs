@@ -214,24 +214,27 @@ fn with_the_rights_of_its_unit_the_agent_sees_all() {
 }
 
 #[test]
-fn as_root_the_reading_thread_takes_precedence() {
+fn as_root_the_reading_thread_takes_precedence_but_interrupts_nobody() {
     let agent = Agent::start(AgentConfig::default(), Box::new(|_| {})).expect("root");
-    let niceness = || {
+    let scheduled = || {
         let tasks = std::fs::read_dir("/proc/self/task").expect("own threads");
         tasks.filter_map(Result::ok).find_map(|task| {
             let name = std::fs::read_to_string(task.path().join("comm")).ok()?;
             let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
-            // Field 19, counted from behind the name (proc_pid_stat(5)).
-            let nice = stat.rsplit(')').next()?.split_whitespace().nth(16)?;
-            (name.trim() == "agent").then(|| nice.parse::<i32>().ok())?
+            // Fields 19 and 41, counted from behind the name (proc_pid_stat(5)).
+            let mut fields = stat.rsplit(')').next()?.split_whitespace();
+            let niceness = fields.nth(16)?.parse::<i32>().ok()?;
+            let policy = fields.nth(21)?.parse::<i32>().ok()?;
+            (name.trim() == "agent").then_some((niceness, policy))
         })
     };
     // It is the first that the thread does, once it has its turn.
     let end = Instant::now() + Duration::from_secs(20);
-    while niceness() != Some(-5) && Instant::now() < end {
+    let expected = Some((-5, libc::SCHED_BATCH));
+    while scheduled() != expected && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let niceness = niceness();
+    let scheduled = scheduled();
     agent.stop();
-    assert_eq!(niceness, Some(-5));
+    assert_eq!(scheduled, expected);
 }

@@ -49,17 +49,19 @@ struct Pipeline {
 
 impl Pipeline {
     fn take(&mut self, record: &[u8]) {
-        match decode(record) {
-            Ok(event) if self.leaves_out(&event) => {}
+        // Looked at where it is: it has room for the largest kind, and moving that was 3 % of
+        // the agent's time.
+        match &decode(record) {
+            Ok(event) if self.leaves_out(event) => {}
             Ok(event) => {
                 if let Some(libraries) = &mut self.libraries {
-                    watch(libraries, &event);
+                    watch(libraries, event);
                 }
                 if let Some(tasks) = &mut self.tasks {
-                    watch_tasks(tasks, &event);
+                    watch_tasks(tasks, event);
                 }
-                self.record(&event);
-                self.tracer.event(&event);
+                self.record(event);
+                self.tracer.event(event);
             }
             Err(_) => self.undecodable += 1,
         }
@@ -208,11 +210,19 @@ impl Course {
 /// else was asked for. While all processors are busy, the ring is full before a thread
 /// among many has its turn, and requests are lost when they are wanted most. It takes no
 /// more processor time for that, and its budget holds.
+///
+/// But when it wakes up it lets whoever runs go on (sched(7), `SCHED_BATCH`): the ring has
+/// room for as long, and a request that is being answered has not.
 fn take_precedence() {
     let allowed = effective_capabilities() & (1 << CAP_SYS_NICE) != 0;
     // Only this thread's.
     if allowed && getpriority_process(None) == Ok(0) {
         let _ = setpriority_process(None, NICENESS);
+        // SAFETY: Zero is this thread; the structure has one field, and lives during the call.
+        unsafe {
+            let parameters = libc::sched_param { sched_priority: 0 };
+            libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters);
+        }
     }
 }
 
