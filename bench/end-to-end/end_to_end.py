@@ -50,7 +50,7 @@ MOST_FAILED_SHARE = 0.01
 TRACES_SECONDS = 5
 # Apart: the application's processor, and that of agent, sink and load.
 ITS_CORE, OTHER_CORE = "0", "1"
-# Of the pairs of turns, apart: with fewer programs on a processor there is less noise.
+# As many rounds apart, of the pairs of turns.
 APART_SHARE = 0.5
 # Until assembly has placed what came last.
 ASSEMBLY_SECONDS = 5

@@ -158,7 +158,7 @@ fn uncompressed_length(bytes: &[u8], compressed: bool) -> Result<usize, InspectE
 }
 
 /// Arrow stops zstd at the length that a buffer claims, but reads LZ4 to its end, wherever
-/// that is. So it is read twice, which takes about as long as zstd once.
+/// that is. So it is read twice.
 fn keeps_to_length(buffer: &[u8], claimed: usize) -> Result<(), InspectError> {
     let Some((prefix, frame)) = buffer.split_first_chunk() else { return Ok(()) };
     if i64::from_le_bytes(*prefix) == NOT_COMPRESSED {

@@ -1,5 +1,7 @@
 //! Flight messages: round trips, and what strangers may send.
 
+use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
+use arrow::ipc::{CompressionType, MetadataVersion};
 use arrow_flight::FlightData;
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -35,6 +37,27 @@ fn stream(count: u64) -> Vec<FlightData> {
     let batch = spans(count).iter().collect::<SpanBatchBuilder>().finish().unwrap();
     let encoded = Encoder::new().unwrap().encode(&batch, ORIGIN).unwrap();
     std::iter::once(schema_message()).chain(encoded.messages).collect()
+}
+
+/// The same, packed with zstd.
+fn zstd_stream(count: u64) -> Vec<FlightData> {
+    let batch = spans(count).iter().collect::<SpanBatchBuilder>().finish().unwrap();
+    let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5)
+        .and_then(|options| options.try_with_compression(Some(CompressionType::ZSTD)))
+        .unwrap();
+    let generator = IpcDataGenerator::default();
+    let mut tracker = DictionaryTracker::new(false);
+    generator.schema_to_bytes_with_dictionary_tracker(&batch.schema(), &mut tracker, &options);
+    let (dictionaries, rows) =
+        generator.encode(&batch, &mut tracker, &options, &mut IpcWriteContext::default()).unwrap();
+    let metadata = stream(count).pop().unwrap().app_metadata;
+    let message = |encoded: arrow::ipc::writer::EncodedData| {
+        FlightData::new().with_data_header(encoded.ipc_message).with_data_body(encoded.arrow_data)
+    };
+    std::iter::once(schema_message())
+        .chain(dictionaries.into_iter().map(message))
+        .chain(std::iter::once(message(rows).with_app_metadata(metadata)))
+        .collect()
 }
 
 fn decode(messages: Vec<FlightData>) -> Result<Option<Put>, FlightError> {
@@ -87,7 +110,6 @@ fn a_batch_without_schema_is_refused() {
 #[test]
 fn another_schema_is_named_as_such() {
     use arrow::datatypes::{DataType, Field, Schema};
-    use arrow::ipc::writer::IpcWriteOptions;
     let schema = Schema::new(vec![Field::new("x", DataType::Float16, true)]);
     let options = IpcWriteOptions::default();
     let foreign: FlightData = arrow_flight::SchemaAsIpc::new(&schema, &options).into();
@@ -96,16 +118,23 @@ fn another_schema_is_named_as_such() {
     assert_eq!(tonic::Status::from(error).code(), tonic::Code::FailedPrecondition);
 }
 
+#[test]
+fn zstd_is_taken_too() {
+    assert_eq!(rows(decode(zstd_stream(300)).unwrap()), (ORIGIN, spans(300)));
+}
+
+const LZ4: u32 = 0x184d_2204;
+const ZSTD: u32 = 0xfd2f_b528;
+
 /// What comes of a batch whose first compressed buffer claims another length, which
-/// stands before its LZ4 frame.
-fn claim(length: impl Fn(i64) -> i64) -> FlightError {
-    let mut messages = stream(300);
+/// stands before its frame.
+fn claim(mut messages: Vec<FlightData>, magic: u32, length: impl Fn(i64) -> i64) -> FlightError {
     let last = messages.last_mut().unwrap();
     let mut body = last.data_body.to_vec();
     let claimed = |at: usize| i64::from_le_bytes(body[at..at + 8].try_into().unwrap());
     let at = (0..body.len() - 12)
         .step_by(8)
-        .find(|at| body[at + 8..].starts_with(&0x184d_2204_u32.to_le_bytes()) && claimed(*at) > 0)
+        .find(|at| body[at + 8..].starts_with(&magic.to_le_bytes()) && claimed(*at) > 0)
         .unwrap();
     let other = length(claimed(at)).to_le_bytes();
     body[at..at + 8].copy_from_slice(&other);
@@ -115,9 +144,13 @@ fn claim(length: impl Fn(i64) -> i64) -> FlightError {
 
 #[test]
 fn a_claimed_length_is_not_believed() {
-    let error = claim(|_| 1 << 62);
-    assert!(matches!(error, FlightError::TooLarge { .. }), "{error}");
-    for error in [claim(|length| length - 8), claim(|_| 0), claim(|length| length + 8)] {
+    for (messages, magic) in [(stream(300), LZ4), (zstd_stream(300), ZSTD)] {
+        let error = claim(messages, magic, |_| 1 << 62);
+        assert!(matches!(error, FlightError::TooLarge { .. }), "{error}");
+    }
+    let lies: [fn(i64) -> i64; 3] = [|length| length - 8, |_| 0, |length| length + 8];
+    for lie in lies {
+        let error = claim(stream(300), LZ4, lie);
         assert!(error.to_string().contains("has another length"), "{error}");
     }
 }
