@@ -352,7 +352,7 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
         find_task(state, task, sent ? (__u64)sk : 0, &transfer.ids);
         if (!sent && transfer.ids.loop)
             python_has_read(task, state->connection, REGS_SP(regs));
-        emit(state, &transfer, &call);
+        emit(state, &transfer, &call, true);
     }
     after_transfer(sk, state, true);
     return 0;
@@ -378,7 +378,7 @@ __noinline int emit_one(struct socket_state *state, struct transfer *transfer, s
 {
     if (!state || !transfer || !call)
         return 0;
-    emit(state, transfer, call);
+    emit(state, transfer, call, false);
     return 0;
 }
 
@@ -499,7 +499,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
     if (exit->call.shape == BUFFER_MESSAGES)
         on_messages(state, &transfer, exit->call.array, end_seq, result);
     else
-        emit(state, &transfer, &exit->call);
+        emit(state, &transfer, &exit->call, false);
     after_transfer(sk, state, false);
     return 0;
 }

@@ -196,17 +196,50 @@ __noinline int emit_pieces(struct transfer *whole, struct pieces *pieces)
 
 #define HTTP 0x50545448 /* "HTTP" and an empty line, as the machine reads four bytes */
 #define EMPTY_LINE 0x0a0d0a0d
+/* Shorter ones are read as whatever they may be. */
+#define SHORTEST_HEAD 64
 
-/* Whether the first of two buffers is the whole head of an HTTP/1 message and the
- * second its body, as servers send pages: nobody wants to see more of it. */
-static __always_inline bool is_head_and_body(const struct iovec *first, const struct iovec *second)
+#define EMIT_HEAD(room, mask)                                                           \
+    do {                                                                                \
+        struct {                                                                        \
+            struct spanwise_event event;                                                \
+            __u8 payload[room];                                                         \
+        } *record = bpf_ringbuf_reserve(&events, sizeof *record, 0);                    \
+        if (!record) {                                                                  \
+            __sync_fetch_and_add(&lost_data, 1);                                        \
+            return 1;                                                                   \
+        }                                                                               \
+        __u64 bytes = length;                                                           \
+        BOUND(bytes, mask);                                                             \
+        if (bytes < SHORTEST_HEAD || bytes > (room)                                     \
+            || bpf_probe_read_user(record->payload, bytes, (void *)buffer)              \
+            || *(__u32 *)record->payload != HTTP                                        \
+            || *(__u32 *)(record->payload + bytes - 4) != EMPTY_LINE) {                 \
+            bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);                              \
+            return 0;                                                                   \
+        }                                                                               \
+        fill_data(&record->event, transfer, bytes);                                     \
+        bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);                                   \
+        return 1;                                                                       \
+    } while (0)
+
+/* Writes an event with the whole of a buffer if that is the head of an HTTP/1 response, and
+ * says whether it was. It is looked at where it has been copied to: each look into user memory
+ * costs a hundred nanoseconds. */
+__noinline int emit_head(struct transfer *transfer, __u64 buffer, __u64 length)
 {
-    __u32 begin, end, next;
-    return first->iov_len >= 16 && first->iov_len <= MAX_PAYLOAD && second->iov_len >= 4
-        && !bpf_probe_read_user(&begin, 4, first->iov_base) && begin == HTTP
-        && !bpf_probe_read_user(&end, 4, first->iov_base + first->iov_len - 4)
-        && end == EMPTY_LINE && !bpf_probe_read_user(&next, 4, second->iov_base)
-        && next != HTTP;
+    if (!transfer)
+        return 0;
+    if (length <= 256)
+        EMIT_HEAD(256, 511);
+    EMIT_HEAD(1024, 2047);
+}
+
+/* Whether there are bytes at this address, and other than those of the next response. */
+static __always_inline bool is_body(const void *at)
+{
+    __u32 begin;
+    return !bpf_probe_read_user(&begin, sizeof begin, at) && begin != HTTP;
 }
 
 static __always_inline void emit_buffer(struct transfer *transfer, __u64 buffer, __u64 wanted)
@@ -218,8 +251,8 @@ static __always_inline void emit_buffer(struct transfer *transfer, __u64 buffer,
         emit_plain(transfer, buffer, wanted);
 }
 
-/* A function of its own to the verifier, and once in a program. */
-__noinline int emit_vectors(struct transfer *transfer, __u64 vectors, __u64 count, __u64 wanted)
+/* Of two buffers or more. A function of its own to the verifier, and once in a program. */
+__noinline int emit_several(struct transfer *transfer, __u64 vectors, __u64 count, __u64 wanted)
 {
     struct iovec both[2] = {};
     struct pieces pieces = { .at = vectors, .vectors = count };
@@ -227,13 +260,28 @@ __noinline int emit_vectors(struct transfer *transfer, __u64 vectors, __u64 coun
         return 0;
     if (is_generous(transfer, wanted))
         return emit_pieces(transfer, &pieces);
-    if (bpf_probe_read_user(both, count < 2 ? sizeof both[0] : sizeof both, (void *)vectors))
+    if (bpf_probe_read_user(both, sizeof both, (void *)vectors))
         return emit_plain(transfer, 0, 0);
-    if (count == 1 || both[0].iov_len >= wanted)
+    if (both[0].iov_len >= wanted)
         return emit_plain(transfer, (__u64)both[0].iov_base, wanted);
-    if (count == 2 && is_head_and_body(&both[0], &both[1]))
-        return emit_plain(transfer, (__u64)both[0].iov_base, both[0].iov_len);
+    /* Servers send pages so: a head, and a body of which nobody wants to see more. */
+    if (count == 2 && both[0].iov_len >= SHORTEST_HEAD && both[1].iov_len >= sizeof(__u32)
+        && is_body(both[1].iov_base)
+        && emit_head(transfer, (__u64)both[0].iov_base, both[0].iov_len))
+        return 0;
     return emit_vector(transfer, vectors, count, 0, wanted);
+}
+
+static __always_inline void emit_vectors(struct transfer *transfer, __u64 vectors, __u64 count,
+                                         __u64 wanted)
+{
+    struct iovec only;
+    if (count > 1)
+        emit_several(transfer, vectors, count, wanted);
+    else if (!count || bpf_probe_read_user(&only, sizeof only, (void *)vectors))
+        emit_plain(transfer, 0, 0);
+    else
+        emit_buffer(transfer, (__u64)only.iov_base, wanted);
 }
 
 struct message_header { /* struct msghdr, as user space has it */
@@ -250,7 +298,8 @@ struct message_entry { /* struct mmsghdr */
     __u32 length;
 };
 
-static __always_inline void emit_message(struct transfer *transfer, __u64 header, __u64 wanted)
+static __always_inline void emit_far_message(struct transfer *transfer, __u64 header,
+                                             __u64 wanted)
 {
     struct {
         struct iovec *vectors;
@@ -261,6 +310,35 @@ static __always_inline void emit_message(struct transfer *transfer, __u64 header
         emit_plain(transfer, 0, 0);
     else
         emit_vectors(transfer, (__u64)list.vectors, list.count, wanted);
+}
+
+/* Around a message's header, what is read of it. */
+#define NEAR_BEFORE 48
+#define NEAR_BYTES 128
+
+/* Where one function has a message's header and its vectors on its stack, one read takes both:
+ * each look into user memory costs a hundred nanoseconds, and the bytes next to nothing.
+ * `varies` says whether this kernel takes offsets into a program's own stack that vary (5.12). */
+static __always_inline void emit_message(struct transfer *transfer, __u64 header, __u64 wanted,
+                                         const bool varies)
+{
+    __u64 around[NEAR_BYTES / 8];
+    const __u64 from = header - NEAR_BEFORE;
+    const struct message_header *message = (void *)around + NEAR_BEFORE;
+    if (!varies || bpf_probe_read_user(around, sizeof around, (void *)from)) {
+        emit_far_message(transfer, header, wanted);
+        return;
+    }
+    __u64 at = (__u64)message->vectors - from;
+    if (message->vector_count != 1 || at % 8 || at > NEAR_BYTES - sizeof(struct iovec)) {
+        emit_vectors(transfer, (__u64)message->vectors, message->vector_count, wanted);
+        return;
+    }
+    BOUND(at, 120);
+    if (at <= NEAR_BYTES - sizeof(struct iovec)) {
+        const struct iovec *only = (void *)around + at;
+        emit_buffer(transfer, (__u64)only->iov_base, wanted);
+    }
 }
 
 /* Which entry of a mmsghdr array is on its way: the call passes here once for
@@ -331,7 +409,7 @@ static __noinline void begin_direction(struct socket_state *state, const struct 
 }
 
 static __always_inline void emit(struct socket_state *state, struct transfer *transfer,
-                                 const struct call *call)
+                                 const struct call *call, const bool varies)
 {
     if (state->direction != transfer->sent) {
         state->direction = transfer->sent;
@@ -353,7 +431,7 @@ static __always_inline void emit(struct socket_state *state, struct transfer *tr
     case BUFFER_MESSAGES:
         emit_message(transfer,
                      call->shape == BUFFER_MESSAGE ? call->array : message_header_of(state, call),
-                     wanted);
+                     wanted, varies);
         break;
     default:
         emit_plain(transfer, 0, 0);

@@ -192,7 +192,7 @@ static __noinline int on_unix(struct sock *sk, int result, int flags, bool sent)
         .sleeps = thread_sleeps(),
     };
     find_task(&state->socket, task, sent ? (__u64)sk : 0, &transfer.ids);
-    emit(&state->socket, &transfer, &call);
+    emit(&state->socket, &transfer, &call, true);
     return 0;
 }
 
