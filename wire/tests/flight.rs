@@ -1,11 +1,16 @@
 //! Flight messages: round trips, and what strangers may send.
 
+use arrow::array::RecordBatch;
 use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
 use arrow::ipc::{CompressionType, MetadataVersion};
 use arrow_flight::FlightData;
 use bytes::Bytes;
 use proptest::prelude::*;
-use spanwise_model::{Capture, Evidence, Kind, Span, SpanBatch, SpanBatchBuilder, SpanId};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use spanwise_model::{
+    Capture, Evidence, Kind, Link, Span, SpanBatch, SpanBatchBuilder, SpanId, TraceId,
+};
 use spanwise_wire::flight::{
     Encoder, FlightError, FlightLimits, Origin, Put, PutDecoder, schema_message,
 };
@@ -90,6 +95,46 @@ fn batches_survive_on_one_stream_in_any_number() {
             last = decoder.push(message).unwrap();
         }
         assert_eq!(rows(last), (origin, wanted));
+    }
+}
+
+/// What arrives of a batch.
+fn sent(batch: &RecordBatch) -> RecordBatch {
+    let encoded = Encoder::new().unwrap().encode(batch, ORIGIN).unwrap();
+    let put = decode(std::iter::once(schema_message()).chain(encoded.messages).collect()).unwrap();
+    let Some(Put::Batch { batch, .. }) = put else { panic!("no batch: {put:?}") };
+    batch
+}
+
+#[test]
+fn a_part_of_a_batch_is_that_part() {
+    let mut all = spans(300);
+    for (span, number) in all.iter_mut().zip(0_u64..).step_by(3) {
+        span.attributes.push(("more".into(), format!("of {number}").into()));
+        let trace_id = TraceId::from_bytes(&u128::from(number + 1).to_be_bytes()).unwrap();
+        let span_id = SpanId::from_u64(number + 1).unwrap();
+        span.trace_id = Some(trace_id);
+        span.links = vec![Link { trace_id, span_id, trace_state: None, attributes: vec![] }];
+    }
+    let batch = all.iter().collect::<SpanBatchBuilder>().finish().unwrap();
+    for (from, rows) in [(0, 300), (0, 299), (1, 299), (77, 100), (150, 1), (300, 0)] {
+        let part = batch.slice(from, rows);
+        assert_eq!(sent(&part), part, "{rows} rows from {from}");
+    }
+}
+
+#[test]
+fn columns_of_any_length_arrive_as_they_were() {
+    // Around the bound of a block, of what shrinks and of what does not.
+    for bytes in [65_533, 65_534, 65_535, 131_068, 200_000] {
+        let mut random = StdRng::seed_from_u64(bytes);
+        let noise: String =
+            (0..bytes).map(|_| char::from(random.random_range(b' '..b'~'))).collect();
+        let mut all = spans(2);
+        all[0].attributes.push(("noise".into(), noise.into()));
+        all[1].attributes.push(("calm".into(), "x".repeat(bytes as usize).into()));
+        let batch = all.iter().collect::<SpanBatchBuilder>().finish().unwrap();
+        assert_eq!(sent(&batch), batch, "{bytes} bytes");
     }
 }
 

@@ -10,17 +10,15 @@ use arrow_flight::{FlightData, FlightDescriptor};
 use bytes::Bytes;
 use spanwise_model::schema::span_schema;
 
+use super::pack::{ALIGNMENT, Packer};
 use super::{Origin, PutMetadata};
-
-/// What the columns' widest values need; Arrow's usual 64 would be mostly
-/// padding, as a batch has some hundred buffers.
-const ALIGNMENT: usize = 8;
 
 /// Turns batches into messages. Keeps its compressor between batches.
 pub struct Encoder {
     generator: IpcDataGenerator,
     options: IpcWriteOptions,
     context: IpcWriteContext,
+    packer: Packer,
 }
 
 /// One batch, ready to be sent on any connection after the schema.
@@ -54,6 +52,7 @@ impl Encoder {
             options: IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)?
                 .try_with_compression(Some(CompressionType::LZ4_FRAME))?,
             context: IpcWriteContext::default(),
+            packer: Packer::default(),
         })
     }
 
@@ -78,11 +77,18 @@ impl Encoder {
             &mut tracker,
             &self.options,
         );
-        let (dictionaries, rows) =
-            self.generator.encode(batch, &mut tracker, &self.options, &mut self.context)?;
+        let rows = self.packer.pack(batch);
+        // A batch without rows has its dictionaries still.
+        let left = if rows.is_some() { &batch.slice(0, 0) } else { batch };
+        let (dictionaries, left) =
+            self.generator.encode(left, &mut tracker, &self.options, &mut self.context)?;
+        let rows = match rows {
+            Some(rows) => FlightData::new().with_data_header(rows.header).with_data_body(rows.body),
+            None => message(left),
+        };
         let metadata = PutMetadata { origin, facts: None }.encode();
         let mut messages: Vec<FlightData> = dictionaries.into_iter().map(message).collect();
-        messages.push(message(rows).with_app_metadata(metadata));
+        messages.push(rows.with_app_metadata(metadata));
         let bytes = messages
             .iter()
             .map(|m| m.data_header.len() + m.data_body.len() + m.app_metadata.len())

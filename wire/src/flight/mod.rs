@@ -13,6 +13,7 @@ mod counters;
 mod decode;
 mod encode;
 mod metadata;
+mod pack;
 mod queue;
 mod upload;
 
