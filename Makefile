@@ -186,11 +186,11 @@ bench-accuracy: build ## How often implicit tracing is right, runtime by runtime
 
 bench-end-to-end: build ## What tracing costs a Spring Boot application and the demo's shop
 	@SPANWISE_SETUP=end-to-end scripts/setup.sh
-	$(CARGO) build --release --locked -p spanwise-bench-sink -p spanwise-bench-requests -p spanwise-bench-capture
+	$(CARGO) build --release --locked -p spanwise-bench-sink -p spanwise-bench-requests
 	cd bench/end-to-end/spring && mvn -q -B package
 	python3 demo/shop.py install
 	python3 bench/end-to-end/end_to_end.py --spanwise $(BINARY) --sink $(SINK) --requests $(REQUESTS) \
-	    --kernel-only target/release/spanwise-bench-capture $(BENCH_END_TO_END)
+	    $(BENCH_END_TO_END)
 
 clean: ## Remove what builds made
 	rm -rf target web/dist web/node_modules demo/.venv demo/.run

@@ -6,21 +6,21 @@ without the agent in turns, whose order alternates. In each turn wrk sends as
 much as is answered (throughput, latencies), then requests come at a steady rate
 below that (latencies, processor time). Figures are medians over pairs of turns
 of what changes within a pair. The agent sends to a sink: a server would be on
-another machine.
+another machine. So would be the clients that the load stands for: the agent's filter
+leaves it out.
 
-Where application, agent and load share all processors, whatever one of them takes
-the others lack. So there are further turns in which the application has one
-processor for itself, and the others have another: with the agent, and with its
-kernel side alone (figures `apart`).
+Application, agent and load share all processors here, and whatever one of them takes
+the others lack. What the application's own processes take for a request is told, too
+(`services_cpu_overhead_share`): that much they pay wherever the agent runs.
 
     end_to_end.py --spanwise target/release/spanwise \\
                   --sink target/release/spanwise-bench-sink \\
                   --requests target/release/spanwise-bench-requests \\
-                  --kernel-only target/release/spanwise-bench-capture \\
                   [--app spring] [--app shop] [--url http://127.0.0.1:8080/ --name petclinic]
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -39,7 +39,6 @@ from programs import (  # noqa: E402
 
 APPLICATIONS = {"spring": Spring, "shop": Shop}
 SETTINGS = ("without", "with")
-APART_SETTINGS = ("without", "kernel", "with")
 # The first seconds with an agent find out which programs there are.
 SETTLE_SECONDS = 2
 WARM_SECONDS = 2
@@ -48,12 +47,10 @@ STEADY_SHARE = 0.5
 # Requests that may fail, as the application says: shops sell out.
 MOST_FAILED_SHARE = 0.01
 TRACES_SECONDS = 5
-# Apart: the application's processor, and that of agent, sink and load.
-ITS_CORE, OTHER_CORE = "0", "1"
-# As many rounds apart, of the pairs of turns.
-APART_SHARE = 0.5
 # Until assembly has placed what came last.
 ASSEMBLY_SECONDS = 5
+# The load stands for clients on other machines.
+EXCEPT_LOAD = ("--except", "service=wrk,service=spanwise-bench-requests")
 # What traces break at.
 TRACE_COUNTERS = ("events_lost_in_kernel", "fragments_ambiguous", "processes_without_thread_discipline")
 UNITS = {"us": 1e-3, "ms": 1, "s": 1e3, "m": 60e3}
@@ -61,24 +58,43 @@ PERCENTILES = ("p50", "p90", "p99")
 MODES = {"full": "as much as is answered", "steady": "at a steady rate"}
 
 
-def full_load(application, options, seconds, connections=None, core=None, strict=True):
-    """As much as is answered: requests/s, and latencies in ms."""
-    pinned = ["taskset", "-c", core] if core is not None else []
+def full_load(application, options, seconds, connections=None):
+    """As much as is answered: requests/s, latencies in ms, and the processor time of the
+    application a request in us."""
     script = ["-s", application.script] if application.script else []
     target = application.url if application.script else application.url + application.paths[0]
-    said = options.programs.run("wrk", *pinned, "wrk", "--latency", "-t1", f"-c{connections or options.connections}",
-                                f"-d{seconds:.0f}s", "--timeout", "10s", *script, target)
+    busy = application_seconds(options)
+    said = options.programs.run("wrk", "wrk", "--latency", "-t1", f"-c{connections or options.connections}",
+                                f"-d{seconds}s", "--timeout", "10s", *script, target)
+    busy = application_seconds(options) - busy
     count = int(re.search(r"(\d+) requests in ", said)[1])
     rate = float(re.search(r"Requests/sec:\s+([\d.]+)", said)[1])
     failed = re.search(r"Non-2xx or 3xx responses: (\d+)", said)
-    # With half as many processors an application stumbles at first.
-    if strict and ("Socket errors" in said or failed and int(failed[1]) > MOST_FAILED_SHARE * count):
+    if "Socket errors" in said or failed and int(failed[1]) > MOST_FAILED_SHARE * count:
         fail(f"{application.name} fails under load:\n{said}")
     latencies = {}
     for name in PERCENTILES:
         value, unit = re.search(rf"{name[1:]}%\s+([\d.]+)(us|ms|s|m)\b", said).groups()
         latencies[name] = float(value) * UNITS[unit]
-    return {"rate": rate, **latencies}
+    return {"rate": rate, "services_cpu_us": busy / count * 1e6, **latencies}
+
+
+def application_seconds(options):
+    """Processor time so far of the application's processes and of all that come from them, in
+    seconds; of one that runs already nothing is known."""
+    return sum(family_seconds(process.pid) for process in options.services)
+
+
+def family_seconds(pid):
+    own, children = 0, []
+    # What ends meanwhile leaves its time to its parent.
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        own = sum(int(ticks) for ticks in stat[11:15]) / os.sysconf("SC_CLK_TCK")
+    for tasks in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            children += tasks.read_text().split()
+    return own + sum(family_seconds(int(child)) for child in children)
 
 
 def steady_load(application, options, rate, seconds):
@@ -100,7 +116,7 @@ def turn(application, setting, options, sink, rate):
     """One turn of a setting; `rate` for the steady load, none for half of what
     was just answered."""
     programs = options.programs
-    agent = start_agent(programs, options.spanwise, sink.url) if setting == "with" else None
+    agent = start_agent(programs, options.spanwise, sink.url, *EXCEPT_LOAD) if setting == "with" else None
     time.sleep(SETTLE_SECONDS)
     full_load(application, options, WARM_SECONDS)
     began, cpu = time.monotonic(), cpu_seconds(agent) if agent else 0
@@ -138,72 +154,6 @@ def measure(application, options, sink):
     return pairs, rate
 
 
-def family(pid):
-    """A process and all that come from it."""
-    found = [pid]
-    for children in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        found += [one for child in children.read_text().split() for one in family(int(child))]
-    return found
-
-
-def pin(process, cores):
-    """Moves all threads of a program and of its children to these processors."""
-    for pid in family(process.pid):
-        for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
-            try:
-                os.sched_setaffinity(int(thread.name), cores)
-            except ProcessLookupError:
-                pass  # It has just ended.
-
-
-def measure_apart(application, options, sink):
-    """Rounds of full loads while the application has a processor of its own: requests/s."""
-    programs = options.programs
-    everywhere = os.sched_getaffinity(0)
-    for process in programs.running:
-        pin(process, {int(OTHER_CORE if process is sink.process else ITS_CORE)})
-    # A processor that sleeps takes a while to wake up, which an agent would keep it from: so it never does.
-    awake = programs.start("awake", "chrt", "--idle", "0", sys.executable, "-c", "while True: pass", core=OTHER_CORE)
-    full_load(application, options, options.warm_up / 2, core=OTHER_CORE, strict=False)
-    rounds = []
-    for index in range(max(1, round(options.pairs * APART_SHARE))):
-        found = {}
-        for setting in APART_SETTINGS if index % 2 == 0 else APART_SETTINGS[::-1]:
-            tracer = start_apart(setting, options, sink)
-            time.sleep(SETTLE_SECONDS)
-            full_load(application, options, WARM_SECONDS, core=OTHER_CORE)
-            found[setting] = full_load(application, options, options.seconds, core=OTHER_CORE)["rate"]
-            if tracer:
-                programs.check(setting, tracer)
-                programs.stop(tracer)
-        rounds.append(found)
-        print(f"apart, round {index + 1}: {found['without']:.0f} requests/s without an agent, "
-              f"{found['kernel']:.0f} with its kernel side, {found['with']:.0f} with all of it", file=sys.stderr)
-    programs.stop(awake)
-    for process in programs.running:
-        pin(process, everywhere)
-    return rounds
-
-
-def start_apart(setting, options, sink):
-    if setting == "with":
-        return start_agent(options.programs, options.spanwise, sink.url, core=OTHER_CORE)
-    if setting == "kernel":
-        return options.programs.start(setting, options.kernel_only, "--drain", core=OTHER_CORE)
-    return None
-
-
-def report_apart(application, rounds):
-    rate = lambda setting: statistics.median(found[setting] for found in rounds)  # noqa: E731
-    overhead = lambda setting: statistics.median(  # noqa: E731
-        1 - found[setting] / found["without"] for found in rounds)
-    print(f"\n{application.name}, on a processor of its own: {rate('without'):.0f} requests/s without an agent, "
-          f"{rate('kernel'):.0f} with its kernel side, {rate('with'):.0f} with all of it (medians)")
-    figure = f"figure end_to_end.{application.name}.apart"
-    print(f"{figure}.kernel_overhead_share {overhead('kernel'):.4f} 1")
-    print(f"{figure}.overhead_share {overhead('with'):.4f} 1", flush=True)
-
-
 def spans_per_trace(application, options, otlp_port):
     """For one connection and for all: how many traces there are of how many
     spans, the most frequent first."""
@@ -217,7 +167,7 @@ def spans_per_trace(application, options, otlp_port):
         "--otlp-grpc", f"127.0.0.1:{grpc}", "--otlp-http", f"127.0.0.1:{otlp_port}", *off)
     wait_for(http)
     wait_for(grpc)
-    agent = start_agent(programs, options.spanwise, f"http://127.0.0.1:{grpc}")
+    agent = start_agent(programs, options.spanwise, f"http://127.0.0.1:{grpc}", *EXCEPT_LOAD)
     time.sleep(SETTLE_SECONDS)
     full_load(application, options, WARM_SECONDS)
     found = []
@@ -280,6 +230,10 @@ def report(application, pairs, rate, traces):
     figure = f"figure end_to_end.{name}"
     print(f"{figure}.overhead_share {statistics.median(overheads):.4f} 1")
     print(f"{figure}.cpu_overhead_share {change('cpu_us'):.4f} 1")
+    if pairs[0]["without"]["full"]["services_cpu_us"]:
+        services = median(
+            lambda pair: pair["with"]["full"]["services_cpu_us"] / pair["without"]["full"]["services_cpu_us"] - 1)
+        print(f"{figure}.services_cpu_overhead_share {services:.4f} 1")
     for percentile in PERCENTILES:
         print(f"{figure}.{percentile}_overhead_share {change(percentile):.4f} 1")
     print(f"{figure}.agent_processors {median(lambda pair: pair['with']['agent_processors']):.3f} 1")
@@ -291,10 +245,6 @@ def report(application, pairs, rate, traces):
               + ", ".join(f"{count} of {spans} spans" for spans, count in found[:6]), flush=True)
 
 
-def can_be_apart(application):
-    return not isinstance(application, Running) and {int(ITS_CORE), int(OTHER_CORE)} <= os.sched_getaffinity(0)
-
-
 def run(application, options):
     """One application in a directory of its own."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix="spanwise-end-to-end-"))
@@ -303,11 +253,11 @@ def run(application, options):
     try:
         otlp_port = free_port()
         sink = Sink(programs, options.sink)
+        before = list(programs.running)
         application.start(programs, otlp_port)
+        options.services = [process for process in programs.running if process not in before]
         pairs, rate = measure(application, options, sink)
         report(application, pairs, rate, spans_per_trace(application, options, otlp_port))
-        if can_be_apart(application):
-            report_apart(application, measure_apart(application, options, sink))
     finally:
         programs.stop_all()
         shutil.rmtree(directory, ignore_errors=True)
@@ -318,7 +268,6 @@ def arguments():
     parser.add_argument("--spanwise", required=True, type=pathlib.Path)
     parser.add_argument("--sink", required=True, type=pathlib.Path)
     parser.add_argument("--requests", required=True, type=pathlib.Path)
-    parser.add_argument("--kernel-only", required=True, type=pathlib.Path)
     parser.add_argument("--app", action="append", choices=APPLICATIONS, help="one of them (default: all)")
     parser.add_argument("--url", help="a page of an application that runs already, instead; {} in its path stands "
                         "for a number")
@@ -328,7 +277,7 @@ def arguments():
     parser.add_argument("--warm-up", type=int, default=60, help="seconds (default %(default)s)")
     parser.add_argument("--connections", type=int, default=16, help="requests at a time (default %(default)s)")
     options = parser.parse_args()
-    for name in ("spanwise", "sink", "requests", "kernel_only"):
+    for name in ("spanwise", "sink", "requests"):
         path = getattr(options, name).resolve()
         if not path.exists():
             fail(f"{path} is not there; `make bench-end-to-end` builds it")
