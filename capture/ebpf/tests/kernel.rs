@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 
 use spanwise_capture_ebpf::event::{Direction, Event, Opened, Role};
 use spanwise_capture_ebpf::kernel::{
@@ -209,6 +209,153 @@ fn scattered_buffers_and_several_messages_are_put_together() {
         assert_eq!(sent[0].bytes, parts.concat(), "{hook}");
         assert_eq!((sent[1].bytes.as_slice(), sent[2].bytes.as_slice()), (parts[0], parts[2]));
         assert_eq!(sent[2].seq, sent[1].seq.wrapping_add(sent[1].length));
+    }
+}
+
+fn vector(bytes: &[u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+}
+
+/// What was captured of each call that sent something.
+fn sent(hook: Hook, send: impl Fn(RawFd)) -> Vec<Vec<u8>> {
+    let (listener, port) = pair();
+    let seen = watch(hook, port, || {
+        let client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
+        let (mut server, _) = listener.accept().expect("accepts");
+        send(client.as_raw_fd());
+        drop(client);
+        server.read_to_end(&mut Vec::new()).expect("reads");
+    });
+    let sent = seen.transfers.into_iter().filter(|t| t.direction == Direction::Sent);
+    sent.map(|transfer| transfer.bytes).collect()
+}
+
+#[test]
+fn of_a_response_in_two_buffers_the_head_is_captured() {
+    let head = |length: usize, end: &str| {
+        let begin = "HTTP/1.1 200 OK\r\nServer: ";
+        format!("{begin}{}{end}", "x".repeat(length - begin.len() - end.len())).into_bytes()
+    };
+    let end = "\r\n\r\n";
+    let body = &b"<html></html>"[..];
+    let cases = [
+        (head(64, end), body, true),
+        (head(256, end), body, true),
+        (head(257, end), body, true),
+        (head(1023, end), b"body", true),
+        (head(63, end), body, false),
+        (head(100, "\r\n\r."), body, false),
+        (b"SELECT ".repeat(20), body, false),
+        ([&b"SELECT "[..], &head(100, end)].concat(), body, false),
+        // There is another head behind, or hardly anything.
+        (head(100, end), b"HTTP/1.1 304 Not Modified", false),
+        (head(100, end), b"<a>", false),
+    ];
+    for hook in Hook::ALL {
+        let captured = sent(*hook, |socket| {
+            for (first, second, _) in &cases {
+                let vectors = [vector(first), vector(second)];
+                // SAFETY: The vectors refer to memory that outlives the call.
+                check(unsafe { libc::writev(socket, vectors.as_ptr(), 2) } as i64);
+            }
+        });
+        for ((first, second, is_head), captured) in cases.iter().zip(&captured) {
+            let expected = if *is_head { first.clone() } else { [first, *second].concat() };
+            assert_eq!(captured.escape_ascii().to_string(), expected.escape_ascii().to_string());
+        }
+        assert_eq!(captured.len(), cases.len(), "{hook}");
+    }
+}
+
+/// A page between two that nobody may touch.
+struct LonelyPage(*mut u8);
+
+const PAGE: usize = 4096;
+
+impl LonelyPage {
+    fn new() -> Self {
+        let (none, all) = (libc::PROT_NONE, libc::PROT_READ | libc::PROT_WRITE);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: The mapping is new, and its middle page is inside it.
+        unsafe {
+            let pages = libc::mmap(std::ptr::null_mut(), 3 * PAGE, none, flags, -1, 0);
+            assert_ne!(pages, libc::MAP_FAILED);
+            let middle = pages.cast::<u8>().add(PAGE);
+            assert_eq!(libc::mprotect(middle.cast(), PAGE, all), 0);
+            Self(middle)
+        }
+    }
+
+    /// Puts a value there, so many bytes behind the page's beginning.
+    fn put<T>(&self, at: usize, value: T) -> *mut T {
+        assert!(at.is_multiple_of(align_of::<T>()) && at + size_of::<T>() <= PAGE);
+        // SAFETY: It is aligned, and inside the page, which nobody else knows.
+        unsafe {
+            let place = self.0.add(at).cast::<T>();
+            place.write(value);
+            place
+        }
+    }
+}
+
+impl Drop for LonelyPage {
+    fn drop(&mut self) {
+        // SAFETY: These are the pages of `new`.
+        unsafe { libc::munmap(self.0.sub(PAGE).cast(), 3 * PAGE) };
+    }
+}
+
+#[test]
+fn a_message_is_read_wherever_its_header_and_its_vectors_lie() {
+    let text: [&[u8]; 2] = [b"GET /anywhere HTTP/1.1\r\n", b"Host: x\r\n\r\n"];
+    let end = PAGE - size_of::<libc::msghdr>();
+    // Of the header, and of the vectors.
+    let places = [
+        (1024, 1024 - 16),
+        (1024, 1024 - 48),
+        (1024, 1024 - 56),
+        (1024, 1024 + 56),
+        (1024, 1024 + 64),
+        (1024, 1024 + 72),
+        (1024, 2048),
+        (0, 56),
+        (0, 2048),
+        (40, 0),
+        (48, 0),
+        (end, end - 16),
+        (end, 0),
+        (end - 16, end + 40),
+        (end - 24, end - 40),
+    ];
+    let overlaps = |header: usize, at: usize, end: usize| {
+        header < end && at < header + size_of::<libc::msghdr>() || end > PAGE
+    };
+    let cases: Vec<_> = places
+        .iter()
+        .flat_map(|(header, at)| [1, 2].map(|count| (*header, *at, count)))
+        .filter(|(header, at, count)| !overlaps(*header, *at, at + 16 * count))
+        .collect();
+    assert!(cases.len() > places.len());
+    for hook in Hook::ALL {
+        let captured = sent(*hook, |socket| {
+            for (header, at, count) in &cases {
+                let page = LonelyPage::new();
+                for (index, text) in text[..*count].iter().enumerate() {
+                    page.put(at + 16 * index, vector(text));
+                }
+                // SAFETY: A header of zeros is valid, and all that this one points to lives.
+                unsafe {
+                    let mut message: libc::msghdr = std::mem::zeroed();
+                    message.msg_iov = page.0.add(*at).cast();
+                    message.msg_iovlen = *count as _;
+                    check(libc::sendmsg(socket, page.put(*header, message), 0) as i64);
+                }
+            }
+        });
+        for ((header, at, count), captured) in cases.iter().zip(&captured) {
+            assert_eq!(*captured, text[..*count].concat(), "{hook}: {header}, {at}, {count}");
+        }
+        assert_eq!(captured.len(), cases.len(), "{hook}");
     }
 }
 
