@@ -224,8 +224,8 @@ __noinline int emit_pieces(struct transfer *whole, struct pieces *pieces)
     } while (0)
 
 /* Writes an event with the whole of a buffer if that is the head of an HTTP/1 response, and
- * says whether it was. It is looked at where it has been copied to: each look into user memory
- * costs a hundred nanoseconds. */
+ * says whether it was. It is looked at where it has been copied to: a look into user memory
+ * costs far more than the bytes that it takes. */
 __noinline int emit_head(struct transfer *transfer, __u64 buffer, __u64 length)
 {
     if (!transfer)
@@ -316,8 +316,7 @@ static __always_inline void emit_far_message(struct transfer *transfer, __u64 he
 #define NEAR_BEFORE 48
 #define NEAR_BYTES 128
 
-/* Where one function has a message's header and its vectors on its stack, one read takes both:
- * each look into user memory costs a hundred nanoseconds, and the bytes next to nothing.
+/* Where one function has a message's header and its vectors on its stack, one read takes both.
  * `varies` says whether this kernel takes offsets into a program's own stack that vary (5.12). */
 static __always_inline void emit_message(struct transfer *transfer, __u64 header, __u64 wanted,
                                          const bool varies)
