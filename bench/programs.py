@@ -1,6 +1,7 @@
 """What the benchmarks share: programs that are started and ended with the run,
 what they use, and an agent with a sink."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -58,8 +59,26 @@ def need(packages):
 
 def cpu_seconds(process):
     """User and system time of a process, in seconds."""
-    stat = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(times_seconds(process.pid)[:2])
+
+
+def times_seconds(pid):
+    """Of a process: user and system time, and those of its children that have ended and been
+    waited for."""
+    stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return [int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in stat[11:15]]
+
+
+def family_seconds(pid):
+    """Processor time of a process and of all that come from it, in seconds."""
+    own, children = 0, []
+    # What ends meanwhile leaves its time to its parent.
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        own = sum(times_seconds(pid))
+    for tasks in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            children += tasks.read_text().split()
+    return own + sum(family_seconds(int(child)) for child in children)
 
 
 def busy_and_all():

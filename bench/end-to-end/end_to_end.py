@@ -11,7 +11,7 @@ leaves it out.
 
 Application, agent and load share all processors here, and whatever one of them takes
 the others lack. What the application's own processes take for a request is told, too
-(`services_cpu_overhead_share`): that much they pay wherever the agent runs.
+(`services_cpu_overhead_share`): hooks, and caches shared with the agent.
 
     end_to_end.py --spanwise target/release/spanwise \\
                   --sink target/release/spanwise-bench-sink \\
@@ -20,9 +20,7 @@ the others lack. What the application's own processes take for a request is told
 """
 
 import argparse
-import contextlib
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -35,7 +33,8 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from applications import Running, Shop, Spring, address  # noqa: E402
 from programs import (  # noqa: E402
-    Programs, Sink, busy_and_all, cpu_seconds, end_on_signals, fail, free_port, need, start_agent, wait_for)
+    Programs, Sink, busy_and_all, cpu_seconds, end_on_signals, fail, family_seconds, free_port, need, start_agent,
+    wait_for)
 
 APPLICATIONS = {"spring": Spring, "shop": Shop}
 SETTINGS = ("without", "with")
@@ -83,18 +82,6 @@ def application_seconds(options):
     """Processor time so far of the application's processes and of all that come from them, in
     seconds; of one that runs already nothing is known."""
     return sum(family_seconds(process.pid) for process in options.services)
-
-
-def family_seconds(pid):
-    own, children = 0, []
-    # What ends meanwhile leaves its time to its parent.
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        own = sum(int(ticks) for ticks in stat[11:15]) / os.sysconf("SC_CLK_TCK")
-    for tasks in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            children += tasks.read_text().split()
-    return own + sum(family_seconds(int(child)) for child in children)
 
 
 def steady_load(application, options, rate, seconds):

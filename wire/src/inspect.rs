@@ -11,7 +11,7 @@ use arrow::ipc::{CompressionType, RecordBatch as Header};
 use lz4_flex::frame::FrameDecoder;
 
 /// In place of a compressed buffer's length: what follows is as it is.
-const NOT_COMPRESSED: i64 = -1;
+pub(crate) const NOT_COMPRESSED: i64 = -1;
 
 /// How buffers may be compressed.
 const TAKEN: [CompressionType; 2] = [CompressionType::ZSTD, CompressionType::LZ4_FRAME];

@@ -333,7 +333,7 @@ static __always_inline void emit_message(struct transfer *transfer, __u64 header
         emit_vectors(transfer, (__u64)message->vectors, message->vector_count, wanted);
         return;
     }
-    BOUND(at, 120);
+    BOUND(at, 120); /* as the verifier has to be shown: it is so already */
     if (at <= NEAR_BYTES - sizeof(struct iovec)) {
         const struct iovec *only = (void *)around + at;
         emit_buffer(transfer, (__u64)only->iov_base, wanted);

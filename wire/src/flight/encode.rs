@@ -82,10 +82,7 @@ impl Encoder {
         let left = if rows.is_some() { &batch.slice(0, 0) } else { batch };
         let (dictionaries, left) =
             self.generator.encode(left, &mut tracker, &self.options, &mut self.context)?;
-        let rows = match rows {
-            Some(rows) => FlightData::new().with_data_header(rows.header).with_data_body(rows.body),
-            None => message(left),
-        };
+        let rows = rows.unwrap_or_else(|| message(left));
         let metadata = PutMetadata { origin, facts: None }.encode();
         let mut messages: Vec<FlightData> = dictionaries.into_iter().map(message).collect();
         messages.push(rows.with_app_metadata(metadata));

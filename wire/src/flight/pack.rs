@@ -1,7 +1,7 @@
 //! The rows of a batch as one Arrow message, packed with LZ4.
 //!
 //! Arrow's own writer says the same, but copies each column into its compressor, whose memory
-//! it asks for and clears anew for each: half of what packing costs.
+//! it asks for and clears anew for each: up to half of what packing took.
 
 use arrow::array::{Array as _, ArrayData, RecordBatch};
 use arrow::datatypes::DataType;
@@ -9,15 +9,15 @@ use arrow::ipc::{
     BodyCompressionBuilder, BodyCompressionMethod, Buffer, CompressionType, FieldNode,
     MessageBuilder, MessageHeader, MetadataVersion, RecordBatchBuilder,
 };
+use arrow_flight::FlightData;
 use flatbuffers::FlatBufferBuilder;
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+
+use crate::inspect::NOT_COMPRESSED;
 
 /// What the columns' widest values need; Arrow's usual 64 would be mostly
 /// padding, as a batch has some hundred buffers.
 pub(super) const ALIGNMENT: usize = 8;
-
-/// In place of a buffer's length: what follows is as it is.
-const NOT_COMPRESSED: i64 = -1;
 
 /// Begins a frame of blocks of at most 64 KiB, each on its own, without checksums (LZ4 Frame
 /// Format 1.6.4): its magic number, FLG, BD and their checksum.
@@ -35,12 +35,6 @@ pub(super) struct Packer {
     usual_bytes: usize,
 }
 
-/// A message's two parts.
-pub(super) struct PackedRows {
-    pub(super) header: Vec<u8>,
-    pub(super) body: Vec<u8>,
-}
-
 impl Default for Packer {
     fn default() -> Self {
         let compressor = Compressor {
@@ -52,9 +46,9 @@ impl Default for Packer {
 }
 
 impl Packer {
-    /// The rows of a batch; `None` where it shows only part of what its columns hold, or has
+    /// The message of a batch's rows; `None` where it shows only part of what its columns hold, or has
     /// some of a type that spans do not have.
-    pub(super) fn pack(&mut self, batch: &RecordBatch) -> Option<PackedRows> {
+    pub(super) fn pack(&mut self, batch: &RecordBatch) -> Option<FlightData> {
         let columns: Vec<ArrayData> =
             batch.columns().iter().map(|column| column.to_data()).collect();
         if !columns.iter().all(is_whole) {
@@ -70,7 +64,7 @@ impl Packer {
         let Body { bytes, nodes, buffers, .. } = body;
         self.usual_bytes = bytes.len();
         let header = self.header(batch.num_rows(), bytes.len(), &nodes, &buffers);
-        Some(PackedRows { header, body: bytes })
+        Some(FlightData::new().with_data_header(header).with_data_body(bytes))
     }
 
     fn header(
@@ -166,12 +160,10 @@ impl Body<'_> {
             DataType::Struct(_) => {}
             other => self.values(data, data.len() * width(other).unwrap_or(0)),
         }
-        data.child_data().iter().for_each(|child| {
-            // Values of a dictionary are a message of their own.
-            if !matches!(data.data_type(), DataType::Dictionary(..)) {
-                self.column(child);
-            }
-        });
+        // Values of a dictionary are a message of their own.
+        if !matches!(data.data_type(), DataType::Dictionary(..)) {
+            data.child_data().iter().for_each(|child| self.column(child));
+        }
     }
 
     /// Adds so many bytes of a column's first buffer.
