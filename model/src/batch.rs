@@ -386,6 +386,22 @@ mod tests {
     }
 
     #[test]
+    fn any_rows_may_lack_what_others_have() {
+        let mut builder = SpanBatchBuilder::new();
+        for pattern in 0_u32..1 << 7 {
+            let spans: Vec<Span> = (0..7)
+                .map(|row| match pattern >> row & 1 {
+                    1 => full_span(),
+                    _ => Span::new(SpanId([9; 8]), Capture::App, Kind::Internal, "s", "o", 0, 0),
+                })
+                .collect();
+            spans.iter().for_each(|span| builder.push(span));
+            let batch = SpanBatch::try_from(builder.finish().unwrap()).unwrap();
+            assert_eq!(batch.spans().collect::<Result<Vec<_>, _>>().unwrap(), spans);
+        }
+    }
+
+    #[test]
     fn a_foreign_batch_is_refused_with_the_column_that_is_wrong() {
         let mut builder: SpanBatchBuilder = [full_span()].iter().collect();
         let batch = builder.finish().unwrap();

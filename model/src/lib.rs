@@ -24,7 +24,9 @@ mod vocabulary;
 pub use assembled::{Assembled, RowRef};
 pub use attributes::{AttributeRef, AttributeValue, Attributes, ResourceJson, is_same, key_slot};
 pub use batch::SpanBatch;
-pub use builder::{EmitterPlaces, InnerAttributes, KnownTemplate, RowWriter, SpanBatchBuilder};
+pub use builder::{
+    EmitterPlaces, InnerAttributes, KnownTemplate, RowWriter, SpanBatchBuilder, Written,
+};
 pub use clock::{ClockFault, ClockFaults, mark_clocks};
 pub use ids::{IdError, SpanId, TraceId};
 pub use rows::{SpanRows, Templated};

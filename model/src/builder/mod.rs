@@ -23,6 +23,8 @@ use crate::{
     Template, TraceId, schema,
 };
 pub(crate) use attributes::AttributeMaps;
+use attributes::BatchId;
+pub use attributes::Written;
 use lists::{Events, Links};
 pub use sharing::KnownTemplate;
 use sharing::Sharing;
@@ -32,6 +34,7 @@ use texts::{Dictionary, Place, Texts, Vocabulary};
 /// Collects spans and turns them into one record batch of the span schema.
 #[derive(Default)]
 pub struct SpanBatchBuilder {
+    batch: BatchId,
     rows: usize,
     trace_id: Ids<16>,
     span_id: Ids<8>,
@@ -294,6 +297,7 @@ impl SpanBatchBuilder {
 
     fn finish_columns(&mut self) -> Result<RecordBatch, ModelError> {
         let rows = std::mem::take(&mut self.rows);
+        self.batch = BatchId::default();
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(column::ALL.len());
         macro_rules! columns {
             ($($field:ident: $finished:expr),+ $(,)?) => { $({
@@ -376,6 +380,26 @@ impl RowWriter<'_> {
         for (key, value) in attributes {
             self.attribute(key, value.as_ref());
         }
+    }
+
+    /// Adds attributes that many rows have, which are the same whenever they come with the
+    /// same `written`.
+    pub fn repeated<'v>(
+        &mut self,
+        written: &Written,
+        attributes: impl Iterator<Item = (&'v str, AttributeRef<'v>)>,
+    ) {
+        let SpanBatchBuilder { attributes: to, sharing: None, batch, .. } = &mut *self.builder
+        else {
+            // They are looked for one by one among those that rows have in common.
+            return attributes.for_each(|(key, value)| self.attribute(key, value));
+        };
+        if let Some(entries) = written.entries(*batch) {
+            return to.repeat(entries);
+        }
+        let start = to.len();
+        attributes.for_each(|(key, value)| to.push(key, value));
+        written.set(*batch, start..to.len());
     }
 
     /// Adds an event, whose attributes are added to what is returned.

@@ -5,6 +5,8 @@
 //! are copied about as often, but to memory that the system must clear first,
 //! and leave batches on twice the memory that they need.
 
+use std::ops::Range;
+
 use arrow::array::ArrowNativeTypeOp;
 use arrow::array::StringArray;
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
@@ -60,6 +62,19 @@ impl TextList {
     pub(super) fn push(&mut self, text: &str) {
         self.bytes.extend_from_slice(text.as_bytes());
         self.end();
+    }
+
+    /// Adds the texts at these places, which it has, once more.
+    pub(super) fn repeat(&mut self, places: Range<usize>) {
+        // As in `end`, whether all fit is looked at once: below 4 GiB these are where they were.
+        let at = |place: usize| self.offsets[place] as u32 as usize;
+        let bytes = at(places.start)..at(places.end);
+        let shift = (self.bytes.len() - bytes.start) as i32;
+        self.bytes.extend_from_within(bytes);
+        self.offsets.reserve(places.len());
+        for place in places {
+            self.offsets.push(self.offsets[place + 1].wrapping_add(shift));
+        }
     }
 
     /// Adds empty texts, as stand where there is none.
@@ -120,6 +135,13 @@ impl TextList {
         }
         let offsets = taken_offsets(&mut self.offsets);
         let bytes = taken(&mut self.bytes).into_inner();
-        Ok(StringArray::try_new(offsets, bytes, nulls)?)
+        // To look at all of it again was half of the instructions that finishing a batch took.
+        debug_assert!(
+            StringArray::try_new(offsets.clone(), bytes.clone(), nulls.clone()).is_ok(),
+            "texts are whole, and as many as there is room for"
+        );
+        // SAFETY: Only whole texts are pushed, repeated and left, each between two offsets, and
+        // none was cut, since there are no more bytes than an offset counts.
+        Ok(unsafe { StringArray::new_unchecked(offsets, bytes, nulls) })
     }
 }

@@ -1,20 +1,58 @@
 //! Columns of which many rows, or all, are null: what is not set costs nothing
 //! until the batch is finished.
 
-use arrow::array::{ArrowPrimitiveType, FixedSizeBinaryArray, NullBufferBuilder, PrimitiveArray};
+use arrow::array::{
+    ArrowPrimitiveType, BooleanBufferBuilder, FixedSizeBinaryArray, PrimitiveArray,
+};
+use arrow::buffer::NullBuffer;
 
 use super::reuse::taken;
 use crate::ModelError;
 
+/// Which rows have no value: what has one costs nothing here.
+#[derive(Default)]
+pub(super) struct Gaps(Vec<Gap>);
+
+/// Rows next to each other.
+struct Gap {
+    start: usize,
+    end: usize,
+}
+
+impl Gaps {
+    /// These rows, which come after all of before, have none.
+    pub(super) fn push(&mut self, start: usize, end: usize) {
+        self.0.push(Gap { start, end });
+    }
+
+    /// As a column of so many rows has them; none is left afterwards.
+    pub(super) fn finish(&mut self, rows: usize) -> Option<NullBuffer> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let mut valid = BooleanBufferBuilder::new(rows);
+        for Gap { start, end } in self.0.drain(..) {
+            valid.append_n(start - valid.len(), true);
+            valid.append_n(end - start, false);
+        }
+        valid.append_n(rows - valid.len(), true);
+        self.0.shrink_to(KEPT_GAPS);
+        Some(NullBuffer::new(valid.finish()))
+    }
+}
+
+/// Every other row of a batch of usual size.
+const KEPT_GAPS: usize = 1 << 12;
+
 /// Numbers, null where none was set.
 pub(super) struct Numbers<T: ArrowPrimitiveType> {
     values: Vec<T::Native>,
-    nulls: NullBufferBuilder,
+    gaps: Gaps,
 }
 
 impl<T: ArrowPrimitiveType> Default for Numbers<T> {
     fn default() -> Self {
-        Self { values: Vec::new(), nulls: NullBufferBuilder::new(0) }
+        Self { values: Vec::new(), gaps: Gaps::default() }
     }
 }
 
@@ -27,15 +65,13 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
                 self.pad(row);
             }
             self.values.push(value);
-            self.nulls.append_non_null();
         }
     }
 
     #[cold]
     fn pad(&mut self, rows: usize) {
-        let missing = rows.saturating_sub(self.values.len());
+        self.gaps.push(self.values.len(), rows);
         self.values.resize(rows, T::default_value());
-        self.nulls.append_n_nulls(missing);
     }
 
     /// Whether no row has a value.
@@ -47,21 +83,16 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
         if self.values.len() < rows {
             self.pad(rows);
         }
-        PrimitiveArray::new(taken(&mut self.values), self.nulls.finish())
+        PrimitiveArray::new(taken(&mut self.values), self.gaps.finish(rows))
     }
 }
 
 /// Identifiers of `N` bytes, null where none was set.
+#[derive(Default)]
 pub(super) struct Ids<const N: usize> {
     bytes: Vec<u8>,
     rows: usize,
-    nulls: NullBufferBuilder,
-}
-
-impl<const N: usize> Default for Ids<N> {
-    fn default() -> Self {
-        Self { bytes: Vec::new(), rows: 0, nulls: NullBufferBuilder::new(0) }
-    }
+    gaps: Gaps,
 }
 
 impl<const N: usize> Ids<N> {
@@ -70,16 +101,14 @@ impl<const N: usize> Ids<N> {
         if let Some(value) = value {
             self.pad(row);
             self.bytes.extend_from_slice(&value);
-            self.nulls.append_non_null();
             self.rows += 1;
         }
     }
 
     fn pad(&mut self, rows: usize) {
-        let missing = rows.saturating_sub(self.rows);
-        if missing > 0 {
+        if self.rows < rows {
+            self.gaps.push(self.rows, rows);
             self.bytes.resize(rows * N, 0);
-            self.nulls.append_n_nulls(missing);
             self.rows = rows;
         }
     }
@@ -94,6 +123,6 @@ impl<const N: usize> Ids<N> {
         self.rows = 0;
         let bytes = taken(&mut self.bytes).into_inner();
         // Widths are 8 and 16.
-        Ok(FixedSizeBinaryArray::try_new(N as i32, bytes, self.nulls.finish())?)
+        Ok(FixedSizeBinaryArray::try_new(N as i32, bytes, self.gaps.finish(rows))?)
     }
 }

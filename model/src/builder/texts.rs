@@ -1,25 +1,20 @@
 //! Columns of texts: as they are, and as dictionaries.
 
 use ahash::RandomState;
-use arrow::array::{DictionaryArray, NullBufferBuilder, StringArray};
+use arrow::array::{DictionaryArray, StringArray};
 use arrow::datatypes::Int32Type;
 use hashbrown::HashTable;
 
 use super::reuse::TextList;
-use super::sparse::Numbers;
+use super::sparse::{Gaps, Numbers};
 use crate::ModelError;
 use crate::attributes::{is_same, key_slot};
 
 /// Texts of which many rows, or all, are null.
+#[derive(Default)]
 pub(super) struct Texts {
     values: TextList,
-    nulls: NullBufferBuilder,
-}
-
-impl Default for Texts {
-    fn default() -> Self {
-        Self { values: TextList::default(), nulls: NullBufferBuilder::new(0) }
-    }
+    gaps: Gaps,
 }
 
 impl Texts {
@@ -28,15 +23,14 @@ impl Texts {
         if let Some(value) = value {
             self.pad(row);
             self.values.push(value);
-            self.nulls.append_non_null();
         }
     }
 
     fn pad(&mut self, rows: usize) {
-        let missing = rows.saturating_sub(self.values.len());
-        if missing > 0 {
-            self.values.push_empty(missing);
-            self.nulls.append_n_nulls(missing);
+        let had = self.values.len();
+        if had < rows {
+            self.gaps.push(had, rows);
+            self.values.push_empty(rows - had);
         }
     }
 
@@ -47,7 +41,7 @@ impl Texts {
 
     pub(super) fn finish(&mut self, rows: usize) -> Result<StringArray, ModelError> {
         self.pad(rows);
-        let nulls = self.nulls.finish();
+        let nulls = self.gaps.finish(rows);
         self.values.finish(nulls)
     }
 }
