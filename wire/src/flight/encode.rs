@@ -68,6 +68,22 @@ impl Encoder {
         if batch.schema().fields() != span_schema().fields() {
             return Err(ArrowError::SchemaError("the batch is not of the span schema".to_owned()));
         }
+        let mut messages = match self.packer.pack(batch) {
+            Some(messages) => messages,
+            None => self.write(batch)?,
+        };
+        if let Some(rows) = messages.last_mut() {
+            rows.app_metadata = PutMetadata { origin, facts: None }.encode();
+        }
+        let bytes = messages
+            .iter()
+            .map(|m| m.data_header.len() + m.data_body.len() + m.app_metadata.len())
+            .sum();
+        Ok(EncodedBatch { messages, bytes })
+    }
+
+    /// Messages as Arrow's writer has them, whatever part of its columns a batch shows.
+    fn write(&mut self, batch: &RecordBatch) -> Result<Vec<FlightData>, ArrowError> {
         // A tracker that has seen the schema and no batch: it gives the
         // dictionaries the ids that they have in `schema_message`, and sends
         // every one of them.
@@ -77,20 +93,9 @@ impl Encoder {
             &mut tracker,
             &self.options,
         );
-        let rows = self.packer.pack(batch);
-        // A batch without rows has its dictionaries still.
-        let left = if rows.is_some() { &batch.slice(0, 0) } else { batch };
-        let (dictionaries, left) =
-            self.generator.encode(left, &mut tracker, &self.options, &mut self.context)?;
-        let rows = rows.unwrap_or_else(|| message(left));
-        let metadata = PutMetadata { origin, facts: None }.encode();
-        let mut messages: Vec<FlightData> = dictionaries.into_iter().map(message).collect();
-        messages.push(rows.with_app_metadata(metadata));
-        let bytes = messages
-            .iter()
-            .map(|m| m.data_header.len() + m.data_body.len() + m.app_metadata.len())
-            .sum();
-        Ok(EncodedBatch { messages, bytes })
+        let (dictionaries, rows) =
+            self.generator.encode(batch, &mut tracker, &self.options, &mut self.context)?;
+        Ok(dictionaries.into_iter().chain([rows]).map(message).collect())
     }
 }
 

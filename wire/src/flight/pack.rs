@@ -1,4 +1,5 @@
-//! The rows of a batch as one Arrow message, packed with LZ4.
+//! A batch as Arrow messages, packed with LZ4: its dictionaries, each with all of its values,
+//! then its rows.
 //!
 //! Arrow's own writer says the same, but copies each column into its compressor, whose memory
 //! it asks for and clears anew for each: up to half of what packing took.
@@ -6,8 +7,8 @@
 use arrow::array::{Array as _, ArrayData, RecordBatch};
 use arrow::datatypes::DataType;
 use arrow::ipc::{
-    BodyCompressionBuilder, BodyCompressionMethod, Buffer, CompressionType, FieldNode,
-    MessageBuilder, MessageHeader, MetadataVersion, RecordBatchBuilder,
+    BodyCompressionBuilder, BodyCompressionMethod, Buffer, CompressionType, DictionaryBatchBuilder,
+    FieldNode, MessageBuilder, MessageHeader, MetadataVersion, RecordBatchBuilder,
 };
 use arrow_flight::FlightData;
 use flatbuffers::FlatBufferBuilder;
@@ -27,11 +28,11 @@ const BLOCK_BYTES: usize = (64 << 10) - 2;
 /// In a block's length: it is as it was.
 const BLOCK_NOT_COMPRESSED: u32 = 1 << 31;
 
-/// Packs rows. Keeps its memory from batch to batch.
+/// Packs batches. Keeps its memory from batch to batch.
 pub(super) struct Packer {
     compressor: Compressor,
     header: FlatBufferBuilder<'static>,
-    /// Bytes of the last body.
+    /// Bytes of the last rows.
     usual_bytes: usize,
 }
 
@@ -46,29 +47,53 @@ impl Default for Packer {
 }
 
 impl Packer {
-    /// The message of a batch's rows; `None` where it shows only part of what its columns hold, or has
+    /// The messages of a batch; `None` where it shows only part of what its columns hold, or has
     /// some of a type that spans do not have.
-    pub(super) fn pack(&mut self, batch: &RecordBatch) -> Option<FlightData> {
+    pub(super) fn pack(&mut self, batch: &RecordBatch) -> Option<Vec<FlightData>> {
         let columns: Vec<ArrayData> =
             batch.columns().iter().map(|column| column.to_data()).collect();
-        if !columns.iter().all(is_whole) {
+        // In the order of their ids, which count them as the schema has them.
+        let dictionaries: Vec<&ArrayData> =
+            columns.iter().filter(|column| is_dictionary(column)).map(values_of).collect();
+        if !columns.iter().chain(dictionaries.iter().copied()).all(is_whole) {
             return None;
         }
+        let ids = 0..dictionaries.len() as i64;
+        let mut messages: Vec<FlightData> = ids
+            .zip(dictionaries)
+            .map(|(id, values)| {
+                self.message(Some(id), values.len(), std::slice::from_ref(values), 0)
+            })
+            .collect();
+        let rows = self.message(None, batch.num_rows(), &columns, self.usual_bytes);
+        self.usual_bytes = rows.data_body.len();
+        messages.push(rows);
+        Some(messages)
+    }
+
+    /// The message of some columns: of a dictionary's values, if it is one's.
+    fn message(
+        &mut self,
+        dictionary: Option<i64>,
+        rows: usize,
+        columns: &[ArrayData],
+        usual_bytes: usize,
+    ) -> FlightData {
         let mut body = Body {
             compressor: &mut self.compressor,
-            bytes: Vec::with_capacity(self.usual_bytes + self.usual_bytes / 8),
+            bytes: Vec::with_capacity(usual_bytes + usual_bytes / 8),
             nodes: Vec::new(),
             buffers: Vec::new(),
         };
         columns.iter().for_each(|column| body.column(column));
         let Body { bytes, nodes, buffers, .. } = body;
-        self.usual_bytes = bytes.len();
-        let header = self.header(batch.num_rows(), bytes.len(), &nodes, &buffers);
-        Some(FlightData::new().with_data_header(header).with_data_body(bytes))
+        let header = self.header(dictionary, rows, bytes.len(), &nodes, &buffers);
+        FlightData::new().with_data_header(header).with_data_body(bytes)
     }
 
     fn header(
         &mut self,
+        dictionary: Option<i64>,
         rows: usize,
         body_bytes: usize,
         nodes: &[FieldNode],
@@ -87,16 +112,34 @@ impl Packer {
         batch.add_nodes(nodes);
         batch.add_buffers(buffers);
         batch.add_compression(compression);
-        let batch = batch.finish().as_union_value();
+        let batch = batch.finish();
+        let (header_type, header) = match dictionary {
+            None => (MessageHeader::RecordBatch, batch.as_union_value()),
+            Some(id) => {
+                let mut values = DictionaryBatchBuilder::new(to);
+                values.add_id(id);
+                values.add_data(batch);
+                (MessageHeader::DictionaryBatch, values.finish().as_union_value())
+            }
+        };
         let mut message = MessageBuilder::new(to);
         message.add_version(MetadataVersion::V5);
-        message.add_header_type(MessageHeader::RecordBatch);
+        message.add_header_type(header_type);
         message.add_bodyLength(body_bytes as i64);
-        message.add_header(batch);
+        message.add_header(header);
         let message = message.finish();
         to.finish(message, None);
         to.finished_data().to_vec()
     }
+}
+
+fn is_dictionary(data: &ArrayData) -> bool {
+    matches!(data.data_type(), DataType::Dictionary(..))
+}
+
+/// Of a dictionary's rows, its values.
+fn values_of(rows: &ArrayData) -> &ArrayData {
+    &rows.child_data()[0]
 }
 
 /// The bytes of one value, of types of fixed width.
@@ -161,7 +204,7 @@ impl Body<'_> {
             other => self.values(data, data.len() * width(other).unwrap_or(0)),
         }
         // Values of a dictionary are a message of their own.
-        if !matches!(data.data_type(), DataType::Dictionary(..)) {
+        if !is_dictionary(data) {
             data.child_data().iter().for_each(|child| self.column(child));
         }
     }
