@@ -205,7 +205,7 @@ impl Socket {
         } else if exchange.other.is_none() {
             exchange.other = datagram.remote;
         }
-        exchange.answer = reading.answer(serving);
+        exchange.answer = reading.answer(serving).into();
         let retransmits = exchange.request_end.retransmits;
         let start = Mark { retransmits, ..mark(datagram, reading.question_hash()) };
         self.exchanges.begin_response(start);

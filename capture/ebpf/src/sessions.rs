@@ -2,12 +2,13 @@
 //! first out, or by the stream that both name.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::hash::{Hash as _, Hasher as _};
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use ahash::AHasher;
-use spanwise_model::{AttributeValue, Kind};
+use spanwise_model::{AttributeValue, Kind, RowWriter, Written};
 
 use crate::context::{Call, Caller, Context, Fragment, Handled};
 use crate::counters::Counters;
@@ -93,12 +94,58 @@ impl Manner {
 }
 
 /// What several exchanges may say alike: kept once, until one of them changes it.
-#[derive(Debug, Clone)]
-pub(crate) struct Shared<T>(Arc<T>);
+pub(crate) struct Shared<T>(Arc<Kept<T>>);
+
+struct Kept<T> {
+    value: T,
+    /// Where its attributes were written to a span.
+    written: Written,
+}
+
+/// What says something of a span.
+pub(crate) trait Tells {
+    /// The span's attributes.
+    fn attributes(&self) -> &Attributes;
+}
+
+impl<T: Tells> Shared<T> {
+    /// Writes its attributes to a span.
+    pub(crate) fn tell(&self, row: &mut RowWriter<'_>) {
+        let attributes = self.attributes();
+        if !attributes.is_empty() {
+            let attributes = attributes.iter().map(|(key, value)| (*key, value.as_ref()));
+            row.repeated(&self.0.written, attributes);
+        }
+    }
+}
+
+impl<T> From<T> for Kept<T> {
+    fn from(value: T) -> Self {
+        Self { value, written: Written::default() }
+    }
+}
 
 impl<T> From<T> for Shared<T> {
     fn from(value: T) -> Self {
-        Self(Arc::new(value))
+        Self(Arc::new(value.into()))
+    }
+}
+
+impl<T: Clone> Clone for Kept<T> {
+    fn clone(&self) -> Self {
+        self.value.clone().into()
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.value.fmt(f)
     }
 }
 
@@ -106,13 +153,15 @@ impl<T> Deref for Shared<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.0
+        &self.0.value
     }
 }
 
 impl<T: Clone> DerefMut for Shared<T> {
     fn deref_mut(&mut self) -> &mut T {
-        Arc::make_mut(&mut self.0)
+        let kept = Arc::make_mut(&mut self.0);
+        kept.written = Written::default();
+        &mut kept.value
     }
 }
 
@@ -185,6 +234,34 @@ pub(crate) struct Answer {
     pub(crate) request_id: Option<String>,
 }
 
+impl Tells for Request {
+    fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+}
+
+impl Tells for Answer {
+    fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+}
+
+impl Answer {
+    /// Whether nothing is known of it.
+    pub(crate) fn says_nothing(&self) -> bool {
+        let Self { status_code, failure, attributes, request_id } = self;
+        status_code.is_none() && failure.is_none() && attributes.is_empty() && request_id.is_none()
+    }
+}
+
+impl Default for Shared<Answer> {
+    /// That of all requests until they get one.
+    fn default() -> Self {
+        static NONE: LazyLock<Shared<Answer>> = LazyLock::new(|| Answer::default().into());
+        NONE.clone()
+    }
+}
+
 /// A request and its response.
 #[derive(Debug)]
 pub(crate) struct Exchange {
@@ -203,7 +280,7 @@ pub(crate) struct Exchange {
     /// What the request says.
     pub(crate) request: Shared<Request>,
     /// What the response says.
-    pub(crate) answer: Answer,
+    pub(crate) answer: Shared<Answer>,
     /// Whether the traced process serves it.
     pub(crate) serving: bool,
     /// Its place in the process.
@@ -422,7 +499,7 @@ impl Exchanges {
             response_start: None,
             response_end: None,
             request,
-            answer: Answer::default(),
+            answer: Shared::default(),
             serving,
             fragment,
             turn,
@@ -551,6 +628,15 @@ impl Exchanges {
 
     /// Changes what that request says.
     pub(crate) fn change_request(&mut self, change: impl FnOnce(&mut Request)) {
+        self.change(|request| change(request));
+    }
+
+    /// That request says this, and nothing else that was said of it before.
+    pub(crate) fn say(&mut self, said: Shared<Request>) {
+        self.change(|request| *request = said);
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Shared<Request>)) {
         if let Some(exchange) = self.uploading() {
             change(&mut exchange.request);
             let before = std::mem::replace(&mut exchange.weight, 0);
@@ -861,7 +947,7 @@ impl Exchange {
             response_start,
             response_end: Some(response_end),
             request: request.into(),
-            answer,
+            answer: answer.into(),
             serving,
             fragment,
             turn: None,
@@ -888,7 +974,7 @@ impl Exchange {
                 ..Request::new(String::new())
             }
             .into(),
-            answer: Answer::default(),
+            answer: Shared::default(),
             process: Arc::clone(&self.process),
             encryption: None,
             weight: 0,

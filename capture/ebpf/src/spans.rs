@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use ahash::AHashMap;
 use spanwise_model::{
-    AttributeRef, Capture, Emitter, EmitterPlaces, Evidence, Network, Observed, SpanBatchBuilder,
-    SpanId, SpanRef, Status,
+    AttributeRef, Capture, Emitter, EmitterPlaces, Evidence, Network, Observed, RowWriter,
+    SpanBatchBuilder, SpanId, SpanRef, Status,
 };
 
 use crate::context::Fragment;
 use crate::event::{Endpoint, Opened, Role, UnixPath};
 use crate::process::Process;
+use crate::protocols::tls::Encryption;
 use crate::sampling::Kept;
 use crate::sessions::Exchange;
 
@@ -116,21 +117,12 @@ pub(crate) fn write(
         x_request_id: request.headers.request_id.as_deref().or(answer.request_id.as_deref()),
     };
     let mut row = into.begin(&span, &service);
-    let mut named = false;
-    for (key, value) in request.attributes.iter().chain(&answer.attributes) {
-        named |= *key == "server.address";
-        // Parsers cannot tell.
-        let encrypted = exchange.encryption.is_some() && *key == "url.scheme";
-        row.attribute(key, if encrypted { AttributeRef::String("https") } else { value.as_ref() });
-    }
-    if let Some(encryption) = &exchange.encryption {
-        if let (Some(name), false) = (&encryption.server_name, named) {
-            row.attribute("server.address", AttributeRef::String(name));
+    match &exchange.encryption {
+        None => {
+            request.tell(&mut row);
+            answer.tell(&mut row);
         }
-        if let Some(version) = encryption.version {
-            row.attribute("tls.protocol.version", AttributeRef::String(version));
-        }
-        row.attribute("tls.established", AttributeRef::Bool(true));
+        Some(encryption) => tell_encrypted(exchange, encryption, &mut row),
     }
     if let Some(failure) = failure {
         row.attribute("error.type", AttributeRef::String(&failure.kind));
@@ -148,6 +140,24 @@ pub(crate) fn write(
     if let Kept::ByShare(share) = kept {
         row.attribute(SAMPLED_SHARE, AttributeRef::Double(share));
     }
+}
+
+/// Writes what request and answer say, and how it was encrypted on its way.
+fn tell_encrypted(exchange: &Exchange, encryption: &Encryption, row: &mut RowWriter<'_>) {
+    let mut named = false;
+    for (key, value) in exchange.request.attributes.iter().chain(&exchange.answer.attributes) {
+        named |= *key == "server.address";
+        // Parsers cannot tell.
+        let is_scheme = *key == "url.scheme";
+        row.attribute(key, if is_scheme { AttributeRef::String("https") } else { value.as_ref() });
+    }
+    if let (Some(name), false) = (&encryption.server_name, named) {
+        row.attribute("server.address", AttributeRef::String(name));
+    }
+    if let Some(version) = encryption.version {
+        row.attribute("tls.protocol.version", AttributeRef::String(version));
+    }
+    row.attribute("tls.established", AttributeRef::Bool(true));
 }
 
 fn observed(exchange: &Exchange, ends: Ends, network_namespace: Option<u32>) -> Observed {

@@ -193,7 +193,7 @@ impl Dns {
             exchanges.begin_response(head.start);
             exchanges.response_reached(head.end);
             if let Some(exchange) = exchanges.answering() {
-                exchange.answer = reading.answer(self.serving);
+                exchange.answer = reading.answer(self.serving).into();
             }
         } else {
             desk.counters.orphan_responses += 1;

@@ -292,7 +292,7 @@ impl Dubbo {
                 exchanges.begin_response(head.start);
                 exchanges.response_reached(head.end);
                 if let Some(exchange) = exchanges.answering() {
-                    exchange.answer = answer(facts, &head.content, self.serving);
+                    exchange.answer = answer(facts, &head.content, self.serving).into();
                 }
                 Reading::Answer
             }

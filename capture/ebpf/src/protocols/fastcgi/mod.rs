@@ -329,12 +329,14 @@ impl Fastcgi {
         let Some(talk) = self.talks.get_mut(&number) else { return };
         let Some(output) = talk.output.take().filter(|output| !output.is_empty()) else { return };
         desk.counters.heads_cut += u64::from(!params::head_is_complete(&output));
-        if let Some(answer) = params::answer(&output, self.serving)
+        if let Some(mut answer) = params::answer(&output, self.serving)
             && let Some(exchange) = exchanges.answering()
         {
             // What was aborted stays so.
-            let failure = exchange.answer.failure.take().or_else(|| answer.failure.clone());
-            exchange.answer = crate::sessions::Answer { failure, ..answer };
+            if let Some(failure) = exchange.answer.failure.take() {
+                answer.failure = Some(failure);
+            }
+            exchange.answer = answer;
         }
     }
 

@@ -5,7 +5,7 @@
 
 use crate::protocols::http1::head;
 use crate::protocols::text;
-use crate::sessions::{Answer, Failure, Request, Tag};
+use crate::sessions::{Answer, Failure, Request, Shared, Tag};
 
 /// Longest head of a response that is looked at.
 pub(super) const MAX_HEAD_BYTES: usize = 2 * 1024;
@@ -116,7 +116,7 @@ pub(super) fn head_is_complete(output: &[u8]) -> bool {
 }
 
 /// What a response's head says. `serving` where the traced process wrote it.
-pub(super) fn answer(output: &[u8], serving: bool) -> Option<Answer> {
+pub(super) fn answer(output: &[u8], serving: bool) -> Option<Shared<Answer>> {
     let head = &output[..head::end_of(output, 0).unwrap_or(output.len())];
     let mut status: Option<&[u8]> = None;
     let mut redirect = false;
@@ -235,7 +235,7 @@ mod tests {
             b"PHP message: PHP Fatal error:  Uncaught E: 'geheim' in /a.php:3\nb",
             &mut failed,
         );
-        let message = failed.failure.unwrap().message;
+        let message = &failed.failure.as_ref().unwrap().message;
         assert_eq!(message, "HTTP 500: PHP Fatal error:  Uncaught E: '?' in /a.php:3");
         let mut fine = Answer::default();
         take_error(b"PHP message: PHP Warning:  x", &mut fine);

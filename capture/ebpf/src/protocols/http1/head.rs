@@ -62,7 +62,7 @@ pub(in crate::protocols) struct ResponseHead {
     pub(super) status: u16,
     pub(super) upgrade: Option<Upgrade>,
     pub(super) body: Body,
-    pub(in crate::protocols) answer: Answer,
+    pub(in crate::protocols) answer: Shared<Answer>,
 }
 
 /// Position past the empty line that ends a head, searched from `from` on.
@@ -212,7 +212,7 @@ pub(in crate::protocols) fn response(
     }
     let mut answer = http::answer(asked, status, body.length(), serving);
     answer.request_id = found.request_id;
-    Some(ResponseHead { status, upgrade, body, answer })
+    Some(ResponseHead { status, upgrade, body, answer: answer.into() })
 }
 
 #[cfg(test)]
@@ -278,6 +278,9 @@ mod tests {
     fn only_clients_fail_on_4xx() {
         let head = b"HTTP/1.1 404 Not Found\r\n\r\n";
         assert!(response(head, Tag::Plain, true).unwrap().answer.failure.is_none());
-        assert_eq!(response(head, Tag::Plain, false).unwrap().answer.failure.unwrap().kind, "404");
+        assert_eq!(
+            response(head, Tag::Plain, false).unwrap().answer.failure.as_ref().unwrap().kind,
+            "404"
+        );
     }
 }

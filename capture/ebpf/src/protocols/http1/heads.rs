@@ -8,6 +8,7 @@ use std::hash::Hash;
 use ahash::RandomState;
 
 use super::head::{self, RequestHead, ResponseHead};
+use crate::protocols::Side;
 use crate::sessions::Tag;
 
 /// Heads remembered of requests, and as many of responses.
@@ -27,26 +28,53 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
-    /// As [`head::request`], of a complete head.
-    pub(super) fn request(&mut self, head: &[u8]) -> Option<RequestHead> {
-        self.requests.get(head, (), || head::request(head, true))
+    /// As [`head::request`], of a complete head, which is looked for at its connection's
+    /// `place` first.
+    pub(super) fn request(&mut self, head: &[u8], place: &mut Place) -> Option<RequestHead> {
+        self.requests.get(head, (), place, || head::request(head, true))
     }
 
-    /// As [`head::response`], of a complete head.
+    /// As [`head::response`], of a complete head; likewise.
     pub(super) fn response(
         &mut self,
         head: &[u8],
         asked: Tag,
         serving: bool,
+        place: &mut Place,
     ) -> Option<ResponseHead> {
-        self.responses.get(head, (asked, serving), || head::response(head, asked, serving))
+        let key = (asked, serving);
+        self.responses.get(head, key, place, || head::response(head, asked, serving))
     }
+
+    /// As [`head::end_of`], where these bytes begin with the head at this place.
+    pub(super) fn end_of(&self, side: Side, bytes: &[u8], place: Place) -> Option<usize> {
+        match side {
+            Side::Request => self.requests.end_of(bytes, place),
+            Side::Response => self.responses.end_of(bytes, place),
+        }
+    }
+}
+
+/// Where a connection's last head of this side is remembered, unless another has taken the
+/// place since: the next is often the same.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place(usize);
+
+impl Place {
+    /// Where nothing is known of it.
+    pub(super) const FIRST: Self = Self(0);
 }
 
 struct Slot<K, V> {
     head: Vec<u8>,
     key: K,
     value: V,
+}
+
+impl<K: Eq, V> Slot<K, V> {
+    fn is(&self, head: &[u8], key: K) -> bool {
+        self.key == key && self.head == head
+    }
 }
 
 struct Table<K, V> {
@@ -66,7 +94,27 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Clone> Table<K, V> {
-    fn get(&mut self, head: &[u8], key: K, parse: impl FnOnce() -> Option<V>) -> Option<V> {
+    fn at(&self, place: Place) -> Option<&Slot<K, V>> {
+        self.slots.get(place.0)?.as_ref()
+    }
+
+    fn end_of(&self, bytes: &[u8], place: Place) -> Option<usize> {
+        let head = &self.at(place)?.head;
+        bytes.starts_with(head).then_some(head.len())
+    }
+
+    fn get(
+        &mut self,
+        head: &[u8],
+        key: K,
+        place: &mut Place,
+        parse: impl FnOnce() -> Option<V>,
+    ) -> Option<V> {
+        let known = self.at(*place).filter(|known| known.is(head, key));
+        if let Some(value) = known.map(|known| known.value.clone()) {
+            self.misses = 0;
+            return Some(value);
+        }
         if head.len() > MAX_BYTES {
             return parse();
         }
@@ -78,10 +126,10 @@ impl<K: Copy + Eq + Hash, V: Clone> Table<K, V> {
             self.slots.resize_with(SLOTS, || None);
         }
         let at = self.hasher.hash_one((head, key)) as usize % SLOTS;
+        *place = Place(at);
         let slot = &mut self.slots[at];
         if let Some(known) = slot
-            && known.key == key
-            && known.head == head
+            && known.is(head, key)
         {
             self.misses = 0;
             return Some(known.value.clone());
@@ -107,31 +155,59 @@ mod tests {
     #[test]
     fn what_is_found_is_what_parsing_gives() {
         let mut heads = Heads::default();
+        let (mut asked_at, mut answered_at) = (Place::FIRST, Place::FIRST);
         let head = |n: usize| format!("GET /{n} HTTP/1.1\r\nHost: shop:{n}\r\n\r\n").into_bytes();
         let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\n";
         // As many as push each other out of their slots, and each several times.
         for n in (0..2 * SLOTS).flat_map(|n| [n, n, 0]) {
-            let found = heads.request(&head(n)).expect("a request");
+            let found = heads.request(&head(n), &mut asked_at).expect("a request");
             let parsed = head::request(&head(n), true).expect("a request");
             assert_eq!(format!("{:?}", found.request), format!("{:?}", parsed.request));
             assert_eq!(found.body, parsed.body);
             for (tag, serving) in [(Tag::Plain, true), (Tag::Plain, false), (Tag::Head, true)] {
-                let found = heads.response(answer, tag, serving).expect("a response");
+                let found = heads.response(answer, tag, serving, &mut answered_at);
+                let found = found.expect("a response");
                 let parsed = head::response(answer, tag, serving).expect("a response");
                 assert_eq!(format!("{:?}", found.answer), format!("{:?}", parsed.answer));
             }
         }
-        assert!(heads.request(b"GET nothing\r\n\r\n").is_none());
+        assert!(heads.request(b"GET nothing\r\n\r\n", &mut asked_at).is_none());
+    }
+
+    #[test]
+    fn the_end_of_a_head_is_known_where_it_begins_the_bytes() {
+        let mut heads = Heads::default();
+        let head = b"GET / HTTP/1.1\r\nHost: shop\r\n\r\n";
+        let mut place = Place::FIRST;
+        assert_eq!(heads.end_of(Side::Request, head, place), None);
+        heads.request(head, &mut place).expect("a request");
+        let twice = head.repeat(2);
+        for (bytes, end) in [
+            (&head[..], Some(head.len())),
+            (&twice, Some(head.len())),
+            (&head[..head.len() - 1], None),
+            (&head[1..], None),
+            (b"", None),
+        ] {
+            assert_eq!(heads.end_of(Side::Request, bytes, place), end);
+            assert_eq!(heads.end_of(Side::Response, bytes, place), None);
+        }
+        // Another head takes the place.
+        for n in 0..8 * SLOTS {
+            let other = format!("GET /{n} HTTP/1.1\r\n\r\n");
+            heads.request(other.as_bytes(), &mut Place::FIRST).expect("a request");
+        }
+        assert_eq!(heads.end_of(Side::Request, head, place), None);
     }
 
     #[test]
     fn what_an_exchange_adds_is_its_own() {
         let mut heads = Heads::default();
         let head = b"GET / HTTP/1.1\r\n\r\n";
-        let mut first = heads.request(head).expect("a request").request;
+        let mut first = heads.request(head, &mut Place::FIRST).expect("a request").request;
         first.silent = true;
         first.attributes.push(("url.query", "own".into()));
-        let second = heads.request(head).expect("a request").request;
+        let second = heads.request(head, &mut Place::FIRST).expect("a request").request;
         assert!(!second.silent);
         assert!(second.attributes.iter().all(|(key, _)| *key != "url.query"));
     }
@@ -140,11 +216,12 @@ mod tests {
     fn where_all_heads_are_new_nobody_looks_for_a_while() {
         let mut heads = Heads::default();
         for n in 0..MAX_MISSES {
-            heads.request(format!("GET /{n} HTTP/1.1\r\n\r\n").as_bytes());
+            heads.request(format!("GET /{n} HTTP/1.1\r\n\r\n").as_bytes(), &mut Place::FIRST);
         }
         assert_eq!(heads.requests.pause, PAUSE);
         for _ in 0..PAUSE {
-            assert!(heads.request(b"GET / HTTP/1.1\r\n\r\n").is_some());
+            let head = b"GET / HTTP/1.1\r\n\r\n";
+            assert!(heads.request(head, &mut Place::FIRST).is_some());
         }
         assert_eq!(heads.requests.pause, 0);
     }

@@ -9,6 +9,7 @@ mod recognise;
 use spanwise_model::protocol;
 
 use self::head::{Body, Upgrade};
+use self::heads::Place;
 use self::recognise::recognise;
 use super::http;
 use super::http2::Http2;
@@ -57,11 +58,14 @@ struct Half {
     /// Whether the next message must begin with the next byte; otherwise it may
     /// begin with a later event.
     in_step: bool,
+    /// Where its last head is remembered.
+    place: Place,
 }
 
 impl Half {
     const fn new() -> Self {
-        Self { state: State::Head, buffer: Vec::new(), start: None, in_step: false }
+        let place = Place::FIRST;
+        Self { state: State::Head, buffer: Vec::new(), start: None, in_step: false, place }
     }
 
     fn next_message(&mut self) {
@@ -171,8 +175,9 @@ impl Http1 {
             }
             let start = input.mark;
             let most = &input.bytes[..input.bytes.len().min(MAX_HEAD_BYTES)];
+            let known_end = desk.heads.end_of(side, most, self.half(side).place);
             // Nearly always it lies there as a whole.
-            if let Some(end) = head::end_of(most, 0)
+            if let Some(end) = known_end.or_else(|| head::end_of(most, 0))
                 && recognise(side, &most[..end.min(RECOGNISED_BYTES)], true) != Likeness::No
             {
                 let head = input.take(end);
@@ -262,7 +267,11 @@ impl Http1 {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) -> Outcome {
-        let found = if complete { desk.heads.request(head) } else { head::request(head, complete) };
+        let found = if complete {
+            desk.heads.request(head, &mut self.request.place)
+        } else {
+            head::request(head, complete)
+        };
         let Some(found) = found else {
             return self.malformed(Side::Request, desk);
         };
@@ -292,7 +301,7 @@ impl Http1 {
     ) -> Outcome {
         let tag = exchanges.answering().map_or(Tag::Plain, |exchange| exchange.request.tag);
         let found = if complete {
-            desk.heads.response(head, tag, self.serving)
+            desk.heads.response(head, tag, self.serving, &mut self.response.place)
         } else {
             head::response(head, tag, self.serving)
         };

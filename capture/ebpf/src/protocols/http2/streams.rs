@@ -216,9 +216,9 @@ impl Streams {
         if (says_grpc || looks_grpc) && exchange.protocol != protocol::GRPC {
             exchange.protocol = protocol::GRPC;
             grpc::turns_out(&mut exchange.request);
-            let answer = std::mem::take(&mut exchange.answer);
+            let mut answer = std::mem::take(&mut exchange.answer);
             let status = answer.status_code.and_then(|status| u16::try_from(status).ok());
-            exchange.answer.request_id = answer.request_id;
+            exchange.answer.request_id = answer.request_id.take();
             fields.status = fields.status.or(status);
             say(state.known, exchange);
         }

@@ -1,13 +1,13 @@
 //! What one request to PostgreSQL asks for, message by message.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use spanwise_model::AttributeValue;
 
 use super::message::UNTYPED;
-use crate::protocols::sql::Statement;
-use crate::sessions::Request;
+use super::statements::OwnStatement;
+use crate::sessions::{Request, Shared};
 
 /// Different statements of one request that are told apart; of further ones
 /// only the number is kept.
@@ -15,6 +15,9 @@ const MAX_DIFFERENT: usize = 8;
 
 /// What [`Cycle::describe`] adds at most.
 const MOST_ATTRIBUTES: usize = 6;
+
+/// What a request does of whose statement nothing is known.
+pub(super) const EXECUTE: &str = "EXECUTE";
 
 /// Statements that only steer the transaction. Drivers send them along with the
 /// first statement that works, which is then what the request is about.
@@ -25,12 +28,12 @@ const STEERING: [&str; 7] = ["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAV
 pub(super) struct Cycle {
     /// The type of its first message.
     first: u8,
-    parsed: Option<Arc<Statement>>,
+    parsed: Option<Arc<OwnStatement>>,
     /// Different statements executed, in order; `None` for one not known.
-    executed: Vec<Option<Arc<Statement>>>,
+    executed: Vec<Option<Arc<OwnStatement>>>,
     /// How many of the executions only steered the transaction.
     steered: u32,
-    bound: Option<Arc<Statement>>,
+    bound: Option<Arc<OwnStatement>>,
     executions: u32,
     /// It says more than was described.
     pub(super) changed: bool,
@@ -51,30 +54,30 @@ impl Cycle {
     }
 
     /// A simple query.
-    pub(super) fn query(statement: Arc<Statement>) -> Self {
+    pub(super) fn query(statement: Arc<OwnStatement>) -> Self {
         let mut cycle = Self::of(b'Q');
         cycle.add(Some(statement));
         cycle
     }
 
     /// Parse.
-    pub(super) fn parse(&mut self, statement: Arc<Statement>) {
+    pub(super) fn parse(&mut self, statement: Arc<OwnStatement>) {
         self.parsed = Some(statement);
         self.changed = true;
     }
 
     /// Bind of a statement that may not be known.
-    pub(super) fn bind(&mut self, statement: Option<Arc<Statement>>) {
+    pub(super) fn bind(&mut self, statement: Option<Arc<OwnStatement>>) {
         self.bound = statement;
         self.changed = true;
     }
 
     /// Execute of a portal whose statement may not be known.
-    pub(super) fn execute(&mut self, portal: Option<Arc<Statement>>) {
+    pub(super) fn execute(&mut self, portal: Option<Arc<OwnStatement>>) {
         self.add(self.bound.clone().or(portal));
     }
 
-    fn add(&mut self, statement: Option<Arc<Statement>>) {
+    fn add(&mut self, statement: Option<Arc<OwnStatement>>) {
         self.changed = true;
         self.executions = self.executions.saturating_add(1);
         self.steered += u32::from(steers(&statement));
@@ -101,13 +104,13 @@ impl Cycle {
         };
         let statement = if self.prepares() { self.parsed.as_ref() } else { first };
         let bare = match self.first {
-            _ if self.executions > 0 || self.bound.is_some() => "EXECUTE",
+            _ if self.executions > 0 || self.bound.is_some() => EXECUTE,
             UNTYPED => "CONNECT",
             b'S' => "SYNC",
             b'C' => "CLOSE",
             b'D' => "DESCRIBE",
             b'F' => "CALL",
-            _ => "EXECUTE",
+            _ => EXECUTE,
         };
         let (name, summary) = match statement {
             Some(statement) if !statement.summary.operation.is_empty() => {
@@ -132,9 +135,32 @@ impl Cycle {
         self.executions == 0 && self.parsed.is_some()
     }
 
+    /// Whether its [`Self::summary`] is [`EXECUTE`], as it is after a Bind at its beginning.
+    pub(super) const fn is_execution(&self) -> bool {
+        self.first == b'B' && self.parsed.is_none() && self.executions == 0
+    }
+
     /// What is known of it, in few words.
     pub(super) fn summary(&self) -> String {
         self.deed().summary.into_owned()
+    }
+
+    /// What a request says that does this, where that is to execute one statement; `unknown`
+    /// is what those of one connection say whose statement is not known.
+    pub(super) fn alone<'a>(
+        &'a self,
+        database: Option<&str>,
+        unknown: &'a OnceLock<Shared<Request>>,
+    ) -> Option<&'a Shared<Request>> {
+        let ([statement], 1) = (self.executed.as_slice(), self.executions) else {
+            return None;
+        };
+        let said = statement.as_ref().map_or(unknown, |statement| &statement.alone);
+        Some(said.get_or_init(|| {
+            let mut request = Request::new(String::new());
+            self.describe(database, &mut request);
+            request.into()
+        }))
     }
 
     /// Writes what is known into a request.
@@ -174,7 +200,7 @@ struct Deed<'a> {
     batch_size: u32,
 }
 
-fn steers(statement: &Option<Arc<Statement>>) -> bool {
+fn steers(statement: &Option<Arc<OwnStatement>>) -> bool {
     statement
         .as_ref()
         .is_some_and(|statement| STEERING.contains(&statement.summary.operation.as_str()))

@@ -8,14 +8,16 @@ mod cycle;
 mod message;
 mod statements;
 
+use std::sync::{LazyLock, OnceLock};
+
 use spanwise_model::protocol;
 
-use self::cycle::Cycle;
+use self::cycle::{Cycle, EXECUTE};
 use self::message::{Message, Opening, Reader, Step, UNTYPED, opening, text};
 use self::statements::{Statements, statement};
 use super::infer::Known;
 use super::{Input, Mark, Outcome, Protocol, Side};
-use crate::sessions::{Desk, Exchanges, Failure, Request, Tag};
+use crate::sessions::{Answer, Desk, Exchanges, Failure, Request, Shared, Tag};
 
 use self::message::recognise;
 
@@ -25,6 +27,10 @@ pub(super) const KNOWN: Known =
 
 /// Malformed messages in a row after which the connection is no PostgreSQL.
 const MAX_STRIKES: u8 = 3;
+/// What a request says of which only a Bind was read yet.
+static EXECUTION: LazyLock<Shared<Request>> = LazyLock::new(|| Request::new(EXECUTE).into());
+/// How many rows an answer has.
+const RETURNED_ROWS: &str = "db.response.returned_rows";
 /// ReadyForQuery, up to the transaction status.
 const READY: [u8; 5] = [b'Z', 0, 0, 0, 5];
 
@@ -38,6 +44,11 @@ pub(super) struct Postgresql {
     cycle: Option<Cycle>,
     statements: Statements,
     database: Option<String>,
+    /// What its requests say that execute one statement which is not known: it was prepared
+    /// before anybody looked.
+    unknown: OnceLock<Shared<Request>>,
+    /// The last answer of rows, and how many.
+    returned: Option<(i64, Shared<Answer>)>,
     strikes: u8,
 }
 
@@ -51,6 +62,8 @@ impl Postgresql {
             cycle: None,
             statements: Statements::new(),
             database: None,
+            unknown: OnceLock::new(),
+            returned: None,
             strikes: 0,
         }
     }
@@ -116,7 +129,11 @@ impl Postgresql {
     }
 
     fn describe(&self, cycle: &Cycle, exchanges: &mut Exchanges) {
-        exchanges.change_request(|request| cycle.describe(self.database.as_deref(), request));
+        let database = self.database.as_deref();
+        match cycle.alone(database, &self.unknown) {
+            Some(request) => exchanges.say(request.clone()),
+            None => exchanges.change_request(|request| cycle.describe(database, request)),
+        }
     }
 
     /// Says of the request that is being sent what has been learnt of it.
@@ -188,7 +205,11 @@ impl Postgresql {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) {
-        exchanges.open(start, end, Request::new(cycle.summary()), desk);
+        let request = match cycle.is_execution() {
+            true => EXECUTION.clone(),
+            false => Request::new(cycle.summary()).into(),
+        };
+        exchanges.open(start, end, request, desk);
         self.cycle = Some(cycle);
     }
 
@@ -339,6 +360,19 @@ impl Postgresql {
         }
     }
 
+    /// The answer that so many rows are: the last one that was, where it had as many.
+    fn returned(&mut self, rows: i64) -> Shared<Answer> {
+        match &self.returned {
+            Some((count, answer)) if *count == rows => answer.clone(),
+            _ => {
+                let attributes = vec![(RETURNED_ROWS, rows.into())];
+                let answer = Shared::from(Answer { attributes, ..Answer::default() });
+                self.returned = Some((rows, answer.clone()));
+                answer
+            }
+        }
+    }
+
     fn lose_backend(&mut self) {
         self.backend.reset();
         self.backend_lost = true;
@@ -373,10 +407,13 @@ impl Postgresql {
                 if let Some(exchange) = exchanges.answering()
                     && let Some(rows) = returned_rows(&message.content)
                 {
-                    let key = "db.response.returned_rows";
+                    if exchange.answer.says_nothing() {
+                        exchange.answer = self.returned(rows);
+                        return;
+                    }
                     let attributes = &mut exchange.answer.attributes;
-                    attributes.retain(|(known, _)| *known != key);
-                    attributes.push((key, rows.into()));
+                    attributes.retain(|(known, _)| *known != RETURNED_ROWS);
+                    attributes.push((RETURNED_ROWS, rows.into()));
                 }
             }
             _ => {}

@@ -1,9 +1,11 @@
 //! Prepared statements and portals of one connection, by name.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 use crate::protocols::sql::{Dialect, Statement};
+use crate::sessions::{Request, Shared};
 
 use super::message::MAX_CONTENT_BYTES;
 
@@ -13,20 +15,50 @@ const MAX_PORTALS: usize = 16;
 /// Longer names are not remembered.
 const MAX_NAME_BYTES: usize = 128;
 
+/// A statement of one connection.
+#[derive(Debug)]
+pub(super) struct OwnStatement {
+    statement: Arc<Statement>,
+    /// What a request says that executes it and nothing else, as nearly all do.
+    pub(super) alone: OnceLock<Shared<Request>>,
+}
+
+impl Deref for OwnStatement {
+    type Target = Statement;
+
+    fn deref(&self) -> &Statement {
+        &self.statement
+    }
+}
+
+impl PartialEq for OwnStatement {
+    fn eq(&self, other: &Self) -> bool {
+        self.statement == other.statement
+    }
+}
+
+impl OwnStatement {
+    fn held_bytes(&self) -> usize {
+        // What its requests say holds the texts once more.
+        2 * self.statement.held_bytes() + size_of::<Request>()
+    }
+}
+
 /// The statement with this text, which may be cut.
-pub(super) fn statement(text: &[u8]) -> Arc<Statement> {
-    Statement::new(text, MAX_CONTENT_BYTES, Dialect::Postgresql)
+pub(super) fn statement(text: &[u8]) -> Arc<OwnStatement> {
+    let statement = Statement::new(text, MAX_CONTENT_BYTES, Dialect::Postgresql);
+    Arc::new(OwnStatement { statement, alone: OnceLock::new() })
 }
 
 /// A bounded table of names.
 #[derive(Debug)]
 struct Names {
-    entries: VecDeque<(Vec<u8>, Arc<Statement>)>,
+    entries: VecDeque<(Vec<u8>, Arc<OwnStatement>)>,
     limit: usize,
 }
 
 impl Names {
-    fn put(&mut self, name: &[u8], statement: Arc<Statement>) {
+    fn put(&mut self, name: &[u8], statement: Arc<OwnStatement>) {
         if name.len() > MAX_NAME_BYTES {
             return;
         }
@@ -37,7 +69,7 @@ impl Names {
         self.entries.push_back((name.to_vec(), statement));
     }
 
-    fn get(&self, name: &[u8]) -> Option<Arc<Statement>> {
+    fn get(&self, name: &[u8]) -> Option<Arc<OwnStatement>> {
         // The one just used is near the end.
         let found = self.entries.iter().rev().find(|(known, _)| known == name);
         found.map(|(_, statement)| Arc::clone(statement))
@@ -70,14 +102,14 @@ impl Statements {
     }
 
     /// Parse: names a statement.
-    pub(super) fn prepare(&mut self, name: &[u8], statement: Arc<Statement>) {
+    pub(super) fn prepare(&mut self, name: &[u8], statement: Arc<OwnStatement>) {
         self.prepared.put(name, statement);
         self.held_bytes = self.prepared.held_bytes() + self.portals.held_bytes();
     }
 
     /// Bind: names a portal for a statement, which is returned where it is
     /// known.
-    pub(super) fn bind(&mut self, portal: &[u8], statement: &[u8]) -> Option<Arc<Statement>> {
+    pub(super) fn bind(&mut self, portal: &[u8], statement: &[u8]) -> Option<Arc<OwnStatement>> {
         let found = self.prepared.get(statement);
         match &found {
             Some(found) => self.portals.put(portal, Arc::clone(found)),
@@ -87,7 +119,7 @@ impl Statements {
     }
 
     /// The statement that a portal executes.
-    pub(super) fn portal(&self, name: &[u8]) -> Option<Arc<Statement>> {
+    pub(super) fn portal(&self, name: &[u8]) -> Option<Arc<OwnStatement>> {
         self.portals.get(name)
     }
 
