@@ -62,7 +62,9 @@ pub(super) struct Place(usize);
 
 impl Place {
     /// Where nothing is known of it.
-    pub(super) const FIRST: Self = Self(0);
+    pub(super) const fn first() -> Self {
+        Self(0)
+    }
 }
 
 struct Slot<K, V> {
@@ -155,7 +157,7 @@ mod tests {
     #[test]
     fn what_is_found_is_what_parsing_gives() {
         let mut heads = Heads::default();
-        let (mut asked_at, mut answered_at) = (Place::FIRST, Place::FIRST);
+        let (mut asked_at, mut answered_at) = (Place::first(), Place::first());
         let head = |n: usize| format!("GET /{n} HTTP/1.1\r\nHost: shop:{n}\r\n\r\n").into_bytes();
         let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\n";
         // As many as push each other out of their slots, and each several times.
@@ -178,7 +180,7 @@ mod tests {
     fn the_end_of_a_head_is_known_where_it_begins_the_bytes() {
         let mut heads = Heads::default();
         let head = b"GET / HTTP/1.1\r\nHost: shop\r\n\r\n";
-        let mut place = Place::FIRST;
+        let mut place = Place::first();
         assert_eq!(heads.end_of(Side::Request, head, place), None);
         heads.request(head, &mut place).expect("a request");
         let twice = head.repeat(2);
@@ -195,7 +197,7 @@ mod tests {
         // Another head takes the place.
         for n in 0..8 * SLOTS {
             let other = format!("GET /{n} HTTP/1.1\r\n\r\n");
-            heads.request(other.as_bytes(), &mut Place::FIRST).expect("a request");
+            heads.request(other.as_bytes(), &mut Place::first()).expect("a request");
         }
         assert_eq!(heads.end_of(Side::Request, head, place), None);
     }
@@ -204,10 +206,10 @@ mod tests {
     fn what_an_exchange_adds_is_its_own() {
         let mut heads = Heads::default();
         let head = b"GET / HTTP/1.1\r\n\r\n";
-        let mut first = heads.request(head, &mut Place::FIRST).expect("a request").request;
+        let mut first = heads.request(head, &mut Place::first()).expect("a request").request;
         first.silent = true;
         first.attributes.push(("url.query", "own".into()));
-        let second = heads.request(head, &mut Place::FIRST).expect("a request").request;
+        let second = heads.request(head, &mut Place::first()).expect("a request").request;
         assert!(!second.silent);
         assert!(second.attributes.iter().all(|(key, _)| *key != "url.query"));
     }
@@ -216,12 +218,12 @@ mod tests {
     fn where_all_heads_are_new_nobody_looks_for_a_while() {
         let mut heads = Heads::default();
         for n in 0..MAX_MISSES {
-            heads.request(format!("GET /{n} HTTP/1.1\r\n\r\n").as_bytes(), &mut Place::FIRST);
+            heads.request(format!("GET /{n} HTTP/1.1\r\n\r\n").as_bytes(), &mut Place::first());
         }
         assert_eq!(heads.requests.pause, PAUSE);
         for _ in 0..PAUSE {
             let head = b"GET / HTTP/1.1\r\n\r\n";
-            assert!(heads.request(head, &mut Place::FIRST).is_some());
+            assert!(heads.request(head, &mut Place::first()).is_some());
         }
         assert_eq!(heads.requests.pause, 0);
     }

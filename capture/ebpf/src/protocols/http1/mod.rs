@@ -64,7 +64,7 @@ struct Half {
 
 impl Half {
     const fn new() -> Self {
-        let place = Place::FIRST;
+        let place = Place::first();
         Self { state: State::Head, buffer: Vec::new(), start: None, in_step: false, place }
     }
 
