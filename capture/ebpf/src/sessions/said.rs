@@ -1,0 +1,163 @@
+//! What requests and answers say, whatever protocol they are of.
+
+use std::sync::LazyLock;
+
+use spanwise_model::{AttributeValue, Kind};
+
+use super::shared::{Shared, Tells};
+use crate::protocols::trace_headers::TraceHeaders;
+
+/// What a protocol must remember of a request to understand its response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Tag {
+    /// Nothing.
+    Plain,
+    /// HTTP HEAD: the response has no body.
+    Head,
+    /// HTTP CONNECT: success makes the connection a tunnel.
+    Connect,
+    /// PostgreSQL's request for encryption: the response is one byte.
+    Encryption,
+    /// Memcached's commands of which only the last is surely answered.
+    Batch,
+}
+
+/// What is said of a request or a response, in order. All keys are ours.
+pub(crate) type Attributes = Vec<(&'static str, AttributeValue)>;
+
+fn attributes_bytes(attributes: &Attributes) -> usize {
+    attributes
+        .iter()
+        .map(|attribute| {
+            let text = attribute.1.as_str().map_or(0, str::len);
+            size_of_val(attribute) + text
+        })
+        .sum()
+}
+
+/// What passes between the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// The asking side calls the answering one.
+    Call,
+    /// The asking side hands over a message.
+    Publish,
+    /// The answering side hands over a message, unasked: the asking side is the
+    /// one that serves it.
+    Deliver,
+}
+
+impl Manner {
+    /// The span's kind (OpenTelemetry semantic conventions for messaging: a
+    /// broker's own spans are those of a server and of a client).
+    pub(crate) const fn kind(self, serving: bool) -> Kind {
+        match (self, serving) {
+            (Self::Publish, false) => Kind::Producer,
+            (Self::Deliver, true) => Kind::Consumer,
+            (_, true) => Kind::Server,
+            (_, false) => Kind::Client,
+        }
+    }
+}
+
+/// What a request says.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// The span's name.
+    pub(crate) operation: String,
+    /// The span's attributes.
+    pub(crate) attributes: Attributes,
+    /// Trace headers.
+    pub(crate) headers: TraceHeaders,
+    /// For the protocol's own use.
+    pub(crate) tag: Tag,
+    /// What pairs it with its response, where responses may come in another
+    /// order: the protocol's own number.
+    pub(crate) stream: u64,
+    /// What passes.
+    pub(crate) manner: Manner,
+    /// Makes a span only if it fails.
+    pub(crate) silent: bool,
+}
+
+impl Request {
+    /// A request with this operation and nothing more known.
+    pub(crate) fn new(operation: impl Into<String>) -> Self {
+        Self {
+            operation: operation.into(),
+            attributes: Attributes::new(),
+            headers: TraceHeaders::default(),
+            tag: Tag::Plain,
+            stream: 0,
+            manner: Manner::Call,
+            silent: false,
+        }
+    }
+
+    /// Bytes of text that it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.operation.len() + self.headers.held_bytes() + attributes_bytes(&self.attributes)
+    }
+}
+
+impl Tells for Request {
+    fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+}
+
+/// Why an exchange failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// `error.type`.
+    pub(crate) kind: String,
+    /// For people.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// A failure whose kind says it all.
+    pub(crate) fn plain(kind: &str) -> Self {
+        Self { kind: kind.to_owned(), message: kind.to_owned() }
+    }
+}
+
+/// What a response says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Answer {
+    /// The protocol's own number.
+    pub(crate) status_code: Option<i32>,
+    /// Set where it says that the request failed.
+    pub(crate) failure: Option<Failure>,
+    /// The span's further attributes.
+    pub(crate) attributes: Attributes,
+    /// X-Request-ID of the response.
+    pub(crate) request_id: Option<String>,
+}
+
+impl Answer {
+    /// Bytes of text that it holds.
+    pub(super) fn held_bytes(&self) -> usize {
+        attributes_bytes(&self.attributes)
+    }
+
+    /// Whether nothing is known of it.
+    pub(crate) fn says_nothing(&self) -> bool {
+        let Self { status_code, failure, attributes, request_id } = self;
+        status_code.is_none() && failure.is_none() && attributes.is_empty() && request_id.is_none()
+    }
+}
+
+impl Tells for Answer {
+    fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+}
+
+impl Default for Shared<Answer> {
+    /// That of all requests until they get one.
+    fn default() -> Self {
+        static NONE: LazyLock<Shared<Answer>> = LazyLock::new(|| Answer::default().into());
+        NONE.clone()
+    }
+}
