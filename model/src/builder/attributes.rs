@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arrow::array::{ArrayRef, MapArray, StructArray, UInt8Array};
 use arrow::datatypes::{DataType, Field};
@@ -85,44 +84,6 @@ impl AttributeMaps {
     }
 }
 
-/// Where the same attributes were written last: they are copied from there, as long as that
-/// batch is collected. To be shared by threads, but used by one at a time.
-#[derive(Debug, Default)]
-pub struct Written {
-    batch: AtomicU64,
-    start: AtomicU32,
-    end: AtomicU32,
-}
-
-impl Written {
-    pub(super) fn set(&self, batch: BatchId, entries: Range<usize>) {
-        let Ok(end) = u32::try_from(entries.end) else { return };
-        self.batch.store(batch.0, Ordering::Relaxed);
-        self.start.store(entries.start as u32, Ordering::Relaxed);
-        self.end.store(end, Ordering::Relaxed);
-    }
-
-    /// Where in this batch, if in this.
-    pub(super) fn entries(&self, batch: BatchId) -> Option<Range<usize>> {
-        (self.batch.load(Ordering::Relaxed) == batch.0).then(|| {
-            let at = |place: &AtomicU32| place.load(Ordering::Relaxed) as usize;
-            at(&self.start)..at(&self.end)
-        })
-    }
-}
-
-/// A batch that is being collected: no two have the same.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct BatchId(u64);
-
-impl Default for BatchId {
-    fn default() -> Self {
-        // Zero is that of what was never written.
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
 /// Adds a value's canonical text.
 #[inline]
 pub(super) fn push_value(texts: &mut TextList, value: AttributeRef<'_>) {
@@ -158,67 +119,7 @@ fn decimal(number: i64, digits: &mut [u8; 20]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-    use crate::{
-        AttributeValue, Attributes, Capture, Emitter, Kind, Span, SpanBatch, SpanBatchBuilder,
-        SpanId, SpanRef,
-    };
-
-    fn attributes() -> impl Strategy<Value = Attributes> {
-        let value = prop_oneof![
-            "\\PC{0,9}".prop_map(AttributeValue::String),
-            any::<i64>().prop_map(AttributeValue::Int),
-            any::<bool>().prop_map(AttributeValue::Bool),
-        ];
-        proptest::collection::vec(("[a-d]{0,3}", value), 0..4)
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_repeated_is_what_was_written(
-            sets in proptest::collection::vec(attributes(), 1..4),
-            batches in proptest::collection::vec(
-                proptest::collection::vec((any::<prop::sample::Index>(), attributes()), 0..9), 1..4),
-            shares in any::<bool>(),
-        ) {
-            let written: Vec<Written> = sets.iter().map(|_| Written::default()).collect();
-            let id = SpanId([1; SpanId::LEN]);
-            let span = Span::new(id, Capture::App, Kind::Server, "s", "op", 1, 1);
-            let emitter = Emitter {
-                service: "s",
-                instance: None,
-                host: None,
-                process_id: None,
-                resource: &span.resource,
-            };
-            let mut builders = [SpanBatchBuilder::new(), SpanBatchBuilder::new()];
-            if shares {
-                builders[1] = SpanBatchBuilder::sharing();
-            }
-            for (number, batch) in batches.iter().enumerate() {
-                let builder = &mut builders[number % 2];
-                let emitter = builder.emitter(&emitter);
-                let mut expected = Vec::new();
-                for (set, own) in batch {
-                    let set = set.index(sets.len());
-                    let mut row = builder.begin(&SpanRef::from(&span), &emitter);
-                    let said = sets[set].iter().map(|(key, value)| (key.as_str(), value.as_ref()));
-                    row.repeated(&written[set], said);
-                    row.attributes(own);
-                    expected.push([&sets[set][..], own].concat());
-                }
-                let rows = SpanBatch::try_from(builder.finish().expect("a batch"));
-                let found: Vec<Attributes> = rows
-                    .expect("spans")
-                    .spans()
-                    .map(|span| span.expect("a span").attributes)
-                    .collect();
-                prop_assert_eq!(found, expected);
-            }
-        }
-    }
 
     #[test]
     fn digits_are_those_of_display() {

@@ -10,6 +10,7 @@ mod reuse;
 mod sharing;
 mod sparse;
 mod texts;
+mod written;
 
 use std::sync::Arc;
 
@@ -23,13 +24,13 @@ use crate::{
     Template, TraceId, schema,
 };
 pub(crate) use attributes::AttributeMaps;
-use attributes::BatchId;
-pub use attributes::Written;
 use lists::{Events, Links};
 pub use sharing::KnownTemplate;
 use sharing::Sharing;
 use sparse::{Ids, Numbers};
 use texts::{Dictionary, Place, Texts, Vocabulary};
+use written::BatchId;
+pub use written::Written;
 
 /// Collects spans and turns them into one record batch of the span schema.
 #[derive(Default)]

@@ -140,8 +140,8 @@ impl TextList {
             StringArray::try_new(offsets.clone(), bytes.clone(), nulls.clone()).is_ok(),
             "texts are whole, and as many as there is room for"
         );
-        // SAFETY: Only whole texts are pushed, repeated and left, each between two offsets, and
-        // none was cut, since there are no more bytes than an offset counts.
+        // SAFETY: Only whole texts and ASCII are pushed, and they are repeated and left as a whole,
+        // each between two offsets, which counted right as there are no more bytes than that.
         Ok(unsafe { StringArray::new_unchecked(offsets, bytes, nulls) })
     }
 }
