@@ -145,22 +145,29 @@ impl Cycle {
         self.deed().summary.into_owned()
     }
 
-    /// What a request says that does this, where that is to execute one statement; `unknown`
-    /// is what those of one connection say whose statement is not known.
+    /// What a request says that does this, where that is to execute one statement and others
+    /// may do so, too; `unknown` is what those of one connection say whose statement is not
+    /// known. With it, whether it was put together only now.
     pub(super) fn alone<'a>(
         &'a self,
         database: Option<&str>,
         unknown: &'a OnceLock<Shared<Request>>,
-    ) -> Option<&'a Shared<Request>> {
+    ) -> Option<(&'a Shared<Request>, bool)> {
         let ([statement], 1) = (self.executed.as_slice(), self.executions) else {
             return None;
         };
+        // The statement of a simple query has no name by which it could come again.
+        if self.first == b'Q' {
+            return None;
+        }
         let said = statement.as_ref().map_or(unknown, |statement| &statement.alone);
-        Some(said.get_or_init(|| {
+        let new = said.get().is_none();
+        let request = said.get_or_init(|| {
             let mut request = Request::new(String::new());
             self.describe(database, &mut request);
             request.into()
-        }))
+        });
+        Some((request, new))
     }
 
     /// Writes what is known into a request.

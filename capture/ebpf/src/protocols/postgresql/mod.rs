@@ -128,10 +128,15 @@ impl Postgresql {
         if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
     }
 
-    fn describe(&self, cycle: &Cycle, exchanges: &mut Exchanges) {
+    fn describe(&mut self, cycle: &Cycle, exchanges: &mut Exchanges) {
         let database = self.database.as_deref();
         match cycle.alone(database, &self.unknown) {
-            Some(request) => exchanges.say(request.clone()),
+            Some((request, new)) => {
+                exchanges.say(request.clone());
+                if new {
+                    self.statements.count();
+                }
+            }
             None => exchanges.change_request(|request| cycle.describe(database, request)),
         }
     }
@@ -205,9 +210,11 @@ impl Postgresql {
         exchanges: &mut Exchanges,
         desk: &mut Desk<'_>,
     ) {
-        let request = match cycle.is_execution() {
-            true => EXECUTION.clone(),
-            false => Request::new(cycle.summary()).into(),
+        let request = if cycle.is_execution() {
+            debug_assert_eq!(cycle.summary(), EXECUTE, "what both say");
+            EXECUTION.clone()
+        } else {
+            Request::new(cycle.summary()).into()
         };
         exchanges.open(start, end, request, desk);
         self.cycle = Some(cycle);

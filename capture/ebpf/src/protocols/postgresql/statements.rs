@@ -39,8 +39,9 @@ impl PartialEq for OwnStatement {
 
 impl OwnStatement {
     fn held_bytes(&self) -> usize {
-        // What its requests say holds the texts once more.
-        2 * self.statement.held_bytes() + size_of::<Request>()
+        let alone = self.alone.get();
+        self.statement.held_bytes()
+            + alone.map_or(0, |request| size_of::<Request>() + request.held_bytes())
     }
 }
 
@@ -104,6 +105,11 @@ impl Statements {
     /// Parse: names a statement.
     pub(super) fn prepare(&mut self, name: &[u8], statement: Arc<OwnStatement>) {
         self.prepared.put(name, statement);
+        self.count();
+    }
+
+    /// Counts what they hold, which has changed.
+    pub(super) fn count(&mut self) {
         self.held_bytes = self.prepared.held_bytes() + self.portals.held_bytes();
     }
 
