@@ -8,7 +8,8 @@
 #
 # LLVM's coverage instruments and libFuzzer work with the stable toolchain; only
 # the sanitizers do not, and of those there is little need: what parses outside
-# bytes here has no unsafe code.
+# bytes here has no unsafe code, but that texts of a batch are not validated
+# again, which is asserted here.
 #
 # Protocols and OTLP begin with what was recorded of them (tests/recorded), which
 # is written to fuzz/seeds/. What was learnt is kept in fuzz/corpus/, so that the
