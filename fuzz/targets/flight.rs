@@ -14,7 +14,7 @@ static CAUGHT_PANICS_PASS: Once = Once::new();
 
 fuzz_target!(|bytes: &[u8]| {
     CAUGHT_PANICS_PASS.call_once(|| std::panic::set_hook(Box::new(|_| {})));
-    let mut decoder = PutDecoder::new(FlightLimits::default());
+    let mut decoder = PutDecoder::new(FlightLimits::default(), Default::default());
     let started = decoder.push(schema_message());
     assert!(started.is_ok(), "the schema is our own");
     let mut rest = bytes;

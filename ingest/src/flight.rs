@@ -63,7 +63,7 @@ impl FlightService for Flight {
         let address = request.remote_addr();
         let (replies, answers) = mpsc::channel(WAITING_REPLIES);
         let put = PutStream {
-            decoder: PutDecoder::new(self.shared.limits.flight),
+            decoder: PutDecoder::new(self.shared.limits.flight, Arc::clone(&self.shared.templates)),
             shared: Arc::clone(&self.shared),
             address,
             source: None,
@@ -201,7 +201,7 @@ impl PutStream {
                 self.facts(source, &facts);
                 Ok(None)
             }
-            Some(Put::Batch { origin, batch, facts }) => {
+            Some(Put::Batch { origin, rows, facts }) => {
                 // Files are imported by people, not by agents that report.
                 let agent = (!origin.is_content()).then_some(origin.source);
                 if let Some(source) = agent {
@@ -212,7 +212,7 @@ impl PutStream {
                 }
                 let sequence = origin.sequence;
                 let mut lease = self.shared.budget.lease();
-                if !lease.grow(batch.get_array_memory_size()) {
+                if !lease.grow(rows.memory_bytes()) {
                     self.shared.counters.add(counters::FLIGHT_REFUSED, 1);
                     return Ok(Some(PutReply::Refused {
                         sequence,
@@ -220,8 +220,8 @@ impl PutStream {
                         reason: "the server's receivers are short of memory".to_owned(),
                     }));
                 }
-                let spans = batch.num_rows() as u64;
-                match self.shared.sink.accept(batch.into(), Some(origin)).await {
+                let spans = rows.num_rows() as u64;
+                match self.shared.sink.accept(rows, Some(origin)).await {
                     Ok(()) => {
                         self.shared.counters.add(counters::FLIGHT_BATCHES, 1);
                         self.shared.counters.add(counters::FLIGHT_SPANS, spans);

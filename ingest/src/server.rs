@@ -9,6 +9,7 @@ use std::time::Duration;
 use arrow_flight::flight_service_server::FlightServiceServer;
 use axum::Router;
 use serde::Serialize;
+use spanwise_wire::flight::Templates;
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::{Semaphore, watch};
 use tonic::service::Routes;
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) gathering: Gathering,
     /// Agents' streams.
     pub(crate) flight_streams: Places,
+    /// What the attributes of their spans have in common.
+    pub(crate) templates: Arc<Templates>,
     /// Collectors' streams.
     pub(crate) otap_streams: Places,
     /// What collectors' streams keep between their batches.
@@ -95,6 +98,7 @@ impl Ingest {
                 decoders: Semaphore::new(processors),
                 gathering: Gathering::default(),
                 flight_streams: Places::new(limits.flight_streams),
+                templates: Arc::default(),
                 otap_streams: Places::new(limits.otap_streams),
                 otap_kept: Budget::new(limits.otap_all_kept_bytes),
                 closing: watch::Sender::new(false),

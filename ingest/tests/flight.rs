@@ -7,19 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use arrow_flight::FlightData;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use common::{Memory, Server, until};
 use serde_json::json;
 use spanwise_ingest::Limits;
-use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder, SpanId};
+use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder, SpanId, SpanRows};
 use spanwise_wire::flight::{
     Encoder, FlightSender, Origin, SenderConfig, SenderError, schema_message,
 };
 use tonic::Code;
 
-fn batch(numbers: std::ops::Range<u64>) -> RecordBatch {
+fn batch(numbers: std::ops::Range<u64>) -> SpanRows {
     let mut builder = SpanBatchBuilder::new();
     for number in numbers {
         builder.push(&Span::new(
@@ -32,7 +31,7 @@ fn batch(numbers: std::ops::Range<u64>) -> RecordBatch {
             1,
         ));
     }
-    builder.finish().unwrap()
+    builder.finish().unwrap().into()
 }
 
 fn sender(server: SocketAddr) -> FlightSender {

@@ -25,7 +25,8 @@ pub use assembled::{Assembled, RowRef};
 pub use attributes::{AttributeRef, AttributeValue, Attributes, ResourceJson, is_same, key_slot};
 pub use batch::SpanBatch;
 pub use builder::{
-    EmitterPlaces, InnerAttributes, KnownTemplate, RowWriter, SpanBatchBuilder, Written,
+    AddressPlaces, EmitterPlaces, InnerAttributes, KnownTemplate, RowWriter, SpanBatchBuilder,
+    Written,
 };
 pub use clock::{ClockFault, ClockFaults, mark_clocks};
 pub use ids::{IdError, SpanId, TraceId};

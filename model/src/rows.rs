@@ -88,6 +88,11 @@ impl Templated {
         self.offsets[row] as usize..self.offsets[row + 1] as usize
     }
 
+    /// Where the own texts of each row begin, and of the last end.
+    pub const fn offsets(&self) -> &OffsetBuffer<i32> {
+        &self.offsets
+    }
+
     /// What rows have of their own, one row's after the other's.
     pub const fn texts(&self) -> &StringArray {
         &self.texts
@@ -151,7 +156,7 @@ impl SpanRows {
     }
 
     /// Charges the templates that were made for these rows to them.
-    pub(crate) fn with_new_templates(self, bytes: usize) -> Self {
+    pub fn with_new_templates(self, bytes: usize) -> Self {
         Self { new_template_bytes: bytes, ..self }
     }
 

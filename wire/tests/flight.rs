@@ -1,15 +1,22 @@
 //! Flight messages: round trips, and what strangers may send.
 
-use arrow::array::RecordBatch;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use arrow::array::{ArrayRef, AsArray, DictionaryArray, Int32Array, ListArray, RecordBatch};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, Field, Int32Type};
 use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
 use arrow::ipc::{CompressionType, MetadataVersion};
 use arrow_flight::FlightData;
+use arrow_flight::decode::FlightRecordBatchStream;
 use bytes::Bytes;
+use futures::TryStreamExt;
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use spanwise_model::{
-    Capture, Evidence, Kind, Link, Span, SpanBatch, SpanBatchBuilder, SpanId, TraceId,
+    Capture, Evidence, Kind, Link, Slot, Span, SpanBatch, SpanBatchBuilder, SpanId, SpanRows,
+    Templated, TraceId, schema,
 };
 use spanwise_wire::flight::{
     Encoder, FlightError, FlightLimits, Origin, Put, PutDecoder, schema_message,
@@ -29,7 +36,11 @@ fn spans(count: u64) -> Vec<Span> {
             );
             span.request_tcp_seq = Some(u32::try_from(number).unwrap());
             span.evidence = (number % 4 == 0).then_some(Evidence::Thread);
-            span.attributes = vec![("http.route".into(), "/x".into()), ("n".into(), 7_i64.into())];
+            span.attributes = vec![
+                ("http.route".into(), "/x".into()),
+                ("url.path".into(), format!("/x/{number}").into()),
+                ("n".into(), 7_i64.into()),
+            ];
             span
         })
         .collect()
@@ -37,36 +48,68 @@ fn spans(count: u64) -> Vec<Span> {
 
 const ORIGIN: Origin = Origin { source: [7; 16], sequence: 1 };
 
-/// Schema and one batch.
-fn stream(count: u64) -> Vec<FlightData> {
-    let batch = spans(count).iter().collect::<SpanBatchBuilder>().finish().unwrap();
-    let encoded = Encoder::new().unwrap().encode(&batch, ORIGIN).unwrap();
+/// A builder of batches whose rows share what they have in common.
+fn sharing() -> SpanBatchBuilder {
+    let mut builder = SpanBatchBuilder::sharing();
+    // It learns from these.
+    spans(5000).iter().for_each(|span| builder.push(span));
+    builder.finish_rows().unwrap();
+    builder
+}
+
+/// A batch whose rows share what they have in common.
+fn shared_rows(spans: &[Span]) -> SpanRows {
+    static BUILDER: LazyLock<Mutex<SpanBatchBuilder>> = LazyLock::new(|| sharing().into());
+    let mut builder = BUILDER.lock().unwrap();
+    spans.iter().for_each(|span| builder.push(span));
+    builder.finish_rows().unwrap()
+}
+
+fn messages(rows: &SpanRows) -> Vec<FlightData> {
+    let encoded = Encoder::new().unwrap().encode(rows, ORIGIN).unwrap();
     std::iter::once(schema_message()).chain(encoded.messages).collect()
 }
 
-/// The same, packed with zstd.
-fn zstd_stream(count: u64) -> Vec<FlightData> {
-    let batch = spans(count).iter().collect::<SpanBatchBuilder>().finish().unwrap();
+/// Schema and one batch.
+fn stream(count: u64) -> Vec<FlightData> {
+    messages(&shared_rows(&spans(count)))
+}
+
+/// A stream's one batch, as Arrow's own reader has it.
+fn read(sent: &[FlightData]) -> RecordBatch {
+    let messages = futures::stream::iter(sent.to_vec().into_iter().map(Ok));
+    let batches = FlightRecordBatchStream::new_from_flight_data(messages).try_collect::<Vec<_>>();
+    let [batch] = futures::executor::block_on(batches).unwrap().try_into().unwrap();
+    batch
+}
+
+/// Messages as Arrow's own writer has them.
+fn written(batch: &RecordBatch, compression: Option<CompressionType>) -> Vec<FlightData> {
     let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5)
-        .and_then(|options| options.try_with_compression(Some(CompressionType::ZSTD)))
+        .and_then(|options| options.try_with_compression(compression))
         .unwrap();
     let generator = IpcDataGenerator::default();
     let mut tracker = DictionaryTracker::new(false);
     generator.schema_to_bytes_with_dictionary_tracker(&batch.schema(), &mut tracker, &options);
     let (dictionaries, rows) =
-        generator.encode(&batch, &mut tracker, &options, &mut IpcWriteContext::default()).unwrap();
-    let metadata = stream(count).pop().unwrap().app_metadata;
+        generator.encode(batch, &mut tracker, &options, &mut IpcWriteContext::default()).unwrap();
     let message = |encoded: arrow::ipc::writer::EncodedData| {
         FlightData::new().with_data_header(encoded.ipc_message).with_data_body(encoded.arrow_data)
     };
+    let metadata = stream(1).pop().unwrap().app_metadata;
     std::iter::once(schema_message())
         .chain(dictionaries.into_iter().map(message))
         .chain(std::iter::once(message(rows).with_app_metadata(metadata)))
         .collect()
 }
 
+/// As [`stream`], packed with zstd.
+fn zstd_stream(count: u64) -> Vec<FlightData> {
+    written(&read(&stream(count)), Some(CompressionType::ZSTD))
+}
+
 fn decode(messages: Vec<FlightData>) -> Result<Option<Put>, FlightError> {
-    let mut decoder = PutDecoder::new(FlightLimits::default());
+    let mut decoder = PutDecoder::new(FlightLimits::default(), Arc::default());
     let mut last = None;
     for message in messages {
         last = decoder.push(message)?;
@@ -75,21 +118,20 @@ fn decode(messages: Vec<FlightData>) -> Result<Option<Put>, FlightError> {
 }
 
 fn rows(put: Option<Put>) -> (Origin, Vec<Span>) {
-    let Some(Put::Batch { origin, batch, .. }) = put else { panic!("no batch: {put:?}") };
-    let spans = SpanBatch::try_from(batch).unwrap().spans().collect::<Result<_, _>>().unwrap();
+    let Some(Put::Batch { origin, rows, .. }) = put else { panic!("no batch: {put:?}") };
+    let spans = SpanBatch::try_from(rows).unwrap().spans().collect::<Result<_, _>>().unwrap();
     (origin, spans)
 }
 
 #[test]
 fn batches_survive_on_one_stream_in_any_number() {
     let mut encoder = Encoder::new().unwrap();
-    let mut decoder = PutDecoder::new(FlightLimits::default());
+    let mut decoder = PutDecoder::new(FlightLimits::default(), Arc::default());
     assert!(decoder.push(schema_message()).unwrap().is_none());
     for (index, count) in [1, 500, 3].into_iter().enumerate() {
         let wanted = spans(count);
-        let batch = wanted.iter().collect::<SpanBatchBuilder>().finish().unwrap();
         let origin = Origin { sequence: index as u64 + 1, ..ORIGIN };
-        let encoded = encoder.encode(&batch, origin).unwrap();
+        let encoded = encoder.encode(&shared_rows(&wanted), origin).unwrap();
         let mut last = None;
         for message in encoded.messages {
             last = decoder.push(message).unwrap();
@@ -98,12 +140,89 @@ fn batches_survive_on_one_stream_in_any_number() {
     }
 }
 
+/// What arrives of rows.
+fn arrived(sent: &SpanRows) -> SpanRows {
+    let put = decode(messages(sent)).unwrap();
+    let Some(Put::Batch { rows, .. }) = put else { panic!("no batch: {put:?}") };
+    rows
+}
+
 /// What arrives of a batch.
 fn sent(batch: &RecordBatch) -> RecordBatch {
-    let encoded = Encoder::new().unwrap().encode(batch, ORIGIN).unwrap();
-    let put = decode(std::iter::once(schema_message()).chain(encoded.messages).collect()).unwrap();
-    let Some(Put::Batch { batch, .. }) = put else { panic!("no batch: {put:?}") };
-    batch
+    arrived(&batch.clone().into()).whole().unwrap()
+}
+
+#[test]
+fn what_spans_have_in_common_stays_in_common() {
+    let mut all = spans(300);
+    // Of these some have no template: there are too many attributes.
+    for (span, number) in all.iter_mut().zip(0_i64..).step_by(50) {
+        span.attributes = (0..200).map(|key| (format!("k{key}"), number.into())).collect();
+    }
+    let rows = shared_rows(&all);
+    let templates = Arc::default();
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let mut decoder = PutDecoder::new(FlightLimits::default(), Arc::clone(&templates));
+        let mut last = None;
+        for message in messages(&rows) {
+            last = decoder.push(message).unwrap();
+        }
+        let Some(Put::Batch { rows: found, .. }) = last else { panic!("no batch: {last:?}") };
+        assert_eq!(found.whole().unwrap(), rows.whole().unwrap());
+        let [found, wanted] = [&found, &rows].map(|rows| rows.templated().unwrap());
+        assert_eq!(found.offsets(), wanted.offsets());
+        assert_eq!(found.texts(), wanted.texts());
+        let slots = |templated: &Templated| -> Vec<Vec<Slot>> {
+            templated.templates().iter().map(|template| template.slots().to_vec()).collect()
+        };
+        assert_eq!(slots(found), slots(wanted));
+        assert!((1..10).contains(&found.templates().len()));
+        ids.push(found.templates().iter().map(|template| template.id()).collect::<Vec<_>>());
+    }
+    assert_eq!(ids[0], ids[1], "another stream's templates are the same ones");
+}
+
+/// The messages of a batch of which a test changed the columns.
+fn changed(change: impl FnOnce(&mut Vec<ArrayRef>)) -> Vec<FlightData> {
+    let batch = read(&stream(20));
+    let mut columns = batch.columns().to_vec();
+    change(&mut columns);
+    written(&RecordBatch::try_new(batch.schema(), columns).unwrap(), None)
+}
+
+#[test]
+fn rows_and_templates_that_do_not_belong_together_are_refused() {
+    let columns = schema::span_schema().fields().len();
+    let (template, own_texts) = (columns, columns + 1);
+    let attributes = schema::span_schema().index_of(schema::column::ATTRIBUTES).unwrap();
+    assert_eq!(rows(decode(changed(|_| {})).unwrap()).1, spans(20));
+    let refused = |change: fn(&mut Vec<ArrayRef>, [usize; 3])| {
+        let messages = changed(|columns| change(columns, [attributes, template, own_texts]));
+        let error = decode(messages).unwrap_err().to_string();
+        assert!(error.contains("do not belong together"), "{error}");
+    };
+    // A row has fewer texts than its template wants, and another has more.
+    refused(|columns, [_, _, own_texts]| {
+        let list = columns[own_texts].as_list::<i32>();
+        let mut lengths: Vec<usize> = list.offsets().lengths().collect();
+        lengths[0] -= 1;
+        lengths[1] += 1;
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        let field = Arc::new(Field::new("item", DataType::Utf8, false));
+        columns[own_texts] = Arc::new(ListArray::new(field, offsets, list.values().clone(), None));
+    });
+    // Rows without a template have texts.
+    refused(|columns, [_, template, _]| {
+        let values = columns[template].as_dictionary::<Int32Type>().values().clone();
+        let keys = Int32Array::new_null(20);
+        columns[template] = Arc::new(DictionaryArray::new(keys, values));
+    });
+    // A row has attributes in both places.
+    refused(|columns, [attributes, _, _]| {
+        let whole = spans(20).iter().collect::<SpanBatchBuilder>().finish().unwrap();
+        columns[attributes] = Arc::clone(whole.column(attributes));
+    });
 }
 
 #[test]
@@ -140,8 +259,7 @@ fn columns_of_any_length_arrive_as_they_were() {
 
 #[test]
 fn spans_take_few_bytes_on_the_wire() {
-    let batch = spans(4000).iter().collect::<SpanBatchBuilder>().finish().unwrap();
-    let encoded = Encoder::new().unwrap().encode(&batch, ORIGIN).unwrap();
+    let encoded = Encoder::new().unwrap().encode(&shared_rows(&spans(4000)), ORIGIN).unwrap();
     let per_span = encoded.bytes / 4000;
     assert!(per_span < 40, "{per_span} bytes per span");
 }
@@ -203,7 +321,7 @@ fn a_claimed_length_is_not_believed() {
 #[test]
 fn limits_hold() {
     let push_all = |limits| {
-        let mut decoder = PutDecoder::new(limits);
+        let mut decoder = PutDecoder::new(limits, Arc::default());
         stream(1000).into_iter().try_for_each(|message| decoder.push(message).map(|_| ()))
     };
     let small = FlightLimits { message_bytes: 1000, ..FlightLimits::default() };
@@ -257,9 +375,9 @@ proptest! {
             *part = damaged.into();
         }
         match decode(messages) {
-            Ok(Some(Put::Batch { batch, .. })) => {
+            Ok(Some(Put::Batch { rows, .. })) => {
                 // What is taken can be read to the last cell.
-                let batch = SpanBatch::try_from(batch).unwrap();
+                let batch = SpanBatch::try_from(rows).unwrap();
                 for span in batch.spans() {
                     span.unwrap();
                 }

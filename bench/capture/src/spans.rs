@@ -87,11 +87,11 @@ impl Line {
     }
 
     fn send(&mut self) {
-        let batch = self.tracer.take().unwrap_or_else(|error| super::fail(&error));
-        self.spans += batch.num_rows();
+        let rows = self.tracer.take().unwrap_or_else(|error| super::fail(&error));
+        self.spans += rows.num_rows();
         let encoding = Instant::now();
         let origin = Origin { source: [1; 16], sequence: self.batches };
-        let encoded = self.encoder.encode(&batch, origin);
+        let encoded = self.encoder.encode(&rows, origin);
         self.bytes += encoded.unwrap_or_else(|error| super::fail(&error)).bytes;
         self.encoding += encoding.elapsed();
         self.batches += 1;

@@ -55,8 +55,8 @@ impl Received {
             .transpose()?;
         let rows = rows(&data);
         let decoded = self.decoder.as_mut().map(|decoder| decoder.push(data)).transpose()?;
-        if let Some(Some(Put::Batch { batch, .. })) = decoded {
-            self.totals.kinds(&batch);
+        if let Some(Some(Put::Batch { rows, .. })) = decoded {
+            self.totals.kinds(rows.columns());
         }
         let Some(PutMetadata { origin, facts }) = metadata else { return Ok(None) };
         if let Some(facts) = facts {
@@ -97,7 +97,7 @@ impl FlightService for Sink {
         self.totals.stream();
         let received = Received {
             messages: request.into_inner(),
-            decoder: self.kinds.then(|| PutDecoder::new(FlightLimits::default())),
+            decoder: self.kinds.then(|| PutDecoder::new(FlightLimits::default(), Arc::default())),
             totals: Arc::clone(&self.totals),
         };
         let answers = stream::unfold(Some(received), |received| async move {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use ahash::AHashMap;
 use spanwise_model::{
-    AttributeRef, Capture, Emitter, EmitterPlaces, Evidence, Network, Observed, RowWriter,
-    SpanBatchBuilder, SpanId, SpanRef, Status,
+    AddressPlaces, AttributeRef, Capture, Emitter, EmitterPlaces, Evidence, Network, Observed,
+    RowWriter, SpanBatchBuilder, SpanId, SpanRef, Status,
 };
 
 use crate::context::Fragment;
@@ -15,7 +15,7 @@ use crate::event::{Endpoint, Opened, Role, UnixPath};
 use crate::process::Process;
 use crate::protocols::tls::Encryption;
 use crate::sampling::Kept;
-use crate::sessions::Exchange;
+use crate::sessions::{Exchange, Request};
 
 /// How many fragments an ambiguous client request may belong to.
 const CANDIDATES: &str = "spanwise.candidate_fragments";
@@ -35,39 +35,45 @@ pub(crate) struct Ends {
     pub(crate) serving: bool,
 }
 
-/// The services of the spans that are being collected, each by its process and the port
-/// on which it serves, if it does.
-#[derive(Debug, Default)]
-pub(crate) struct Services(AHashMap<(u32, Option<u16>), EmitterPlaces>);
+/// What all spans of a process on one connection have alike, in the batch that is being
+/// collected.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Passage {
+    emitter: EmitterPlaces,
+    addresses: AddressPlaces,
+    client_port: Option<u16>,
+    server_port: Option<u16>,
+    network_namespace: Option<u32>,
+}
 
-impl Services {
-    /// As which service an exchange's span is emitted. `describe` says who its process is
-    /// now, which holds until [`Self::forget`]; where it cannot, the process is who it was.
+/// Where the spans that are being collected passed, by connection, process and whether that
+/// serves there.
+#[derive(Debug, Default)]
+pub(crate) struct Passages(AHashMap<(u64, u32, bool), Passage>);
+
+impl Passages {
+    /// Where an exchange passed, and as which service its span is emitted. `describe` says who
+    /// its process is now, which holds until [`Self::forget`]; where it cannot, the process is
+    /// who it was.
     pub(crate) fn of(
         &mut self,
         exchange: &Exchange,
         ends: Ends,
         into: &mut SpanBatchBuilder,
         describe: impl FnOnce() -> Option<Arc<Process>>,
-    ) -> EmitterPlaces {
-        let port = Flow::of(ends, exchange.other).server.port.filter(|_| ends.serving);
-        let key = (exchange.head_end.process, port);
-        if let Some(known) = self.0.get(&key) {
+    ) -> Passage {
+        let connection = ends.opened.as_ref().map_or(0, |opened| opened.connection);
+        let key = (connection, exchange.head_end.process, ends.serving);
+        if let Some(known) = self.0.get(&key).filter(|_| exchange.other.is_none()) {
             return *known;
         }
         let described = describe();
         let process = described.as_ref().unwrap_or(&exchange.process);
-        let service = into.emitter(&Emitter {
-            service: &process.service(port),
-            instance: Some(&process.instance),
-            host: Some(&process.host),
-            process_id: Some(process.process),
-            resource: &process.resource,
-        });
-        if described.is_some() {
-            self.0.insert(key, service);
+        let passage = Passage::new(exchange, ends, process, into);
+        if described.is_some() && exchange.other.is_none() {
+            self.0.insert(key, passage);
         }
-        service
+        passage
     }
 
     /// The spans were taken, or processes may be others by now.
@@ -76,11 +82,40 @@ impl Services {
     }
 }
 
+impl Passage {
+    fn new(
+        exchange: &Exchange,
+        ends: Ends,
+        process: &Process,
+        into: &mut SpanBatchBuilder,
+    ) -> Self {
+        let flow = Flow::of(ends, exchange.other);
+        let unix = ends.opened.as_ref().and_then(|opened| opened.unix.as_ref());
+        let path = unix.map(UnixPath::text).filter(|path| !path.is_empty());
+        let (mut client, mut server) = (AddressText::default(), AddressText::default());
+        let client = client.write(flow.client.address);
+        let server = path.as_deref().or_else(|| server.write(flow.server.address));
+        Self {
+            emitter: into.emitter(&Emitter {
+                service: &process.service(flow.server.port.filter(|_| ends.serving)),
+                instance: Some(&process.instance),
+                host: Some(&process.host),
+                process_id: Some(process.process),
+                resource: &process.resource,
+            }),
+            addresses: into.addresses(client, server),
+            client_port: flow.client.port,
+            server_port: flow.server.port,
+            network_namespace: flow.network_namespace,
+        }
+    }
+}
+
 /// Writes the span of an exchange between `ends` as the next row.
 pub(crate) fn write(
     exchange: &Exchange,
     ends: Ends,
-    service: EmitterPlaces,
+    passage: &Passage,
     unix_minus_monotonic_nano: i64,
     span_id: SpanId,
     kept: Kept,
@@ -91,11 +126,7 @@ pub(crate) fn write(
     let end = exchange.response_end.unwrap_or(exchange.request_end);
     let parent = request.headers.parent();
     let failure = answer.failure.as_ref();
-    let flow = Flow::of(ends, exchange.other);
-    let unix = ends.opened.as_ref().and_then(|opened| opened.unix.as_ref()).map(UnixPath::text);
-    let path = unix.as_deref().filter(|path| !path.is_empty());
-    let (mut client, mut server) = (AddressText::default(), AddressText::default());
-    into.observe(&observed(exchange, ends, flow.network_namespace));
+    into.observe(&observed(exchange, ends, passage.network_namespace));
     let span = SpanRef {
         trace_id: parent.map(|(trace, _)| trace),
         span_id,
@@ -110,16 +141,16 @@ pub(crate) fn write(
         status_code: answer.status_code,
         error: failure.map(|failure| failure.message.as_str()),
         capture: if *serving { Capture::ServerProcess } else { Capture::ClientProcess },
-        client_address: client.write(flow.client.address),
-        client_port: flow.client.port,
-        server_address: path.or_else(|| server.write(flow.server.address)),
-        server_port: flow.server.port,
+        client_address: None,
+        client_port: passage.client_port,
+        server_address: None,
+        server_port: passage.server_port,
         x_request_id: request.headers.request_id.as_deref().or(answer.request_id.as_deref()),
     };
-    let mut row = into.begin(&span, &service);
+    let mut row = into.begin_between(&span, &passage.emitter, passage.addresses);
     match &exchange.encryption {
         None => {
-            request.tell(&mut row);
+            Request::tell(request, &mut row);
             answer.tell(&mut row);
         }
         Some(encryption) => tell_encrypted(exchange, encryption, &mut row),
@@ -127,7 +158,7 @@ pub(crate) fn write(
     if let Some(failure) = failure {
         row.attribute("error.type", AttributeRef::String(&failure.kind));
     }
-    if unix.is_some() {
+    if ends.opened.as_ref().is_some_and(|opened| opened.unix.is_some()) {
         row.attribute("network.transport", AttributeRef::String("unix"));
     }
     if end.missed {
@@ -145,7 +176,7 @@ pub(crate) fn write(
 /// Writes what request and answer say, and how it was encrypted on its way.
 fn tell_encrypted(exchange: &Exchange, encryption: &Encryption, row: &mut RowWriter<'_>) {
     let mut named = false;
-    for (key, value) in exchange.request.attributes.iter().chain(&exchange.answer.attributes) {
+    for (key, value) in exchange.request.all_attributes().chain(&exchange.answer.attributes) {
         named |= *key == "server.address";
         // Parsers cannot tell.
         let is_scheme = *key == "url.scheme";

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use ahash::AHashMap;
-use arrow::array::RecordBatch;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use spanwise_model::{ModelError, Span, SpanBatch, SpanBatchBuilder, SpanId};
+use spanwise_model::{ModelError, Span, SpanBatch, SpanBatchBuilder, SpanId, SpanRows};
 
 use crate::connections::Connection;
 use crate::context::{Caller, Context, Fragment, Names};
@@ -19,7 +18,7 @@ use crate::processes::LabelRule;
 use crate::protocols::{Heads, Known, Topics, known};
 use crate::sampling::{Sampler, Sampling};
 use crate::sessions::{Desk, Exchange};
-use crate::spans::{self, Ends, Services};
+use crate::spans::{self, Ends, Passages};
 use crate::unclaimed::{Held, Unclaimed};
 
 /// Timers are looked at no more often than this.
@@ -88,7 +87,7 @@ pub struct Tracer {
     finished: Vec<Exchange>,
     unclaimed: Unclaimed,
     spans: SpanBatchBuilder,
-    services: Services,
+    passages: Passages,
     /// Unix sockets whose requests are read since the last call of
     /// [`Self::take_followed`].
     followed: Vec<u64>,
@@ -121,8 +120,8 @@ impl Tracer {
             last_tick_nano: 0,
             finished: Vec::new(),
             unclaimed: Unclaimed::default(),
-            spans: SpanBatchBuilder::default(),
-            services: Services::default(),
+            spans: SpanBatchBuilder::sharing(),
+            passages: Passages::default(),
             followed: Vec::new(),
         }
     }
@@ -151,7 +150,7 @@ impl Tracer {
     /// What processes are labelled with from now on.
     pub fn set_labels(&mut self, rules: &[LabelRule]) {
         self.processes.set_labels(rules);
-        self.services.forget();
+        self.passages.forget();
     }
 
     /// Takes the next event, in the order in which the kernel side reported
@@ -200,7 +199,7 @@ impl Tracer {
                 self.context.forget(process.process);
                 self.names.forget(process.process);
                 self.processes.forget(process.process);
-                self.services.forget();
+                self.passages.forget();
             }
         }
     }
@@ -307,9 +306,9 @@ impl Tracer {
     /// # Errors
     /// Where Arrow refuses the columns, which would be a mistake here; the spans
     /// are lost then.
-    pub fn take(&mut self) -> Result<RecordBatch, ModelError> {
-        self.services.forget();
-        self.spans.finish()
+    pub fn take(&mut self) -> Result<SpanRows, ModelError> {
+        self.passages.forget();
+        self.spans.finish_rows()
     }
 
     /// Moves the finished spans to the end of `into`, for who looks at them one
@@ -526,13 +525,13 @@ impl Tracer {
         self.counters.fragments_ambiguous +=
             u64::from(matches!(exchange.fragment, Fragment::Ambiguous { .. }));
         let span_id = span_id(&mut self.random);
-        let service = self.services.of(exchange, ends, &mut self.spans, || {
+        let passage = self.passages.of(exchange, ends, &mut self.spans, || {
             // A process that lives may be better known by now; of one that has
             // ended only what was known then is left.
             let process = exchange.head_end.process;
             self.context.knows(process).then(|| self.processes.describe(process))
         });
-        spans::write(exchange, ends, service, offset, span_id, kept, &mut self.spans);
+        spans::write(exchange, ends, &passage, offset, span_id, kept, &mut self.spans);
     }
 
     /// Drops connections while there are too many or they hold too much.

@@ -11,13 +11,12 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig, LiveConfig};
 use spanwise_capture_ebpf::budget::Budget;
 use spanwise_capture_ebpf::filter::Filter;
 use spanwise_capture_ebpf::kernel::{Hook, HookChoice};
 use spanwise_capture_ebpf::sampling::Sampling;
-use spanwise_model::{AttributeValue, Capture, Span, SpanBatch};
+use spanwise_model::{AttributeValue, Capture, Span, SpanBatch, SpanRows};
 use support::programs::{Running, free_port, wait_for};
 
 /// One process that serves on two ports; paths that begin with `/slow` take 2.2 s,
@@ -88,7 +87,7 @@ impl Pair {
 
 struct Traced {
     agent: Agent,
-    batches: Receiver<RecordBatch>,
+    batches: Receiver<SpanRows>,
 }
 
 impl Traced {

@@ -11,9 +11,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
-use spanwise_model::{Capture, Span, SpanBatch};
+use spanwise_model::{Capture, Span, SpanBatch, SpanRows};
 use support::programs::{
     Directory, Running, free_port, wait_for, wait_until_looked_at, wait_until_probed,
 };
@@ -48,7 +47,7 @@ fn nginx(directory: &Path, port: u16, environment: &[(&str, &str)]) -> Running {
     running
 }
 
-fn agent() -> (Agent, Receiver<RecordBatch>) {
+fn agent() -> (Agent, Receiver<SpanRows>) {
     let (send, batches) = channel();
     let deliver = Box::new(move |batch| {
         let _ = send.send(batch);
@@ -58,7 +57,7 @@ fn agent() -> (Agent, Receiver<RecordBatch>) {
 }
 
 /// The spans of connections to this port that the agent has made until it stops.
-fn spans(agent: Agent, batches: &Receiver<RecordBatch>, port: u16) -> Vec<Span> {
+fn spans(agent: Agent, batches: &Receiver<SpanRows>, port: u16) -> Vec<Span> {
     std::thread::sleep(Duration::from_millis(300));
     agent.stop();
     let mut found: Vec<Span> = batches

@@ -94,6 +94,13 @@ pub struct EmitterPlaces {
     resource: Place,
 }
 
+/// The addresses of a span's ends in one builder's dictionaries, as [`EmitterPlaces`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AddressPlaces {
+    client: Option<Place>,
+    server: Option<Place>,
+}
+
 /// A row to which attributes, events and links are yet to be added; it ends
 /// when this is dropped.
 pub struct RowWriter<'a> {
@@ -141,6 +148,14 @@ impl SpanBatchBuilder {
         }
     }
 
+    /// Notes the addresses between which the spans pass that follow.
+    pub fn addresses(&mut self, client: Option<&str>, server: Option<&str>) -> AddressPlaces {
+        AddressPlaces {
+            client: client.map(|text| self.client_address.place(text)),
+            server: server.map(|text| self.server_address.place(text)),
+        }
+    }
+
     /// While rows get templates, a number that changes whenever those of before are
     /// forgotten, or other keys' values are shared.
     pub fn sharing_epoch(&self) -> Option<u64> {
@@ -172,7 +187,7 @@ impl SpanBatchBuilder {
         let sharing = self.sharing.as_mut();
         let ended = sharing.is_some_and(|sharing| sharing.push_known(template, own));
         if ended {
-            self.columns(span, emitter);
+            self.columns(span, emitter, None);
             self.end_row();
         }
         ended
@@ -180,13 +195,40 @@ impl SpanBatchBuilder {
 
     /// Begins the row of a span whose texts lie elsewhere.
     pub fn begin(&mut self, span: &SpanRef<'_>, emitter: &EmitterPlaces) -> RowWriter<'_> {
-        self.columns(span, emitter);
+        self.begin_row(span, emitter, None)
+    }
+
+    /// As [`Self::begin`], of a span between addresses that were noted: those that it has itself
+    /// are not looked at.
+    pub fn begin_between(
+        &mut self,
+        span: &SpanRef<'_>,
+        emitter: &EmitterPlaces,
+        addresses: AddressPlaces,
+    ) -> RowWriter<'_> {
+        self.begin_row(span, emitter, Some(addresses))
+    }
+
+    fn begin_row(
+        &mut self,
+        span: &SpanRef<'_>,
+        emitter: &EmitterPlaces,
+        addresses: Option<AddressPlaces>,
+    ) -> RowWriter<'_> {
+        self.columns(span, emitter, addresses);
         let shares = self.sharing.as_ref().is_some_and(|sharing| sharing.is_on());
         RowWriter { builder: self, shares }
     }
 
-    fn columns(&mut self, span: &SpanRef<'_>, emitter: &EmitterPlaces) {
+    fn columns(
+        &mut self,
+        span: &SpanRef<'_>,
+        emitter: &EmitterPlaces,
+        addresses: Option<AddressPlaces>,
+    ) {
         let row = self.rows;
+        let addresses =
+            addresses.unwrap_or_else(|| self.addresses(span.client_address, span.server_address));
         self.trace_id.set(row, span.trace_id.map(|id| id.0));
         self.span_id.set(row, Some(span.span_id.0));
         self.parent_span_id.set(row, span.parent_span_id.map(|id| id.0));
@@ -202,9 +244,9 @@ impl SpanBatchBuilder {
         self.status_code.set(row, span.status_code);
         self.error.set(row, span.error);
         self.capture.set(row, span.capture as usize, span.capture.as_str());
-        self.client_address.set(row, span.client_address);
+        self.client_address.set_place(row, addresses.client);
         self.client_port.set(row, span.client_port);
-        self.server_address.set(row, span.server_address);
+        self.server_address.set_place(row, addresses.server);
         self.server_port.set(row, span.server_port);
         self.x_request_id.set(row, span.x_request_id);
         self.host.set_place(row, emitter.host);
@@ -390,17 +432,31 @@ impl RowWriter<'_> {
         written: &Written,
         attributes: impl Iterator<Item = (&'v str, AttributeRef<'v>)>,
     ) {
-        let SpanBatchBuilder { attributes: to, sharing: None, batch, .. } = &mut *self.builder
-        else {
-            // They are looked for one by one among those that rows have in common.
-            return attributes.for_each(|(key, value)| self.attribute(key, value));
-        };
-        if let Some(entries) = written.entries(*batch) {
-            return to.repeat(entries);
+        let SpanBatchBuilder { attributes: to, sharing, batch, .. } = &mut *self.builder;
+        match sharing {
+            Some(sharing) if self.shares => {
+                if sharing.repeat(written) {
+                    return;
+                }
+                let piece = sharing.begin_piece(written);
+                attributes.for_each(|(key, value)| self.attribute(key, value));
+                let sharing = self.builder.sharing.as_mut().filter(|_| self.shares);
+                if let Some((sharing, piece)) = sharing.zip(piece) {
+                    sharing.end_piece(piece, written);
+                }
+            }
+            Some(sharing) if sharing.studies() => {
+                attributes.for_each(|(key, value)| self.attribute(key, value));
+            }
+            _ => {
+                if let Some(entries) = written.places(*batch) {
+                    return to.repeat(entries);
+                }
+                let start = to.len();
+                attributes.for_each(|(key, value)| to.push(key, value));
+                written.set(*batch, start..to.len());
+            }
         }
-        let start = to.len();
-        attributes.for_each(|(key, value)| to.push(key, value));
-        written.set(*batch, start..to.len());
     }
 
     /// Adds an event, whose attributes are added to what is returned.

@@ -9,6 +9,7 @@
 //! of their kind is about the share of further rows whose kind is new (I. J. Good,
 //! "The population frequencies of species", 1953).
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,6 +20,7 @@ use hashbrown::HashTable;
 
 use super::attributes::{AttributeMaps, push_value};
 use super::reuse::{TextList, taken};
+use super::written::{BatchId, Written};
 use crate::attributes::{is_same, key_slot};
 use crate::rows::IN_MAP;
 use crate::{AttributeRef, ModelError, Slot, Template, Templated};
@@ -47,6 +49,9 @@ pub(super) const LONGEST_SHARED: usize = 256;
 const MOST_SLOTS: usize = 128;
 /// Of a type in a signature: the value is the row's own.
 const OWN: u8 = 0x80;
+/// Pieces for which memory is kept, and bytes of one's signature.
+const KEPT_PIECES: usize = 1024;
+const USUAL_SIGNATURE_BYTES: usize = 256;
 /// Places in which a key is looked for first.
 const GUESSES: usize = 256;
 
@@ -55,6 +60,22 @@ struct Key {
     text: Arc<str>,
     /// Whether its values are shared.
     is_shared: bool,
+}
+
+/// Attributes that were written to a row of this batch, and may be to others.
+struct Piece {
+    /// Where they stand among the pieces' signatures.
+    signature: Range<usize>,
+    /// Which of the texts are their own.
+    texts: Range<usize>,
+    slots: usize,
+}
+
+/// Where a piece begins, in the row that is being written.
+pub(super) struct PieceStart {
+    signature: usize,
+    texts: usize,
+    slots: usize,
 }
 
 /// What is done with rows.
@@ -125,6 +146,10 @@ pub(super) struct Sharing {
     rows: Vec<u32>,
     offsets: Vec<i32>,
     texts: TextList,
+    pieces: Vec<Piece>,
+    piece_signatures: Vec<u8>,
+    /// As long as the pieces hold.
+    pieces_id: BatchId,
 }
 
 impl Sharing {
@@ -151,12 +176,20 @@ impl Sharing {
             rows: Vec::new(),
             offsets: vec![0],
             texts: TextList::default(),
+            pieces: Vec::new(),
+            piece_signatures: Vec::new(),
+            pieces_id: BatchId::default(),
         }
     }
 
     /// Whether rows are to have templates now.
     pub(super) const fn is_on(&self) -> bool {
         matches!(self.phase, Phase::Share(_))
+    }
+
+    /// Whether is being learned from rows.
+    pub(super) const fn studies(&self) -> bool {
+        matches!(self.phase, Phase::Study { .. })
     }
 
     /// While rows are to have templates: what tells whether the templates that are
@@ -180,7 +213,7 @@ impl Sharing {
 
     /// Notes an attribute of a row that is to have no template.
     pub(super) fn study(&mut self, key: &str, value: AttributeRef<'_>) {
-        if !matches!(self.phase, Phase::Study { .. }) {
+        if !self.studies() {
             return;
         }
         let Some(number) = self.number(key) else { return };
@@ -245,6 +278,52 @@ impl Sharing {
         true
     }
 
+    /// Notes the attributes that were written there last; `false` where they were not, in this
+    /// batch.
+    pub(super) fn repeat(&mut self, written: &Written) -> bool {
+        let places = written.places(self.pieces_id).filter(|places| !places.is_empty());
+        let piece = places.and_then(|places| self.pieces.get(places.start));
+        let Some(piece) = piece.filter(|piece| self.slots + piece.slots <= MOST_SLOTS) else {
+            return false;
+        };
+        self.slots += piece.slots;
+        self.signature.extend_from_slice(&self.piece_signatures[piece.signature.clone()]);
+        self.texts.repeat(piece.texts.clone());
+        true
+    }
+
+    /// What is noted from now on may be repeated; not what comes for the first time, as most of
+    /// it comes once.
+    pub(super) fn begin_piece(&self, written: &Written) -> Option<PieceStart> {
+        if written.places(self.pieces_id).is_none() {
+            written.set(self.pieces_id, 0..0);
+            return None;
+        }
+        let (signature, texts) = (self.signature.len(), self.texts.len());
+        Some(PieceStart { signature, texts, slots: self.slots })
+    }
+
+    /// What was noted since then may be repeated with this.
+    pub(super) fn end_piece(&mut self, start: PieceStart, written: &Written) {
+        let first = self.piece_signatures.len();
+        self.piece_signatures.extend_from_slice(&self.signature[start.signature..]);
+        let place = self.pieces.len();
+        self.pieces.push(Piece {
+            signature: first..self.piece_signatures.len(),
+            texts: start.texts..self.texts.len(),
+            slots: self.slots - start.slots,
+        });
+        written.set(self.pieces_id, place..place + 1);
+    }
+
+    fn forget_pieces(&mut self) {
+        self.pieces_id = BatchId::default();
+        self.pieces.clear();
+        self.pieces.shrink_to(KEPT_PIECES);
+        self.piece_signatures.clear();
+        self.piece_signatures.shrink_to(KEPT_PIECES * USUAL_SIGNATURE_BYTES);
+    }
+
     /// The key's number; none where there are too many keys.
     #[inline]
     fn number(&mut self, key: &str) -> Option<u16> {
@@ -284,6 +363,8 @@ impl Sharing {
             }
         }
         self.texts.truncate(first);
+        // Some may be of this row.
+        self.forget_pieces();
     }
 
     /// Ends the row that was being written.
@@ -381,6 +462,8 @@ impl Sharing {
     /// Looks at what the window has shown.
     fn learn(&mut self) {
         self.rows_in_window = 0;
+        // Other keys' values may be shared.
+        self.forget_pieces();
         let misses = std::mem::take(&mut self.misses);
         let study = Phase::Study { rows: Vec::new() };
         self.phase = match std::mem::replace(&mut self.phase, Phase::Pause(0)) {
@@ -449,6 +532,7 @@ impl Sharing {
     /// none are left afterwards.
     pub(super) fn finish(&mut self) -> Result<(Templated, usize), ModelError> {
         self.batch += 1;
+        self.forget_pieces();
         let templates = std::mem::take(&mut self.templates);
         let rows: ScalarBuffer<u32> = taken(&mut self.rows);
         let offsets = super::reuse::taken_offsets(&mut self.offsets);

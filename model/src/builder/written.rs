@@ -13,15 +13,15 @@ pub struct Written {
 }
 
 impl Written {
-    pub(super) fn set(&self, batch: BatchId, entries: Range<usize>) {
-        let Ok(end) = u32::try_from(entries.end) else { return };
+    pub(super) fn set(&self, batch: BatchId, places: Range<usize>) {
+        let Ok(end) = u32::try_from(places.end) else { return };
         self.batch.store(batch.0, Ordering::Relaxed);
-        self.start.store(entries.start as u32, Ordering::Relaxed);
+        self.start.store(places.start as u32, Ordering::Relaxed);
         self.end.store(end, Ordering::Relaxed);
     }
 
     /// Where in this batch, if in this.
-    pub(super) fn entries(&self, batch: BatchId) -> Option<Range<usize>> {
+    pub(super) fn places(&self, batch: BatchId) -> Option<Range<usize>> {
         (self.batch.load(Ordering::Relaxed) == batch.0).then(|| {
             let at = |place: &AtomicU32| place.load(Ordering::Relaxed) as usize;
             at(&self.start)..at(&self.end)
@@ -29,7 +29,7 @@ impl Written {
     }
 }
 
-/// A batch that is being collected: no two have the same.
+/// A batch that is being collected, or a part of one: no two have the same.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchId(u64);
 

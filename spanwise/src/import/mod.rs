@@ -158,7 +158,7 @@ fn full(batches: &mut Batches, give: &mpsc::Sender<Step>) -> bool {
 
 async fn send(upload: &mut Upload, batch: &Named) -> Result<(), UploadError> {
     for (origin, rows) in batch.parts() {
-        upload.put(&rows, origin).await?;
+        upload.put(&rows.into(), origin).await?;
     }
     Ok(())
 }

@@ -97,7 +97,7 @@ impl LocalAgent {
         };
         let deliver = {
             let sender = sender.clone();
-            Box::new(move |batch| sender.send(&batch))
+            Box::new(move |rows| sender.send(&rows))
         };
         // Loading and attaching programs takes up to a second.
         let started = tokio::task::spawn_blocking(move || Agent::start(config, deliver)).await;

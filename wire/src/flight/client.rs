@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use spanwise_model::SpanRows;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Code;
@@ -110,17 +110,17 @@ impl FlightSender {
         self.shared.source
     }
 
-    /// Queues a batch of the span schema. Never waits for the server; where the
+    /// Queues a batch of rows. Never waits for the server; where the
     /// queue is full, the batch is dropped and counted.
-    pub fn send(&self, batch: &RecordBatch) {
+    pub fn send(&self, rows: &SpanRows) {
         let shared = &self.shared;
-        let spans = batch.num_rows() as u64;
+        let spans = rows.num_rows() as u64;
         if spans == 0 || !shared.queue.admit(spans) {
             return;
         }
         let mut encoder = shared.encoder.lock();
         let sequence = shared.next_sequence.fetch_add(1, Ordering::Relaxed);
-        match encoder.encode(batch, Origin { source: shared.source, sequence }) {
+        match encoder.encode(rows, Origin { source: shared.source, sequence }) {
             Ok(encoded) => shared.queue.push(Pending { sequence, spans, encoded }),
             Err(error) => {
                 tracing::warn!(%error, spans, "a batch could not be encoded and is dropped");

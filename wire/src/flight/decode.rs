@@ -7,17 +7,18 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::Buffer;
-use arrow::datatypes::{Field, Int32Type, SchemaRef};
+use arrow::datatypes::{DataType, Field, Int32Type, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::convert::fb_to_schema;
 use arrow::ipc::reader::{RecordBatchDecoder, read_dictionary};
 use arrow::ipc::{Message, MessageHeader, root_as_message};
 use arrow_flight::FlightData;
 use bytes::Bytes;
-use spanwise_model::schema::{column, span_schema};
-use spanwise_model::{Capture, Evidence, Kind, Status};
+use spanwise_model::schema::column;
+use spanwise_model::{Capture, Evidence, Kind, SpanRows, Status};
 
 use super::encode::schema_message;
+use super::templates::{Templates, sent_schema, template_values};
 use super::{FlightError, Origin, PutMetadata};
 use crate::inspect::{self, Layout};
 
@@ -43,8 +44,8 @@ pub enum Put {
     Batch {
         /// The batch's name.
         origin: Origin,
-        /// Rows of the span schema.
-        batch: RecordBatch,
+        /// Its rows.
+        rows: SpanRows,
         /// Facts that came with it.
         facts: Option<Bytes>,
     },
@@ -65,15 +66,18 @@ pub struct PutDecoder {
     dictionaries: HashMap<i64, ArrayRef>,
     /// Uncompressed bytes since the last batch.
     pending_bytes: usize,
+    templates: Arc<Templates>,
     row_layout: Layout,
-    dictionary_layout: Layout,
+    text_layout: Layout,
+    template_layout: Layout,
 }
 
-/// The schema message that every agent of this version sends, and what it says:
-/// the span schema with the ids of its dictionaries.
+/// The schema message that every agent of this version sends, and what it says: the schema with
+/// the ids of its dictionaries, of which the last is that of the templates.
 struct OwnSchema {
     header: Bytes,
     schema: SchemaRef,
+    templates_id: i64,
 }
 
 static OWN_SCHEMA: LazyLock<OwnSchema> = LazyLock::new(|| {
@@ -83,20 +87,24 @@ static OWN_SCHEMA: LazyLock<OwnSchema> = LazyLock::new(|| {
         .and_then(|message| message.header_as_schema())
         .map(fb_to_schema)
         .expect("this program has just encoded it");
-    OwnSchema { header, schema: Arc::new(schema) }
+    let is_dictionary = |field: &&Arc<Field>| matches!(field.data_type(), DataType::Dictionary(..));
+    let dictionaries = schema.fields().iter().filter(is_dictionary).count();
+    OwnSchema { header, schema: Arc::new(schema), templates_id: dictionaries as i64 - 1 }
 });
 
 impl PutDecoder {
-    /// A decoder at the start of a stream.
-    pub fn new(limits: FlightLimits) -> Self {
-        let values = Arc::new(Field::new("values", arrow::datatypes::DataType::Utf8, true));
+    /// A decoder at the start of a stream, with the templates of all streams.
+    pub fn new(limits: FlightLimits, templates: Arc<Templates>) -> Self {
+        let texts = Arc::new(Field::new("values", DataType::Utf8, true));
         Self {
             limits,
             started: false,
             dictionaries: HashMap::new(),
             pending_bytes: 0,
-            row_layout: Layout::new(span_schema().fields()),
-            dictionary_layout: Layout::new([&values]),
+            templates,
+            row_layout: Layout::new(sent_schema().fields()),
+            text_layout: Layout::new([&texts]),
+            template_layout: Layout::new([&template_values()]),
         }
     }
 
@@ -159,12 +167,12 @@ impl PutDecoder {
         if dictionary.isDelta() {
             return Err(FlightError::malformed("delta dictionaries are not taken"));
         }
-        self.account(inspect::check(
-            &values,
-            &data.data_body,
-            &self.dictionary_layout,
-            self.limits.batch_bytes,
-        )?)?;
+        let layout = match dictionary.id() == OWN_SCHEMA.templates_id {
+            true => &self.template_layout,
+            false => &self.text_layout,
+        };
+        let most = self.limits.batch_bytes;
+        self.account(inspect::check(&values, &data.data_body, layout, most)?)?;
         read_dictionary(
             &aligned(data.data_body),
             dictionary,
@@ -199,12 +207,11 @@ impl PutDecoder {
             &message.version(),
         )
         .and_then(RecordBatchDecoder::read_record_batch)
-        // Without the sender's dictionary ids.
-        .and_then(|batch| RecordBatch::try_new(span_schema(), batch.columns().to_vec()))
         .map_err(FlightError::malformed)?;
         self.forget_dictionaries();
         check_cells(&batch)?;
-        Ok(Put::Batch { origin: metadata.origin, batch, facts: metadata.facts })
+        let rows = self.templates.rows(&batch)?;
+        Ok(Put::Batch { origin: metadata.origin, rows, facts: metadata.facts })
     }
 
     fn known_schema(&self) -> Result<SchemaRef, FlightError> {

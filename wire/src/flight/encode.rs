@@ -8,9 +8,10 @@ use arrow::ipc::writer::{
 use arrow::ipc::{CompressionType, MetadataVersion};
 use arrow_flight::{FlightData, FlightDescriptor};
 use bytes::Bytes;
-use spanwise_model::schema::span_schema;
+use spanwise_model::SpanRows;
 
 use super::pack::{ALIGNMENT, Packer};
+use super::templates::{sent_schema, to_sent};
 use super::{Origin, PutMetadata};
 
 /// Turns batches into messages. Keeps its compressor between batches.
@@ -30,11 +31,11 @@ pub struct EncodedBatch {
     pub bytes: usize,
 }
 
-/// The first message of a stream: the span schema.
+/// The first message of a stream: the schema of its rows.
 pub fn schema_message() -> FlightData {
     let mut tracker = DictionaryTracker::new(false);
     let encoded = IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(
-        &span_schema(),
+        &sent_schema(),
         &mut tracker,
         &IpcWriteOptions::default(),
     );
@@ -56,21 +57,15 @@ impl Encoder {
         })
     }
 
-    /// Encodes a batch of the span schema.
+    /// Encodes rows.
     ///
     /// # Errors
-    /// Where the batch has another schema, or Arrow refuses it.
-    pub fn encode(
-        &mut self,
-        batch: &RecordBatch,
-        origin: Origin,
-    ) -> Result<EncodedBatch, ArrowError> {
-        if batch.schema().fields() != span_schema().fields() {
-            return Err(ArrowError::SchemaError("the batch is not of the span schema".to_owned()));
-        }
-        let mut messages = match self.packer.pack(batch) {
+    /// Where they are not of the span schema, or Arrow refuses them.
+    pub fn encode(&mut self, rows: &SpanRows, origin: Origin) -> Result<EncodedBatch, ArrowError> {
+        let batch = to_sent(rows)?;
+        let mut messages = match self.packer.pack(&batch) {
             Some(messages) => messages,
-            None => self.write(batch)?,
+            None => self.write(&batch)?,
         };
         if let Some(rows) = messages.last_mut() {
             rows.app_metadata = PutMetadata { origin, facts: None }.encode();
@@ -89,7 +84,7 @@ impl Encoder {
         // every one of them.
         let mut tracker = DictionaryTracker::new(false);
         let _ = self.generator.schema_to_bytes_with_dictionary_tracker(
-            &span_schema(),
+            &sent_schema(),
             &mut tracker,
             &self.options,
         );

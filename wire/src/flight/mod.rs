@@ -3,7 +3,8 @@
 //!
 //! On the stream, agent to server: one schema message, then for each batch its
 //! dictionaries and its record batch. Every batch carries all of its
-//! dictionaries, so it can be sent again on another connection as it is. The
+//! dictionaries, so it can be sent again on another connection as it is, and what
+//! its spans' attributes have in common is one of them (`templates.rs`). The
 //! record batch message's `app_metadata` names the batch (see [`PutMetadata`]);
 //! a message with no Arrow header at all carries facts about the agent.
 //! Server to agent: a [`PutReply`] in each `PutResult`'s `app_metadata`.
@@ -15,6 +16,7 @@ mod encode;
 mod metadata;
 mod pack;
 mod queue;
+mod templates;
 mod upload;
 
 pub use client::{FlightSender, SenderConfig, SenderError};
@@ -22,6 +24,7 @@ pub use counters::SenderCounters;
 pub use decode::{FlightLimits, Put, PutDecoder};
 pub use encode::{EncodedBatch, Encoder, schema_message};
 pub use metadata::{ContentName, Origin, PutMetadata, PutReply};
+pub use templates::Templates;
 pub use upload::{Upload, UploadError};
 
 use crate::inspect::InspectError;
@@ -41,7 +44,7 @@ pub enum FlightError {
         /// The limit that it passes.
         limit: usize,
     },
-    /// The schema is not this version's span schema.
+    /// The schema is not this version's.
     #[error(
         "the sender's span schema differs from the server's; \
          run agent and server of the same version"

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use arrow_flight::flight_service_client::FlightServiceClient;
+use spanwise_model::SpanRows;
 use tokio::time::{Instant, sleep};
 use tonic::Code;
 use tonic::transport::Channel;
@@ -82,13 +82,13 @@ impl Upload {
         })
     }
 
-    /// Sends a batch of the span schema; returns when it is durable. A batch
+    /// Sends a batch of rows; returns when it is durable. A batch
     /// whose origin the server knows is not stored again.
     ///
     /// # Errors
     /// Where the server is away, full, or does not take the batch.
-    pub async fn put(&mut self, batch: &RecordBatch, origin: Origin) -> Result<(), UploadError> {
-        let encoded = self.encoder.encode(batch, origin).map_err(SenderError::from)?;
+    pub async fn put(&mut self, rows: &SpanRows, origin: Origin) -> Result<(), UploadError> {
+        let encoded = self.encoder.encode(rows, origin).map_err(SenderError::from)?;
         let mut messages = vec![schema_message()];
         messages.extend(encoded.messages);
         let began = Instant::now();

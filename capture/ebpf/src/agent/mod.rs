@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use arrow::array::RecordBatch;
 use parking_lot::Mutex;
 use serde::Serialize;
+use spanwise_model::SpanRows;
 
 use crate::budget::Budget;
 use crate::filter::Filter;
@@ -141,13 +141,13 @@ pub struct Agent {
 
 impl Agent {
     /// Attaches to the kernel and starts to trace; finished spans go to
-    /// `deliver` as batches of the span schema, which must not block.
+    /// `deliver` as batches, which must not block.
     ///
     /// # Errors
     /// Where the kernel allows no hook, or the recording cannot be written.
     pub fn start(
         config: AgentConfig,
-        deliver: Box<dyn FnMut(RecordBatch) + Send>,
+        deliver: Box<dyn FnMut(SpanRows) + Send>,
     ) -> Result<Self, AgentError> {
         let recorder = config
             .record

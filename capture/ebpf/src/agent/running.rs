@@ -8,8 +8,8 @@ use std::io::BufWriter;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
 use rustix::process::{getpriority_process, setpriority_process};
+use spanwise_model::SpanRows;
 
 use super::{AgentConfig, LiveConfig, Shared};
 use crate::budget::{self, Detail, Governor};
@@ -231,7 +231,7 @@ pub(super) fn run(
     config: AgentConfig,
     host: String,
     recorder: Option<BufWriter<File>>,
-    mut deliver: Box<dyn FnMut(RecordBatch) + Send>,
+    mut deliver: Box<dyn FnMut(SpanRows) + Send>,
     shared: &Shared,
 ) {
     take_precedence();
@@ -373,7 +373,7 @@ impl Batches {
     fn gather(
         &mut self,
         tracer: &mut Tracer,
-        deliver: &mut Box<dyn FnMut(RecordBatch) + Send>,
+        deliver: &mut Box<dyn FnMut(SpanRows) + Send>,
         now: bool,
     ) {
         if tracer.finished() == 0 {
@@ -383,7 +383,7 @@ impl Batches {
         if now || tracer.finished() >= BATCH_SPANS || oldest.elapsed() >= DELIVER_EVERY {
             self.oldest = None;
             match tracer.take() {
-                Ok(batch) => deliver(batch),
+                Ok(rows) => deliver(rows),
                 Err(_) => self.unbuilt += 1,
             }
         }

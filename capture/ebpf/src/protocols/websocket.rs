@@ -125,7 +125,7 @@ impl WebSocket {
             key.starts_with("server.")
                 || matches!(key, "url.path" | "url.query" | "user_agent.original")
         };
-        let attributes = asked.request.attributes.iter().filter(|(key, _)| described(key));
+        let attributes = asked.request.all_attributes().filter(|(key, _)| described(key));
         request.attributes = attributes.cloned().collect();
         add(&mut request.attributes, "network.protocol.name", "websocket");
         request.headers = asked.request.headers.clone();

@@ -11,7 +11,7 @@ mod unanswered;
 
 pub(crate) use exchange::Exchange;
 pub(crate) use exchanges::Exchanges;
-pub(crate) use said::{Answer, Attributes, Failure, Manner, Request, Tag};
+pub(crate) use said::{Alike, Answer, Attributes, Failure, Manner, Request, Tag};
 pub(crate) use shared::Shared;
 
 use crate::context::Context;

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use spanwise_model::{AttributeValue, Kind};
+use spanwise_model::{AttributeValue, Kind, RowWriter};
 
 use super::shared::{Shared, Tells};
 use crate::protocols::trace_headers::TraceHeaders;
@@ -60,12 +60,24 @@ impl Manner {
     }
 }
 
+/// What several requests say alike, whatever else they say.
+#[derive(Debug, Clone)]
+pub(crate) struct Alike(pub(crate) Attributes);
+
+impl Tells for Alike {
+    fn attributes(&self) -> &Attributes {
+        &self.0
+    }
+}
+
 /// What a request says.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     /// The span's name.
     pub(crate) operation: String,
-    /// The span's attributes.
+    /// The span's first attributes, which others have, too.
+    pub(crate) alike: Option<Shared<Alike>>,
+    /// The span's further attributes.
     pub(crate) attributes: Attributes,
     /// Trace headers.
     pub(crate) headers: TraceHeaders,
@@ -85,6 +97,7 @@ impl Request {
     pub(crate) fn new(operation: impl Into<String>) -> Self {
         Self {
             operation: operation.into(),
+            alike: None,
             attributes: Attributes::new(),
             headers: TraceHeaders::default(),
             tag: Tag::Plain,
@@ -94,9 +107,25 @@ impl Request {
         }
     }
 
-    /// Bytes of text that it holds.
+    /// Bytes of text that it holds, some of them with others.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.operation.len() + self.headers.held_bytes() + attributes_bytes(&self.attributes)
+        let alike = self.alike.as_ref().map_or(0, |alike| attributes_bytes(&alike.0));
+        let own = self.operation.len() + attributes_bytes(&self.attributes);
+        own + alike + self.headers.held_bytes()
+    }
+
+    /// All of the span's attributes.
+    pub(crate) fn all_attributes(&self) -> impl Iterator<Item = &(&'static str, AttributeValue)> {
+        let alike = self.alike.as_ref().map_or(&[][..], |alike| &alike.0);
+        alike.iter().chain(&self.attributes)
+    }
+
+    /// Writes its attributes to a span.
+    pub(crate) fn tell(request: &Shared<Self>, row: &mut RowWriter<'_>) {
+        if let Some(alike) = &request.alike {
+            alike.tell(row);
+        }
+        request.tell(row);
     }
 }
 

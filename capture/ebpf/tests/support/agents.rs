@@ -6,10 +6,9 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
 use spanwise_capture_ebpf::kernel::{Hook, HookChoice};
-use spanwise_model::{Capture, Span, SpanBatch};
+use spanwise_model::{Capture, Span, SpanBatch, SpanRows};
 
 /// What an agent saw of the whole machine.
 #[derive(Debug)]
@@ -41,7 +40,7 @@ pub(crate) fn with(hook: Hook) -> AgentConfig {
 /// Runs `work` under an agent. Its own process is not traced: what is to be seen
 /// happens in others.
 pub(crate) fn trace(config: AgentConfig, work: impl FnOnce(&Agent)) -> Traced {
-    let (send, batches) = channel::<RecordBatch>();
+    let (send, batches) = channel::<SpanRows>();
     let deliver = Box::new(move |batch| {
         let _ = send.send(batch);
     });

@@ -90,6 +90,8 @@ pub(super) fn request(params: &[u8]) -> Request {
     line.extend_from_slice(b"\r\n");
     let Some(found) = head::request(&line, true) else { return Request::new("HTTP") };
     let mut request = Request { tag: Tag::Plain, ..(*found.request).clone() };
+    request.attributes = request.all_attributes().cloned().collect();
+    request.alike = None;
     // The version is the client's with the web server, and not known here.
     request.attributes.retain(|(key, _)| *key != "network.protocol.version");
     if method.is_none() {

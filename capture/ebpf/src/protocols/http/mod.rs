@@ -7,7 +7,6 @@ use crate::sessions::Attributes;
 use spanwise_model::AttributeValue;
 
 use super::text;
-use super::trace_headers::TraceHeaders;
 use crate::redact;
 use crate::sessions::{Answer, Failure, Request, Tag};
 
@@ -15,8 +14,8 @@ const MAX_PATH_BYTES: usize = 1024;
 const MAX_QUERY_BYTES: usize = 1024;
 const MAX_HOST_BYTES: usize = 256;
 const MAX_AGENT_BYTES: usize = 256;
-/// A request with all the usual headers has so many.
-const USUAL_ATTRIBUTES: usize = 8;
+/// What requests with all the usual headers say alike, has so many.
+const USUAL_ATTRIBUTES: usize = 6;
 
 /// Methods of RFC 9110, section 9, and PATCH (RFC 5789): those that the
 /// semantic conventions take as they are. Others are `_OTHER`.
@@ -115,38 +114,55 @@ pub(super) fn add_agent(attributes: &mut Attributes, agent: Option<&[u8]>) {
     }
 }
 
-/// The request of an exchange.
-pub(super) fn request(asked: &Asked<'_>, headers: TraceHeaders) -> Request {
-    let path = text(asked.target.path, MAX_PATH_BYTES);
-    let known = asked.method.filter(|method| METHODS.contains(method));
-    let mut request = Request::new(operation::name(known.unwrap_or("HTTP"), &path));
-    let attributes = &mut request.attributes;
-    attributes.reserve(USUAL_ATTRIBUTES);
+fn known_method(method: Option<&str>) -> Option<&str> {
+    method.filter(|method| METHODS.contains(method))
+}
+
+/// What a request says beside path and query.
+pub(super) fn alike(asked: &Asked<'_>) -> Attributes {
+    let mut attributes = Attributes::with_capacity(USUAL_ATTRIBUTES);
     if let Some(method) = asked.method {
-        add(attributes, "http.request.method", known.unwrap_or("_OTHER"));
+        let known = known_method(asked.method);
+        add(&mut attributes, "http.request.method", known.unwrap_or("_OTHER"));
         if known.is_none() {
-            add(attributes, "http.request.method_original", text(method.as_bytes(), 32));
+            add(&mut attributes, "http.request.method_original", text(method.as_bytes(), 32));
         }
     }
-    if !path.is_empty() {
-        add(attributes, "url.path", path);
-    }
-    if let Some(query) = asked.target.query {
-        add(attributes, "url.query", redact::query(&text(query, MAX_QUERY_BYTES)));
-    }
-    add(attributes, "url.scheme", asked.scheme);
-    add_server(attributes, asked.target.authority, asked.scheme);
-    add_agent(attributes, asked.agent);
-    add_length(attributes, "http.request.body.size", asked.length);
+    add(&mut attributes, "url.scheme", asked.scheme);
+    add_server(&mut attributes, asked.target.authority, asked.scheme);
+    add_agent(&mut attributes, asked.agent);
+    add_length(&mut attributes, "http.request.body.size", asked.length);
     if let Some(version) = asked.version {
-        add(attributes, "network.protocol.version", version);
+        add(&mut attributes, "network.protocol.version", version);
     }
-    request.headers = headers;
-    request.tag = match asked.method {
+    attributes
+}
+
+/// The request with this method to this target, of which only path and query are told.
+pub(super) fn request_to(method: Option<&str>, target: &Target<'_>) -> Request {
+    let path = text(target.path, MAX_PATH_BYTES);
+    let known = known_method(method).unwrap_or("HTTP");
+    let mut request = Request::new(operation::name(known, &path));
+    if !path.is_empty() {
+        add(&mut request.attributes, "url.path", path);
+    }
+    if let Some(query) = target.query {
+        let query = redact::query(&text(query, MAX_QUERY_BYTES));
+        add(&mut request.attributes, "url.query", query);
+    }
+    request.tag = match method {
         Some("HEAD") => Tag::Head,
         Some("CONNECT") => Tag::Connect,
         _ => Tag::Plain,
     };
+    request
+}
+
+/// The request of an exchange.
+pub(super) fn request(asked: &Asked<'_>) -> Request {
+    let mut request = request_to(asked.method, &asked.target);
+    let target = std::mem::replace(&mut request.attributes, alike(asked));
+    request.attributes.extend(target);
     request
 }
 

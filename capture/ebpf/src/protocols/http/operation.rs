@@ -16,16 +16,17 @@ pub(in crate::protocols) fn name(method: &str, path: &str) -> String {
         return name;
     }
     name.push(' ');
-    for (index, segment) in path.split('/').enumerate() {
-        if index > 0 {
-            name.push('/');
-        }
-        if index > MAX_SEGMENTS {
-            name.push('*');
-            break;
-        }
+    let mut rest = path;
+    for _ in 0..=MAX_SEGMENTS {
+        // Segments are short: a search that is made for long texts takes longer to begin.
+        let end = rest.bytes().position(|byte| byte == b'/');
+        let segment = &rest[..end.unwrap_or(rest.len())];
         name.push_str(if is_identifier(segment) { "{id}" } else { segment });
+        let Some(end) = end else { return name };
+        name.push('/');
+        rest = &rest[end + 1..];
     }
+    name.push('*');
     name
 }
 
@@ -41,6 +42,9 @@ pub(in crate::protocols) fn is_identifier(segment: &str) -> bool {
     let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
     if digits == 0 {
         return false;
+    }
+    if digits == bytes.len() {
+        return true;
     }
     // Numbers; also dates, and what else has no letters.
     if bytes.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.' | b'_' | b',')) {

@@ -3,7 +3,7 @@
 
 use crate::protocols::http::{self, Asked, Target};
 use crate::protocols::trace_headers::TraceHeaders;
-use crate::sessions::{Answer, Request, Shared, Tag};
+use crate::sessions::{Alike, Answer, Request, Shared, Tag};
 
 /// Further registered methods that are met in practice.
 pub(super) const OTHER_METHODS: [&str; 11] = [
@@ -38,6 +38,24 @@ impl Body {
             Self::Chunked | Self::Unsaid => None,
         }
     }
+}
+
+/// What a request's head says beside its path: other requests on the way to the same server
+/// say the same.
+#[derive(Clone)]
+pub(super) struct Beside {
+    alike: Shared<Alike>,
+    headers: TraceHeaders,
+    body: Body,
+}
+
+/// The line that begins a request's head.
+pub(super) struct RequestLine<'a> {
+    pub(super) method: &'a str,
+    target: Target<'a>,
+    pub(super) version: Option<&'a str>,
+    /// What follows it.
+    pub(super) headers: &'a [u8],
 }
 
 /// A request's head.
@@ -138,11 +156,12 @@ fn target<'a>(target: &'a [u8], method: &str) -> Target<'a> {
     }
 }
 
-/// Reads a request's head. `complete` where all of it is there; of one that
-/// was cut, what is there counts. `None` where it is no request.
-pub(in crate::protocols) fn request(head: &[u8], complete: bool) -> Option<RequestHead> {
-    let mut lines = lines(head);
-    let line = lines.next()?;
+/// Reads the line that begins a request's head; `None` where it is no request.
+pub(super) fn request_line(head: &[u8], complete: bool) -> Option<RequestLine<'_>> {
+    let end = memchr::memchr(b'\n', head).unwrap_or(head.len());
+    let line = &head[..end];
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let headers = head.get(end + 1..).unwrap_or_default();
     let mut words = line.splitn(3, |byte| *byte == b' ');
     let method = std::str::from_utf8(words.next()?).ok()?;
     let raw_target = words.next()?;
@@ -153,12 +172,39 @@ pub(in crate::protocols) fn request(head: &[u8], complete: bool) -> Option<Reque
         _ if line_cut => None,
         _ => return None,
     };
-    let mut target = target(raw_target, method);
+    let target = target(raw_target, method);
+    Some(RequestLine { method, target, version, headers })
+}
 
+impl RequestLine<'_> {
+    /// Whether what a head says beside its path depends on its target, too.
+    pub(super) const fn names_server(&self) -> bool {
+        self.target.authority.is_some()
+    }
+
+    /// The request of a head with this line.
+    pub(super) fn request(&self, beside: Beside) -> RequestHead {
+        let mut request = http::request_to(Some(self.method), &self.target);
+        request.alike = Some(beside.alike);
+        request.headers = beside.headers;
+        RequestHead { request: request.into(), body: beside.body }
+    }
+}
+
+/// Reads a request's head. `complete` where all of it is there; of one that
+/// was cut, what is there counts. `None` where it is no request.
+pub(in crate::protocols) fn request(head: &[u8], complete: bool) -> Option<RequestHead> {
+    let line = request_line(head, complete)?;
+    Some(line.request(beside(&line)))
+}
+
+/// Reads what follows a request's line.
+pub(super) fn beside(line: &RequestLine<'_>) -> Beside {
+    let RequestLine { method, mut target, version, .. } = *line;
     let mut found = TraceHeaders::default();
     let mut body = Body::Unsaid;
     let mut agent = None;
-    for (name, value) in headers(lines) {
+    for (name, value) in headers(lines(line.headers)) {
         match name.len() {
             // Nothing that is asked for below has a shorter or longer name.
             0..2 | 18.. => {}
@@ -175,8 +221,7 @@ pub(in crate::protocols) fn request(head: &[u8], complete: bool) -> Option<Reque
 
     let length = body.length();
     let asked = Asked { method: Some(method), target, scheme: "http", agent, length, version };
-    let request = http::request(&asked, found);
-    Some(RequestHead { request: request.into(), body })
+    Beside { alike: Alike(http::alike(&asked)).into(), headers: found, body }
 }
 
 /// Reads a response's head, as [`request`] does: that of a request that was
@@ -222,7 +267,7 @@ mod tests {
     use super::*;
 
     fn attribute<'a>(request: &'a RequestHead, key: &str) -> Option<&'a AttributeValue> {
-        request.request.attributes.iter().find(|(k, _)| *k == key).map(|(_, value)| value)
+        request.request.all_attributes().find(|(k, _)| *k == key).map(|(_, value)| value)
     }
 
     #[test]

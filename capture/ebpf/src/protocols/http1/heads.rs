@@ -1,18 +1,21 @@
 //! Heads seen of late, and what they say: clients send the same request again and
 //! again, and a server the same head of a response, for a second at least. What is
 //! found is what parsing would give, for it is found by all of a head's bytes, and by
-//! what else parsing asks.
+//! what else parsing asks. Requests for ever other paths are alike but for these: what they
+//! say beside is found by all bytes but those of the target.
 
 use std::hash::Hash;
 
 use ahash::RandomState;
 
-use super::head::{self, RequestHead, ResponseHead};
+use super::head::{self, Beside, RequestHead, ResponseHead};
 use crate::protocols::Side;
 use crate::sessions::Tag;
 
 /// Heads remembered of requests, and as many of responses.
 const SLOTS: usize = 64;
+/// Longest method of a request of which is remembered what it says beside its path.
+const LONGEST_METHOD: usize = 8;
 /// Longest head that is remembered.
 const MAX_BYTES: usize = 1024;
 /// After as many heads in a row that were all new ...
@@ -24,14 +27,31 @@ const PAUSE: u32 = 8 * MAX_MISSES;
 #[derive(Default)]
 pub(crate) struct Heads {
     requests: Table<(), RequestHead>,
+    beside: Table<Asking, Beside>,
     responses: Table<(Tag, bool), ResponseHead>,
 }
 
 impl Heads {
     /// As [`head::request`], of a complete head, which is looked for at its connection's
-    /// `place` first.
-    pub(super) fn request(&mut self, head: &[u8], place: &mut Place) -> Option<RequestHead> {
-        self.requests.get(head, (), place, || head::request(head, true))
+    /// `places` first: that of all of it, and that of what it says beside its path.
+    pub(super) fn request(
+        &mut self,
+        head: &[u8],
+        [place, beside_place]: [&mut Place; 2],
+    ) -> Option<RequestHead> {
+        let Self { requests, beside, .. } = self;
+        requests.get(head, (), place, || {
+            let line = head::request_line(head, true)?;
+            let asking = Asking::of(line.method, line.version).filter(|_| !line.names_server());
+            let found = match asking {
+                Some(asking) => {
+                    let parse = || Some(head::beside(&line));
+                    beside.get(line.headers, asking, beside_place, parse)?
+                }
+                None => head::beside(&line),
+            };
+            Some(line.request(found))
+        })
     }
 
     /// As [`head::response`], of a complete head; likewise.
@@ -52,6 +72,22 @@ impl Heads {
             Side::Request => self.requests.end_of(bytes, place),
             Side::Response => self.responses.end_of(bytes, place),
         }
+    }
+}
+
+/// What a request's line says beside its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Asking {
+    method: [u8; LONGEST_METHOD],
+    version: [u8; 3],
+}
+
+impl Asking {
+    /// `None` of unusual ones.
+    fn of(method: &str, version: Option<&str>) -> Option<Self> {
+        let mut padded = [0; LONGEST_METHOD];
+        padded.get_mut(..method.len())?.copy_from_slice(method.as_bytes());
+        Some(Self { method: padded, version: version?.as_bytes().try_into().ok()? })
     }
 }
 
@@ -157,12 +193,12 @@ mod tests {
     #[test]
     fn what_is_found_is_what_parsing_gives() {
         let mut heads = Heads::default();
-        let (mut asked_at, mut answered_at) = (Place::first(), Place::first());
+        let (mut asked_at, mut answered_at) = ([Place::first(); 2], Place::first());
         let head = |n: usize| format!("GET /{n} HTTP/1.1\r\nHost: shop:{n}\r\n\r\n").into_bytes();
         let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\n";
         // As many as push each other out of their slots, and each several times.
         for n in (0..2 * SLOTS).flat_map(|n| [n, n, 0]) {
-            let found = heads.request(&head(n), &mut asked_at).expect("a request");
+            let found = heads.request(&head(n), asked_at.each_mut()).expect("a request");
             let parsed = head::request(&head(n), true).expect("a request");
             assert_eq!(format!("{:?}", found.request), format!("{:?}", parsed.request));
             assert_eq!(found.body, parsed.body);
@@ -173,7 +209,7 @@ mod tests {
                 assert_eq!(format!("{:?}", found.answer), format!("{:?}", parsed.answer));
             }
         }
-        assert!(heads.request(b"GET nothing\r\n\r\n", &mut asked_at).is_none());
+        assert!(heads.request(b"GET nothing\r\n\r\n", asked_at.each_mut()).is_none());
     }
 
     #[test]
@@ -182,7 +218,7 @@ mod tests {
         let head = b"GET / HTTP/1.1\r\nHost: shop\r\n\r\n";
         let mut place = Place::first();
         assert_eq!(heads.end_of(Side::Request, head, place), None);
-        heads.request(head, &mut place).expect("a request");
+        heads.request(head, [&mut place, &mut Place::first()]).expect("a request");
         let twice = head.repeat(2);
         for (bytes, end) in [
             (&head[..], Some(head.len())),
@@ -197,7 +233,7 @@ mod tests {
         // Another head takes the place.
         for n in 0..8 * SLOTS {
             let other = format!("GET /{n} HTTP/1.1\r\n\r\n");
-            heads.request(other.as_bytes(), &mut Place::first()).expect("a request");
+            heads.request(other.as_bytes(), [Place::first(); 2].each_mut()).expect("a request");
         }
         assert_eq!(heads.end_of(Side::Request, head, place), None);
     }
@@ -206,10 +242,12 @@ mod tests {
     fn what_an_exchange_adds_is_its_own() {
         let mut heads = Heads::default();
         let head = b"GET / HTTP/1.1\r\n\r\n";
-        let mut first = heads.request(head, &mut Place::first()).expect("a request").request;
+        let mut first =
+            heads.request(head, [Place::first(); 2].each_mut()).expect("a request").request;
         first.silent = true;
         first.attributes.push(("url.query", "own".into()));
-        let second = heads.request(head, &mut Place::first()).expect("a request").request;
+        let second =
+            heads.request(head, [Place::first(); 2].each_mut()).expect("a request").request;
         assert!(!second.silent);
         assert!(second.attributes.iter().all(|(key, _)| *key != "url.query"));
     }
@@ -218,12 +256,15 @@ mod tests {
     fn where_all_heads_are_new_nobody_looks_for_a_while() {
         let mut heads = Heads::default();
         for n in 0..MAX_MISSES {
-            heads.request(format!("GET /{n} HTTP/1.1\r\n\r\n").as_bytes(), &mut Place::first());
+            heads.request(
+                format!("GET /{n} HTTP/1.1\r\n\r\n").as_bytes(),
+                [Place::first(); 2].each_mut(),
+            );
         }
         assert_eq!(heads.requests.pause, PAUSE);
         for _ in 0..PAUSE {
             let head = b"GET / HTTP/1.1\r\n\r\n";
-            assert!(heads.request(head, &mut Place::first()).is_some());
+            assert!(heads.request(head, [Place::first(); 2].each_mut()).is_some());
         }
         assert_eq!(heads.requests.pause, 0);
     }

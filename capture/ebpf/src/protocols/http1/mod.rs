@@ -58,14 +58,21 @@ struct Half {
     /// Whether the next message must begin with the next byte; otherwise it may
     /// begin with a later event.
     in_step: bool,
-    /// Where its last head is remembered.
+    /// Where its last head is remembered, and of a request what that says beside its path.
     place: Place,
+    beside_place: Place,
 }
 
 impl Half {
     const fn new() -> Self {
-        let place = Place::first();
-        Self { state: State::Head, buffer: Vec::new(), start: None, in_step: false, place }
+        Self {
+            state: State::Head,
+            buffer: Vec::new(),
+            start: None,
+            in_step: false,
+            place: Place::first(),
+            beside_place: Place::first(),
+        }
     }
 
     fn next_message(&mut self) {
@@ -268,7 +275,8 @@ impl Http1 {
         desk: &mut Desk<'_>,
     ) -> Outcome {
         let found = if complete {
-            desk.heads.request(head, &mut self.request.place)
+            let Half { place, beside_place, .. } = &mut self.request;
+            desk.heads.request(head, [place, beside_place])
         } else {
             head::request(head, complete)
         };

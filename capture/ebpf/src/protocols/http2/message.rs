@@ -115,7 +115,7 @@ impl Fields {
             length: self.length,
             version: Some("2"),
         };
-        http::request(&asked, TraceHeaders::default())
+        http::request(&asked)
     }
 
     /// What it adds to the answer to a request that was `asked`. `serving` where the traced

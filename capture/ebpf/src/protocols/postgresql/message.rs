@@ -23,8 +23,26 @@ const GSSAPI: u32 = 80_877_104;
 /// Stands for the type of the messages that have none.
 pub(super) const UNTYPED: u8 = 0;
 
-const FRONTEND: &[u8] = b"QPBEDCSHFXpdcf";
-const BACKEND: &[u8] = b"RSKZTDC123nNEAIstGHWVdcv";
+const FRONTEND: Kinds = Kinds::of(b"QPBEDCSHFXpdcf");
+const BACKEND: Kinds = Kinds::of(b"RSKZTDC123nNEAIstGHWVdcv");
+
+/// Types of messages, a bit each: they are letters and digits of ASCII.
+struct Kinds(u128);
+
+impl Kinds {
+    const fn of(letters: &[u8]) -> Self {
+        let (mut kinds, mut at) = (0, 0);
+        while at < letters.len() {
+            kinds |= 1 << letters[at];
+            at += 1;
+        }
+        Self(kinds)
+    }
+
+    const fn contains(&self, kind: u8) -> bool {
+        kind < 128 && self.0 >> kind & 1 == 1
+    }
+}
 
 /// What a message without type asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +73,8 @@ fn length_at(bytes: &[u8], at: usize) -> Option<u32> {
 fn is_header(side: Side, kind: u8, length: u32) -> bool {
     match (side, kind) {
         (Side::Request, UNTYPED) => (8..=MAX_STARTUP_BYTES).contains(&length),
-        (Side::Request, _) => FRONTEND.contains(&kind) && (4..MAX_LENGTH).contains(&length),
-        (Side::Response, _) => BACKEND.contains(&kind) && (4..MAX_LENGTH).contains(&length),
+        (Side::Request, _) => FRONTEND.contains(kind) && (4..MAX_LENGTH).contains(&length),
+        (Side::Response, _) => BACKEND.contains(kind) && (4..MAX_LENGTH).contains(&length),
     }
 }
 
@@ -262,8 +280,8 @@ impl Reader {
         let kind = if untyped { UNTYPED } else { self.header[0] };
         let Some(length) = length_at(&self.header, usize::from(!untyped)) else {
             let known = match self.side {
-                Side::Request => untyped || FRONTEND.contains(&kind),
-                Side::Response => BACKEND.contains(&kind),
+                Side::Request => untyped || FRONTEND.contains(kind),
+                Side::Response => BACKEND.contains(kind),
             };
             return if known { Step::More } else { Step::Malformed };
         };
