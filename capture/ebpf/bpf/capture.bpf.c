@@ -233,6 +233,31 @@ static __always_inline const struct tcp_sock *tcp_of(struct sock *sk)
     return bpf_skc_to_tcp_sock(sk);
 }
 
+/* How far behind the beginning of its stack a task's registers are, the same for all tasks; 0
+ * while it is not known. */
+__u64 registers_offset SEC(".data.registers") = 0;
+
+static __noinline __u64 find_registers_offset(struct task_struct *task)
+{
+    const struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+    __u64 address = 0;
+    /* To the verifier the pointer itself is no number. */
+    bpf_probe_read_kernel(&address, sizeof address, &regs);
+    registers_offset = address - (__u64)task->stack;
+    return registers_offset;
+}
+
+/* What bpf_task_pt_regs says, asking for it once only, as above. */
+static __always_inline const struct pt_regs *registers_of(struct task_struct *task)
+{
+    if (!bpf_ksym_exists(bpf_rdonly_cast))
+        return (struct pt_regs *)bpf_task_pt_regs(task);
+    __u64 offset = registers_offset;
+    if (!offset)
+        offset = find_registers_offset(task);
+    return bpf_core_cast((__u64)task->stack + offset, struct pt_regs);
+}
+
 /* A FIN takes a sequence number of its own, and the read that takes the last
  * byte before a FIN that has come moves copied_seq past both. It has where
  * nothing is left up to rcv_nxt, which counts the FIN from its arrival. */
@@ -314,7 +339,7 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
     const struct tcp_sock *tcp = tcp_of(sk);
     if (!tcp)
         return 0;
-    struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(current);
+    const struct pt_regs *regs = registers_of(current);
     __u32 unread;
     struct call call = {
         .array = REGS_ARG2(regs),

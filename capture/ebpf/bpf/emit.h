@@ -53,8 +53,8 @@ static __always_inline void fill_data(struct spanwise_event *event,
  * hide the value from it. */
 #define BOUND(value, mask) asm volatile("%0 &= " #mask : "+r"(value))
 
-/* Writes an event with up to `room` bytes from one buffer. */
-#define EMIT_PLAIN(room, mask)                                                          \
+/* A record with room for so many bytes, and up to as many of those wanted in it. */
+#define TAKE_PLAIN(room, mask)                                                          \
     do {                                                                                \
         struct {                                                                        \
             struct spanwise_event event;                                                \
@@ -62,30 +62,39 @@ static __always_inline void fill_data(struct spanwise_event *event,
         } *record = bpf_ringbuf_reserve(&events, sizeof *record, 0);                    \
         if (!record)                                                                    \
             goto lost;                                                                  \
-        __u64 bytes = wanted;                                                           \
         BOUND(bytes, mask);                                                             \
         if (bytes > (room))                                                             \
             bytes = (room);                                                             \
         if (bytes && bpf_probe_read_user(record->payload, bytes, (void *)buffer))       \
             bytes = 0;                                                                  \
-        fill_data(&record->event, transfer, bytes);                                     \
-        bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);                                   \
-        return 0;                                                                       \
+        event = &record->event;                                                         \
     } while (0)
 
-/* Writes an event with bytes from one buffer. A function of its own to the verifier, and
- * once in a program. */
-__noinline int emit_plain(struct transfer *transfer, __u64 buffer, __u64 wanted)
+/* Writes an event with bytes from one buffer. */
+static __always_inline void write_plain(const struct transfer *transfer, __u64 buffer, __u64 wanted)
 {
-    if (!transfer)
-        return 0;
+    struct spanwise_event *event;
+    __u64 bytes = wanted;
     if (wanted <= 64)
-        EMIT_PLAIN(64, 127);
-    if (wanted <= 256)
-        EMIT_PLAIN(256, 511);
-    EMIT_PLAIN(1024, 2047);
+        TAKE_PLAIN(64, 127);
+    else if (wanted <= 256)
+        TAKE_PLAIN(256, 511);
+    else
+        TAKE_PLAIN(1024, 2047);
+    fill_data(event, transfer, bytes);
+    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+    return;
 lost:
     __sync_fetch_and_add(&lost_data, 1);
+}
+
+/* The same for what few calls need: a function of its own to the verifier, and once in a
+ * program. What most calls need is written where they are looked at, for to return from a
+ * function costs where returns are made safe in software. */
+__noinline int emit_plain(struct transfer *transfer, __u64 buffer, __u64 wanted)
+{
+    if (transfer)
+        write_plain(transfer, buffer, wanted);
     return 0;
 }
 
@@ -226,10 +235,8 @@ __noinline int emit_pieces(struct transfer *whole, struct pieces *pieces)
 /* Writes an event with the whole of a buffer if that is the head of an HTTP/1 response, and
  * says whether it was. It is looked at where it has been copied to: a look into user memory
  * costs far more than the bytes that it takes. */
-__noinline int emit_head(struct transfer *transfer, __u64 buffer, __u64 length)
+static __always_inline int emit_head(struct transfer *transfer, __u64 buffer, __u64 length)
 {
-    if (!transfer)
-        return 0;
     if (length <= 256)
         EMIT_HEAD(256, 511);
     EMIT_HEAD(1024, 2047);
@@ -240,15 +247,6 @@ static __always_inline bool is_body(const void *at)
 {
     __u32 begin;
     return !bpf_probe_read_user(&begin, sizeof begin, at) && begin != HTTP;
-}
-
-static __always_inline void emit_buffer(struct transfer *transfer, __u64 buffer, __u64 wanted)
-{
-    struct pieces pieces = { .at = buffer };
-    if (is_generous(transfer, wanted))
-        emit_pieces(transfer, &pieces);
-    else
-        emit_plain(transfer, buffer, wanted);
 }
 
 /* Of two buffers or more. A function of its own to the verifier, and once in a program. */
@@ -272,16 +270,37 @@ __noinline int emit_several(struct transfer *transfer, __u64 vectors, __u64 coun
     return emit_vector(transfer, vectors, count, 0, wanted);
 }
 
-static __always_inline void emit_vectors(struct transfer *transfer, __u64 vectors, __u64 count,
-                                         __u64 wanted)
+/* Where the bytes of a call are that are wanted of it. */
+struct wanted {
+    __u64 at;
+    __u64 bytes;
+};
+
+/* Of a call that names one buffer: writes the event. */
+static __always_inline void emit_buffer(struct transfer *transfer, const struct wanted *wanted)
+{
+    struct pieces pieces = { .at = wanted->at };
+    if (is_generous(transfer, wanted->bytes))
+        emit_pieces(transfer, &pieces);
+    else
+        write_plain(transfer, wanted->at, wanted->bytes);
+}
+
+/* Finds the buffer where there is one; where there are several the event is written, and
+ * nothing left to do. */
+static __always_inline bool find_in_vectors(struct transfer *transfer, __u64 vectors, __u64 count,
+                                            struct wanted *wanted)
 {
     struct iovec only;
-    if (count > 1)
-        emit_several(transfer, vectors, count, wanted);
-    else if (!count || bpf_probe_read_user(&only, sizeof only, (void *)vectors))
-        emit_plain(transfer, 0, 0);
+    if (count > 1) {
+        emit_several(transfer, vectors, count, wanted->bytes);
+        return false;
+    }
+    if (!count || bpf_probe_read_user(&only, sizeof only, (void *)vectors))
+        wanted->bytes = 0;
     else
-        emit_buffer(transfer, (__u64)only.iov_base, wanted);
+        wanted->at = (__u64)only.iov_base;
+    return true;
 }
 
 struct message_header { /* struct msghdr, as user space has it */
@@ -298,46 +317,44 @@ struct message_entry { /* struct mmsghdr */
     __u32 length;
 };
 
-static __always_inline void emit_far_message(struct transfer *transfer, __u64 header,
-                                             __u64 wanted)
+static __always_inline bool find_in_far_message(struct transfer *transfer, __u64 header,
+                                                struct wanted *wanted)
 {
     struct {
         struct iovec *vectors;
         __u64 count;
     } list;
-    if (bpf_probe_read_user(&list, sizeof list,
-                            (void *)(header + __builtin_offsetof(struct message_header, vectors))))
-        emit_plain(transfer, 0, 0);
-    else
-        emit_vectors(transfer, (__u64)list.vectors, list.count, wanted);
+    if (!bpf_probe_read_user(&list, sizeof list,
+                             (void *)(header + __builtin_offsetof(struct message_header, vectors))))
+        return find_in_vectors(transfer, (__u64)list.vectors, list.count, wanted);
+    wanted->bytes = 0;
+    return true;
 }
 
 /* Around a message's header, what is read of it. */
 #define NEAR_BEFORE 48
 #define NEAR_BYTES 128
 
-/* Where one function has a message's header and its vectors on its stack, one read takes both.
- * `varies` says whether this kernel takes offsets into a program's own stack that vary (5.12). */
-static __always_inline void emit_message(struct transfer *transfer, __u64 header, __u64 wanted,
-                                         const bool varies)
+/* As `find_in_vectors`. Where one function has a message's header and its vectors on its stack,
+ * one read takes both. `varies` says whether this kernel takes offsets into a program's own stack
+ * that vary (5.12). */
+static __always_inline bool find_in_message(struct transfer *transfer, __u64 header,
+                                            struct wanted *wanted, const bool varies)
 {
     __u64 around[NEAR_BYTES / 8];
     const __u64 from = header - NEAR_BEFORE;
     const struct message_header *message = (void *)around + NEAR_BEFORE;
-    if (!varies || bpf_probe_read_user(around, sizeof around, (void *)from)) {
-        emit_far_message(transfer, header, wanted);
-        return;
-    }
+    if (!varies || bpf_probe_read_user(around, sizeof around, (void *)from))
+        return find_in_far_message(transfer, header, wanted);
     __u64 at = (__u64)message->vectors - from;
-    if (message->vector_count != 1 || at % 8 || at > NEAR_BYTES - sizeof(struct iovec)) {
-        emit_vectors(transfer, (__u64)message->vectors, message->vector_count, wanted);
-        return;
-    }
+    if (message->vector_count != 1 || at % 8 || at > NEAR_BYTES - sizeof(struct iovec))
+        return find_in_vectors(transfer, (__u64)message->vectors, message->vector_count, wanted);
     BOUND(at, 120); /* as the verifier has to be shown: it is so already */
-    if (at <= NEAR_BYTES - sizeof(struct iovec)) {
-        const struct iovec *only = (void *)around + at;
-        emit_buffer(transfer, (__u64)only->iov_base, wanted);
-    }
+    if (at > NEAR_BYTES - sizeof(struct iovec))
+        return false;
+    const struct iovec *only = (void *)around + at;
+    wanted->at = (__u64)only->iov_base;
+    return true;
 }
 
 /* Which entry of a mmsghdr array is on its way: the call passes here once for
@@ -417,24 +434,29 @@ static __always_inline void emit(struct socket_state *state, struct transfer *tr
     }
     if (!(state->begun >> transfer->sent & 1))
         begin_direction(state, transfer, call);
-    __u64 wanted = wanted_in_turn(&state->turn_bytes, state->batches, transfer->length);
-
+    struct wanted wanted = {
+        .at = call->array,
+        .bytes = wanted_in_turn(&state->turn_bytes, state->batches, transfer->length),
+    };
     switch (call->shape) {
     case BUFFER_PLAIN:
-        emit_buffer(transfer, call->array, wanted);
         break;
     case BUFFER_VECTOR:
-        emit_vectors(transfer, call->array, call->count, wanted);
+        if (!find_in_vectors(transfer, call->array, call->count, &wanted))
+            return;
         break;
     case BUFFER_MESSAGE:
-    case BUFFER_MESSAGES:
-        emit_message(transfer,
-                     call->shape == BUFFER_MESSAGE ? call->array : message_header_of(state, call),
-                     wanted, varies);
+    case BUFFER_MESSAGES: {
+        __u64 header =
+            call->shape == BUFFER_MESSAGE ? call->array : message_header_of(state, call);
+        if (!find_in_message(transfer, header, &wanted, varies))
+            return;
         break;
-    default:
-        emit_plain(transfer, 0, 0);
     }
+    default:
+        wanted.bytes = 0;
+    }
+    emit_buffer(transfer, &wanted);
 }
 
 #endif

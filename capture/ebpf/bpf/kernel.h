@@ -182,6 +182,7 @@ struct pid {
 };
 struct task_struct {
     struct thread_info thread_info;
+    void *stack;
     struct pid *thread_pid;
     struct thread_struct thread;
     int pid;

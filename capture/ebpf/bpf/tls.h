@@ -377,8 +377,11 @@ static __always_inline void tls_emit(struct tls_session *session, struct transfe
         session->direction = sent;
         session->turn_bytes = 0;
     }
-    emit_buffer(transfer, buffer,
-                wanted_in_turn(&session->turn_bytes, session->batches, length));
+    const struct wanted wanted = {
+        .at = buffer,
+        .bytes = wanted_in_turn(&session->turn_bytes, session->batches, length),
+    };
+    emit_buffer(transfer, &wanted);
 }
 
 SEC("?uretprobe")

@@ -213,6 +213,28 @@ mod tests {
     }
 
     #[test]
+    fn requests_that_differ_in_some_of_their_head_are_told_apart() {
+        let mut heads = Heads::default();
+        let mut places = [Place::first(); 2];
+        let targets = ["/a", "/b?c=d", "http://other:81/a", "shop:443", ""];
+        let further = ["", "Host: shop\r\n", "Host: shop\r\nContent-Length: 3\r\n"];
+        let traced = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n";
+        for (method, version) in [("GET", "1.1"), ("GET", "1.0"), ("CONNECT", "1.1")] {
+            for target in targets {
+                for headers in further.into_iter().chain([traced]) {
+                    let head = format!("{method} {target} HTTP/{version}\r\n{headers}\r\n");
+                    let found = heads.request(head.as_bytes(), places.each_mut());
+                    let parsed = head::request(head.as_bytes(), true);
+                    let told = |head: Option<RequestHead>| {
+                        head.map(|head| (format!("{:?}", head.request), head.body))
+                    };
+                    assert_eq!(told(found), told(parsed), "{head}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn the_end_of_a_head_is_known_where_it_begins_the_bytes() {
         let mut heads = Heads::default();
         let head = b"GET / HTTP/1.1\r\nHost: shop\r\n\r\n";
