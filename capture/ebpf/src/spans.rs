@@ -46,10 +46,14 @@ pub(crate) struct Passage {
     network_namespace: Option<u32>,
 }
 
-/// Where the spans that are being collected passed, by connection, process and whether that
-/// serves there.
+/// Where the spans that are being collected passed, and as which services they are emitted.
 #[derive(Debug, Default)]
-pub(crate) struct Passages(AHashMap<(u64, u32, bool), Passage>);
+pub(crate) struct Passages {
+    /// By connection, process and whether that serves there.
+    passages: AHashMap<(u64, u32, bool), Passage>,
+    /// By process, and the port on which it serves, if it does: connections may be short.
+    emitters: AHashMap<(u32, Option<u16>), EmitterPlaces>,
+}
 
 impl Passages {
     /// Where an exchange passed, and as which service its span is emitted. `describe` says who
@@ -63,52 +67,55 @@ impl Passages {
         describe: impl FnOnce() -> Option<Arc<Process>>,
     ) -> Passage {
         let connection = ends.opened.as_ref().map_or(0, |opened| opened.connection);
-        let key = (connection, exchange.head_end.process, ends.serving);
-        if let Some(known) = self.0.get(&key).filter(|_| exchange.other.is_none()) {
+        let process = exchange.head_end.process;
+        let key = (connection, process, ends.serving);
+        if let Some(known) = self.passages.get(&key).filter(|_| exchange.other.is_none()) {
             return *known;
         }
-        let described = describe();
-        let process = described.as_ref().unwrap_or(&exchange.process);
-        let passage = Passage::new(exchange, ends, process, into);
-        if described.is_some() && exchange.other.is_none() {
-            self.0.insert(key, passage);
+        let flow = Flow::of(ends, exchange.other);
+        let port = flow.server.port.filter(|_| ends.serving);
+        let known = self.emitters.get(&(process, port)).copied();
+        let described = if known.is_none() { describe() } else { None };
+        let emitter = known.unwrap_or_else(|| {
+            let process = described.as_ref().unwrap_or(&exchange.process);
+            into.emitter(&Emitter {
+                service: &process.service(port),
+                instance: Some(&process.instance),
+                host: Some(&process.host),
+                process_id: Some(process.process),
+                resource: &process.resource,
+            })
+        });
+        let passage = Passage {
+            emitter,
+            addresses: addresses(ends, &flow, into),
+            client_port: flow.client.port,
+            server_port: flow.server.port,
+            network_namespace: flow.network_namespace,
+        };
+        if described.is_some() {
+            self.emitters.insert((process, port), emitter);
+        }
+        if (known.is_some() || described.is_some()) && exchange.other.is_none() {
+            self.passages.insert(key, passage);
         }
         passage
     }
 
     /// The spans were taken, or processes may be others by now.
     pub(crate) fn forget(&mut self) {
-        self.0.clear();
+        self.passages.clear();
+        self.emitters.clear();
     }
 }
 
-impl Passage {
-    fn new(
-        exchange: &Exchange,
-        ends: Ends,
-        process: &Process,
-        into: &mut SpanBatchBuilder,
-    ) -> Self {
-        let flow = Flow::of(ends, exchange.other);
-        let unix = ends.opened.as_ref().and_then(|opened| opened.unix.as_ref());
-        let path = unix.map(UnixPath::text).filter(|path| !path.is_empty());
-        let (mut client, mut server) = (AddressText::default(), AddressText::default());
-        let client = client.write(flow.client.address);
-        let server = path.as_deref().or_else(|| server.write(flow.server.address));
-        Self {
-            emitter: into.emitter(&Emitter {
-                service: &process.service(flow.server.port.filter(|_| ends.serving)),
-                instance: Some(&process.instance),
-                host: Some(&process.host),
-                process_id: Some(process.process),
-                resource: &process.resource,
-            }),
-            addresses: into.addresses(client, server),
-            client_port: flow.client.port,
-            server_port: flow.server.port,
-            network_namespace: flow.network_namespace,
-        }
-    }
+fn addresses(ends: Ends, flow: &Flow, into: &mut SpanBatchBuilder) -> AddressPlaces {
+    let unix = ends.opened.as_ref().and_then(|opened| opened.unix.as_ref());
+    let path = unix.map(UnixPath::text).filter(|path| !path.is_empty());
+    let (mut client, mut server) = (AddressText::default(), AddressText::default());
+    let client = client.write(flow.client.address);
+    let server = path.as_deref().or_else(|| server.write(flow.server.address));
+    into.addresses(client, server)
 }
 
 /// Writes the span of an exchange between `ends` as the next row.

@@ -120,7 +120,7 @@ impl Tracer {
             last_tick_nano: 0,
             finished: Vec::new(),
             unclaimed: Unclaimed::default(),
-            spans: SpanBatchBuilder::sharing(),
+            spans: SpanBatchBuilder::sharing_less(),
             passages: Passages::default(),
             followed: Vec::new(),
         }

@@ -124,7 +124,17 @@ impl SpanBatchBuilder {
     /// An empty builder for many batches, which learns what their rows have in
     /// common: to be finished by [`Self::finish_rows`].
     pub fn sharing() -> Self {
-        Self { sharing: Some(Box::new(Sharing::new())), ..Self::default() }
+        Self::sharing_where(sharing::FEW_ALONE)
+    }
+
+    /// As [`Self::sharing`], for one who only passes them on: less is shared, and fewer templates
+    /// are made.
+    pub fn sharing_less() -> Self {
+        Self::sharing_where(sharing::HARDLY_ALONE)
+    }
+
+    fn sharing_where(most_alone: usize) -> Self {
+        Self { sharing: Some(Box::new(Sharing::new(most_alone))), ..Self::default() }
     }
 
     /// Spans pushed since the last [`Self::finish`].
@@ -325,7 +335,7 @@ impl SpanBatchBuilder {
         let rows = self.finish_all();
         if rows.is_err() {
             // Some columns are finished, and some are not.
-            let sharing = self.sharing.as_ref().map(|_| Box::new(Sharing::new()));
+            let sharing = self.sharing.as_ref().map(|sharing| Box::new(sharing.anew()));
             *self = Self { sharing, ..Self::default() };
         }
         rows

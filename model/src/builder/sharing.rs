@@ -27,8 +27,11 @@ use crate::{AttributeRef, ModelError, Slot, Template, Templated};
 
 /// Rows from which is learned, and after which is looked at how it went.
 const WINDOW_ROWS: usize = 4096;
-/// Rows of a sample that may be alone with their signature.
-const MOST_ALONE: usize = WINDOW_ROWS / 16;
+/// Rows of a sample that may be alone with their signature, where templates are kept.
+pub(super) const FEW_ALONE: usize = WINDOW_ROWS / 16;
+/// The same where they are only passed on: a new one costs its maker as much as a hundred texts,
+/// and many do not stay in a processor's caches.
+pub(super) const HARDLY_ALONE: usize = WINDOW_ROWS / 128;
 /// Rows of a window that may find no template before it is learned anew.
 const MOST_MISSES: usize = WINDOW_ROWS / 8;
 /// Windows in which templates are yet to be found.
@@ -119,6 +122,8 @@ fn next_epoch() -> u64 {
 
 /// See the module.
 pub(super) struct Sharing {
+    /// Rows of a sample that may be alone with their signature.
+    most_alone: usize,
     hasher: RandomState,
     keys: Vec<Key>,
     numbers: AHashMap<Arc<str>, u16>,
@@ -153,8 +158,9 @@ pub(super) struct Sharing {
 }
 
 impl Sharing {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(most_alone: usize) -> Self {
         Self {
+            most_alone,
             hasher: RandomState::new(),
             keys: Vec::new(),
             numbers: AHashMap::new(),
@@ -180,6 +186,11 @@ impl Sharing {
             piece_signatures: Vec::new(),
             pieces_id: BatchId::default(),
         }
+    }
+
+    /// The same, which has learnt nothing yet.
+    pub(super) fn anew(&self) -> Self {
+        Self::new(self.most_alone)
     }
 
     /// Whether rows are to have templates now.
@@ -492,7 +503,7 @@ impl Sharing {
         let mut signatures: Vec<u64> = (rows.iter())
             .map(|row| row.iter().fold(0, |all, (key, _)| mixed(all, u64::from(*key) + 1)))
             .collect();
-        if alone(&signatures) > MOST_ALONE {
+        if alone(&signatures) > self.most_alone {
             return false;
         }
         // For each key the rows that have it, and its values.
@@ -514,7 +525,7 @@ impl Sharing {
             for (row, hash) in &noted[key] {
                 with[*row] = mixed(with[*row], *hash);
             }
-            let is_shared = alone(&with) <= MOST_ALONE;
+            let is_shared = alone(&with) <= self.most_alone;
             changed |= self.keys[key].is_shared != is_shared;
             self.keys[key].is_shared = is_shared;
             if is_shared {
@@ -717,7 +728,7 @@ mod tests {
 
     #[test]
     fn what_comes_later_is_learned_too_and_keys_do_not_pile_up() {
-        let mut sharing = Sharing::new();
+        let mut sharing = Sharing::new(FEW_ALONE);
         let window = |sharing: &mut Sharing, key: &str| {
             let mut maps = AttributeMaps::default();
             for _ in 0..WINDOW_ROWS {
