@@ -198,6 +198,9 @@ impl Templates {
 impl Remembered {
     fn add(&mut self, said: Box<[u8]>, template: Arc<Template>) {
         let bytes = said.len() + template.memory_bytes();
+        if bytes > MOST_REMEMBERED_BYTES {
+            return;
+        }
         if self.bytes + bytes > MOST_REMEMBERED_BYTES {
             self.templates.clear();
             self.bytes = 0;
@@ -219,4 +222,26 @@ fn no_attributes_beside(with_template: Option<&NullBuffer>, spans: &RecordBatch)
 
 fn unmatched() -> FlightError {
     FlightError::malformed("rows and templates of attributes do not belong together")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_of_templates_is_bounded() {
+        let mut remembered = Remembered::default();
+        for number in 0..200_u32 {
+            // The largest that there is, too.
+            let bytes = if number == 100 { MOST_REMEMBERED_BYTES } else { 1 << 20 };
+            let text = Some("x".repeat(bytes).into());
+            let slot = Slot { key: "key".into(), type_number: 0, text };
+            let template = Arc::new(Template::new(vec![slot]));
+            remembered.add(number.to_le_bytes().into(), template);
+            let held = remembered.templates.values().map(|template| template.memory_bytes());
+            assert!(held.sum::<usize>() <= remembered.bytes);
+            assert!(remembered.bytes <= MOST_REMEMBERED_BYTES);
+            assert!(!remembered.templates.is_empty());
+        }
+    }
 }

@@ -101,6 +101,6 @@ async fn send(
     let batch = waiting.iter().collect::<SpanBatchBuilder>().finish()?;
     waiting.clear();
     origin.sequence += 1;
-    upload.put(&batch, *origin).await?;
+    upload.put(&batch.into(), *origin).await?;
     Ok(())
 }
