@@ -76,8 +76,8 @@ fn stream(count: u64) -> Vec<FlightData> {
 }
 
 /// A stream's one batch, as Arrow's own reader has it.
-fn read(sent: &[FlightData]) -> RecordBatch {
-    let messages = futures::stream::iter(sent.to_vec().into_iter().map(Ok));
+fn read(sent: Vec<FlightData>) -> RecordBatch {
+    let messages = futures::stream::iter(sent.into_iter().map(Ok));
     let batches = FlightRecordBatchStream::new_from_flight_data(messages).try_collect::<Vec<_>>();
     let [batch] = futures::executor::block_on(batches).unwrap().try_into().unwrap();
     batch
@@ -105,7 +105,7 @@ fn written(batch: &RecordBatch, compression: Option<CompressionType>) -> Vec<Fli
 
 /// As [`stream`], packed with zstd.
 fn zstd_stream(count: u64) -> Vec<FlightData> {
-    written(&read(&stream(count)), Some(CompressionType::ZSTD))
+    written(&read(stream(count)), Some(CompressionType::ZSTD))
 }
 
 fn decode(messages: Vec<FlightData>) -> Result<Option<Put>, FlightError> {
@@ -185,7 +185,7 @@ fn what_spans_have_in_common_stays_in_common() {
 
 /// The messages of a batch of which a test changed the columns.
 fn changed(change: impl FnOnce(&mut Vec<ArrayRef>)) -> Vec<FlightData> {
-    let batch = read(&stream(20));
+    let batch = read(stream(20));
     let mut columns = batch.columns().to_vec();
     change(&mut columns);
     written(&RecordBatch::try_new(batch.schema(), columns).unwrap(), None)

@@ -121,7 +121,7 @@ mod tests {
                 span.flow.server_port = Some(80);
                 batch.push(&span);
             }
-            sender.send(&batch.finish().unwrap());
+            sender.send(&batch.finish_rows().unwrap());
         }
         let counters = sender.shutdown(Duration::from_secs(20)).await;
         assert_eq!((counters.spans_acknowledged, counters.spans_dropped()), (40, 0));
