@@ -75,10 +75,10 @@ impl Tells for Alike {
 pub(crate) struct Request {
     /// The span's name.
     pub(crate) operation: String,
-    /// The span's first attributes, which others have, too.
-    pub(crate) alike: Option<Shared<Alike>>,
-    /// The span's further attributes.
+    /// The span's attributes.
     pub(crate) attributes: Attributes,
+    /// Further ones, which others have, too.
+    pub(crate) alike: Option<Shared<Alike>>,
     /// Trace headers.
     pub(crate) headers: TraceHeaders,
     /// For the protocol's own use.
@@ -97,8 +97,8 @@ impl Request {
     pub(crate) fn new(operation: impl Into<String>) -> Self {
         Self {
             operation: operation.into(),
-            alike: None,
             attributes: Attributes::new(),
+            alike: None,
             headers: TraceHeaders::default(),
             tag: Tag::Plain,
             stream: 0,
@@ -117,15 +117,15 @@ impl Request {
     /// All of the span's attributes.
     pub(crate) fn all_attributes(&self) -> impl Iterator<Item = &(&'static str, AttributeValue)> {
         let alike = self.alike.as_ref().map_or(&[][..], |alike| &alike.0);
-        alike.iter().chain(&self.attributes)
+        self.attributes.iter().chain(alike)
     }
 
     /// Writes its attributes to a span.
     pub(crate) fn tell(request: &Shared<Self>, row: &mut RowWriter<'_>) {
+        request.tell(row);
         if let Some(alike) = &request.alike {
             alike.tell(row);
         }
-        request.tell(row);
     }
 }
 

@@ -161,8 +161,7 @@ pub(super) fn request_to(method: Option<&str>, target: &Target<'_>) -> Request {
 /// The request of an exchange.
 pub(super) fn request(asked: &Asked<'_>) -> Request {
     let mut request = request_to(asked.method, &asked.target);
-    let target = std::mem::replace(&mut request.attributes, alike(asked));
-    request.attributes.extend(target);
+    request.attributes.extend(alike(asked));
     request
 }
 
