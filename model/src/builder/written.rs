@@ -57,7 +57,8 @@ mod tests {
             any::<i64>().prop_map(AttributeValue::Int),
             any::<bool>().prop_map(AttributeValue::Bool),
         ];
-        proptest::collection::vec(("[a-d]{0,3}", value), 0..4)
+        // Rows with keys as long as the last have no template.
+        proptest::collection::vec(("[a-d]{0,3}|[a-d]|k{257}", value), 0..4)
     }
 
     proptest! {
@@ -81,6 +82,13 @@ mod tests {
             let mut builders = [SpanBatchBuilder::new(), SpanBatchBuilder::new()];
             if shares {
                 builders[1] = SpanBatchBuilder::sharing();
+                // From these is learnt; what comes afterwards has templates.
+                let mut learnt = span.clone();
+                for row in 0..5000 {
+                    learnt.attributes = sets[row % sets.len()].clone();
+                    builders[1].push(&learnt);
+                }
+                builders[1].finish_rows().expect("rows");
             }
             for (number, batch) in batches.iter().enumerate() {
                 let builder = &mut builders[number % 2];

@@ -14,7 +14,7 @@ const MAX_PATH_BYTES: usize = 1024;
 const MAX_QUERY_BYTES: usize = 1024;
 const MAX_HOST_BYTES: usize = 256;
 const MAX_AGENT_BYTES: usize = 256;
-/// What requests with all the usual headers say alike, has so many.
+/// As many as there are with all the usual headers.
 const USUAL_ATTRIBUTES: usize = 6;
 
 /// Methods of RFC 9110, section 9, and PATCH (RFC 5789): those that the
