@@ -56,6 +56,8 @@ mod tests {
             "\\PC{0,9}".prop_map(AttributeValue::String),
             any::<i64>().prop_map(AttributeValue::Int),
             any::<bool>().prop_map(AttributeValue::Bool),
+            // Rows with a template have these of their own.
+            (-9.0..9.0).prop_map(AttributeValue::Double),
         ];
         // Rows with keys as long as the last have no template.
         proptest::collection::vec(("[a-d]{0,3}|[a-d]|k{257}", value), 0..4)
