@@ -69,16 +69,23 @@ def times_seconds(pid):
     return [int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in stat[11:15]]
 
 
+def family(pid):
+    """A process and all that come from it."""
+    found = [pid]
+    for children in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += [one for child in children.read_text().split() for one in family(int(child))]
+    return found
+
+
 def family_seconds(pid):
     """Processor time of a process and of all that come from it, in seconds."""
-    own, children = 0, []
-    # What ends meanwhile leaves its time to its parent.
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        own = sum(times_seconds(pid))
-    for tasks in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+    seconds = 0
+    for one in family(pid):
+        # What ends meanwhile leaves its time to its parent.
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            children += tasks.read_text().split()
-    return own + sum(family_seconds(int(child)) for child in children)
+            seconds += sum(times_seconds(one))
+    return seconds
 
 
 def busy_and_all():

@@ -9,18 +9,21 @@ of what changes within a pair. The agent sends to a sink: a server would be on
 another machine. So would be the clients that the load stands for: the agent's filter
 leaves it out.
 
-Application, agent and load share all processors here, and whatever one of them takes
-the others lack. What the application's own processes take for a request is told, too
-(`services_cpu_overhead_share`): hooks, and caches shared with the agent.
+That is done twice. Apart: the application has a processor for itself, agent, sink and
+load have the others; what it loses is what the hooks take from it. Together: all share
+all processors, and what the agent takes the application lacks, too.
 
     end_to_end.py --spanwise target/release/spanwise \\
                   --sink target/release/spanwise-bench-sink \\
                   --requests target/release/spanwise-bench-requests \\
-                  [--app spring] [--app shop] [--url http://127.0.0.1:8080/ --name petclinic]
+                  [--app spring] [--app shop] [--layout apart] [--layout together]
+                  [--url http://127.0.0.1:8080/ --name petclinic]
 """
 
 import argparse
+import contextlib
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -33,8 +36,8 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from applications import Running, Shop, Spring, address  # noqa: E402
 from programs import (  # noqa: E402
-    Programs, Sink, busy_and_all, cpu_seconds, end_on_signals, fail, family_seconds, free_port, need, start_agent,
-    wait_for)
+    Programs, Sink, busy_and_all, cpu_seconds, end_on_signals, fail, family, family_seconds, free_port, need,
+    start_agent, wait_for)
 
 APPLICATIONS = {"spring": Spring, "shop": Shop}
 SETTINGS = ("without", "with")
@@ -57,13 +60,55 @@ PERCENTILES = ("p50", "p90", "p99")
 MODES = {"full": "as much as is answered", "steady": "at a steady rate"}
 
 
+class Layout:
+    """Which processors the application has, and which agent, sink and load."""
+
+    def __init__(self, name, application, others):
+        self.name = name
+        self.application = application
+        self.others = others
+
+    @property
+    def core(self):
+        """Of agent and load, as taskset takes it."""
+        return ",".join(map(str, sorted(self.others)))
+
+    def load(self, command):
+        """The command of a load, where it has to run."""
+        return ["taskset", "-c", self.core, command]
+
+
+def layouts():
+    """By name. Nothing can be apart on one processor."""
+    every = os.sched_getaffinity(0)
+    first = {min(every)}
+    found = {"together": Layout("together", every, every)}
+    return ({"apart": Layout("apart", first, every - first)} if every - first else {}) | found
+
+
+def arrange(options, sink, layout):
+    """Moves what runs to its processors."""
+    for process in options.services:
+        pin(process, layout.application)
+    pin(sink.process, layout.others)
+    options.layout = layout
+
+
+def pin(process, cores):
+    """Moves all threads of a program and of what comes from it; those that they make follow."""
+    for pid in family(process.pid):
+        for thread in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread.name), cores)
+
+
 def full_load(application, options, seconds, connections=None):
     """As much as is answered: requests/s, latencies in ms, and the processor time of the
     application a request in us."""
     script = ["-s", application.script] if application.script else []
     target = application.url if application.script else application.url + application.paths[0]
     busy = application_seconds(options)
-    said = options.programs.run("wrk", "wrk", "--latency", "-t1", f"-c{connections or options.connections}",
+    said = options.programs.run("wrk", *options.layout.load("wrk"), "--latency", "-t1", f"-c{connections or options.connections}",
                                 f"-d{seconds}s", "--timeout", "10s", *script, target)
     busy = application_seconds(options) - busy
     count = int(re.search(r"(\d+) requests in ", said)[1])
@@ -90,7 +135,7 @@ def steady_load(application, options, rate, seconds):
     paths = [word for path in application.paths for word in ("--path", path)]
     busy = busy_and_all()[0]
     said = options.programs.run(
-        "requests", options.requests, "--protocol", "http", "--server", address(application), "--rate", rate,
+        "requests", *options.layout.load(options.requests), "--protocol", "http", "--server", address(application), "--rate", rate,
         "--connections", options.connections, "--seconds", seconds, "--items", application.items, *paths)
     busy = busy_and_all()[0] - busy
     done = json.loads(said)
@@ -103,14 +148,17 @@ def turn(application, setting, options, sink, rate):
     """One turn of a setting; `rate` for the steady load, none for half of what
     was just answered."""
     programs = options.programs
-    agent = start_agent(programs, options.spanwise, sink.url, *EXCEPT_LOAD) if setting == "with" else None
+    agent = None
+    if setting == "with":
+        agent = start_agent(programs, options.spanwise, sink.url, *EXCEPT_LOAD, core=options.layout.core)
     time.sleep(SETTLE_SECONDS)
     full_load(application, options, WARM_SECONDS)
     began, cpu = time.monotonic(), cpu_seconds(agent) if agent else 0
     lost = lost_events(sink) if agent else 0
     found = {"full": full_load(application, options, options.seconds)}
     if agent:
-        found["agent_processors"] = (cpu_seconds(agent) - cpu) / (time.monotonic() - began)
+        processors = (cpu_seconds(agent) - cpu) / (time.monotonic() - began)
+        found["agent_us"] = processors / found["full"]["rate"] * 1e6
     rate = rate or found["full"]["rate"] * STEADY_SHARE
     found["steady"] = steady_load(application, options, rate, options.seconds)
     if agent:
@@ -127,8 +175,8 @@ def lost_events(sink):
 
 def measure(application, options, sink):
     """Pairs of turns, and the steady rate."""
-    print(f"\n{application.name}: warming up for {options.warm_up} s", file=sys.stderr)
-    full_load(application, options, options.warm_up)
+    print(f"\n{application.name}, {options.layout.name}", file=sys.stderr)
+    full_load(application, options, options.seconds)
     rate = full_load(application, options, options.seconds)["rate"] * STEADY_SHARE
     pairs = []
     for index in range(options.pairs):
@@ -195,13 +243,14 @@ def ask(port, path, body=None):
         return json.load(reply)
 
 
-def report(application, pairs, rate, traces):
+def report(application, layout, pairs, rate):
+    """The tables and figures of a layout; those of `apart` have the shorter names."""
     name = application.name
     median = lambda pick: statistics.median(pick(pair) for pair in pairs)  # noqa: E731
     for mode, told in MODES.items():
         if mode == "steady":
             told += f" of {rate:.0f} requests/s"
-        print(f"\n{name}, {told} (medians)\n{'agent':<10}{'requests/s':>12}"
+        print(f"\n{name}, {layout.name}, {told} (medians)\n{'agent':<10}{'requests/s':>12}"
               + "".join(f"{percentile + ' ms':>10}" for percentile in PERCENTILES)
               + (f"{'cpu us':>10}" if mode == "steady" else ""))
         for setting in SETTINGS:
@@ -209,26 +258,29 @@ def report(application, pairs, rate, traces):
             print(f"{setting:<10}{of('rate'):>12.0f}" + "".join(f"{of(key):>10.2f}" for key in PERCENTILES)
                   + (f"{of('cpu_us'):>10.0f}" if mode == "steady" else ""))
     overheads = sorted(1 - pair["with"]["full"]["rate"] / pair["without"]["full"]["rate"] for pair in pairs)
+    error = statistics.stdev(overheads) / len(overheads) ** 0.5 if len(overheads) > 1 else float("nan")
     noise = [pair["without"]["full"]["rate"] for pair in pairs]
     print(f"\noverhead of each pair: {' '.join(f'{overhead:.3f}' for overhead in overheads)}")
+    print(f"their mean: {statistics.mean(overheads):.4f}, with a standard error of {error:.4f}")
     print(f"turns without an agent lie {(max(noise) - min(noise)) / statistics.median(noise):.3f} of their median apart")
-    change = lambda key: median(  # noqa: E731
-        lambda pair: pair["with"]["steady"][key] / pair["without"]["steady"][key] - 1)
-    figure = f"figure end_to_end.{name}"
+    change = lambda mode, key: median(  # noqa: E731
+        lambda pair: pair["with"][mode][key] / pair["without"][mode][key] - 1)
+    figure = f"figure end_to_end.{name}" + ("" if layout.name == "apart" else f".{layout.name}")
     print(f"{figure}.overhead_share {statistics.median(overheads):.4f} 1")
-    print(f"{figure}.cpu_overhead_share {change('cpu_us'):.4f} 1")
+    print(f"{figure}.cpu_overhead_share {change('steady', 'cpu_us'):.4f} 1")
     if pairs[0]["without"]["full"]["services_cpu_us"]:
-        services = median(
-            lambda pair: pair["with"]["full"]["services_cpu_us"] / pair["without"]["full"]["services_cpu_us"] - 1)
-        print(f"{figure}.services_cpu_overhead_share {services:.4f} 1")
+        print(f"{figure}.services_cpu_overhead_share {change('full', 'services_cpu_us'):.4f} 1")
     for percentile in PERCENTILES:
-        print(f"{figure}.{percentile}_overhead_share {change(percentile):.4f} 1")
-    print(f"{figure}.agent_processors {median(lambda pair: pair['with']['agent_processors']):.3f} 1")
-    print(f"{figure}.events_lost {sum(pair['with']['lost'] for pair in pairs)} 1")
+        print(f"{figure}.{percentile}_overhead_share {change('steady', percentile):.4f} 1")
+    print(f"{figure}.agent_us_per_request {median(lambda pair: pair['with']['agent_us']):.1f} us")
+    print(f"{figure}.events_lost {sum(pair['with']['lost'] for pair in pairs)} 1", flush=True)
+
+
+def report_traces(application, traces):
     for key, found in zip(("spans_per_trace", "spans_per_trace_loaded"), traces):
         counted = sum(count for _, count in found)
         mean = sum(spans * count for spans, count in found) / counted
-        print(f"{figure}.{key} {mean:.1f} 1  # {counted} traces: "
+        print(f"figure end_to_end.{application.name}.{key} {mean:.1f} 1  # {counted} traces: "
               + ", ".join(f"{count} of {spans} spans" for spans, count in found[:6]), flush=True)
 
 
@@ -243,8 +295,16 @@ def run(application, options):
         before = list(programs.running)
         application.start(programs, otlp_port)
         options.services = [process for process in programs.running if process not in before]
-        pairs, rate = measure(application, options, sink)
-        report(application, pairs, rate, spans_per_trace(application, options, otlp_port))
+        arrange(options, sink, layouts()["together"])
+        print(f"\n{application.name}: warming up for {options.warm_up} s", file=sys.stderr)
+        full_load(application, options, options.warm_up)
+        for layout in layouts().values():
+            # Of an application that runs already it is not known what belongs to it.
+            if layout.name in options.layout_names and (options.services or layout.name != "apart"):
+                arrange(options, sink, layout)
+                report(application, layout, *measure(application, options, sink))
+        arrange(options, sink, layouts()["together"])
+        report_traces(application, spans_per_trace(application, options, otlp_port))
     finally:
         programs.stop_all()
         shutil.rmtree(directory, ignore_errors=True)
@@ -256,14 +316,17 @@ def arguments():
     parser.add_argument("--sink", required=True, type=pathlib.Path)
     parser.add_argument("--requests", required=True, type=pathlib.Path)
     parser.add_argument("--app", action="append", choices=APPLICATIONS, help="one of them (default: all)")
+    parser.add_argument("--layout", action="append", choices=("apart", "together"),
+                        help="one of them (default: all)", dest="layout_names")
     parser.add_argument("--url", help="a page of an application that runs already, instead; {} in its path stands "
                         "for a number")
     parser.add_argument("--name", default="url", help="what to call that application")
-    parser.add_argument("--pairs", type=int, default=10, help="of turns (default %(default)s)")
-    parser.add_argument("--seconds", type=int, default=10, help="of each load of a turn (default %(default)s)")
+    parser.add_argument("--pairs", type=int, default=20, help="of turns (default %(default)s)")
+    parser.add_argument("--seconds", type=int, default=5, help="of each load of a turn (default %(default)s)")
     parser.add_argument("--warm-up", type=int, default=60, help="seconds (default %(default)s)")
     parser.add_argument("--connections", type=int, default=16, help="requests at a time (default %(default)s)")
     options = parser.parse_args()
+    options.layout_names = options.layout_names or ("apart", "together")
     for name in ("spanwise", "sink", "requests"):
         path = getattr(options, name).resolve()
         if not path.exists():
