@@ -6,6 +6,10 @@
 //! within a round, as the median over the rounds, so that a machine that is
 //! slow for a while is slow for all of them. Usage: `bench-capture [ROUNDS]`.
 //!
+//! Then the calls are measured once more, each after something else has had the processor's
+//! caches, as in a program that works between its calls: what a hook needs must be fetched then,
+//! and takes from the program what it displaces.
+//!
 //! `bench-capture --drain [COMMAND]` attaches the agent's programs and throws away
 //! what they report until it is ended, for benchmarks of the kernel side alone.
 //! Processes of that command, which make the load, are left out.
@@ -35,6 +39,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const BATCH: usize = 50;
 const BATCHES: usize = 400;
 const PAYLOAD_BYTES: usize = 256;
+/// More than a processor's own caches hold.
+const DISPLACING_BYTES: usize = 3 << 20;
+const COLD_CALLS: usize = 500;
 
 #[derive(Clone, Copy)]
 enum Setting {
@@ -43,8 +50,12 @@ enum Setting {
     Real(Hook),
 }
 
-/// Nanoseconds per call: sockets first, then files, in the order of [`CALLS`].
+/// Nanoseconds per call, in the order of [`CALLS`]: sockets, then files, then sockets with cold
+/// caches.
 type Figures = Vec<f64>;
+
+const FILES: usize = CALLS.len();
+const COLD: usize = 2 * CALLS.len();
 
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("--drain") {
@@ -81,7 +92,7 @@ fn main() {
             std::thread::park();
         }
     });
-    run(&fixture, 20);
+    run(&fixture, 20, 1);
     for round in 0..rounds.max(1) {
         // Another order each round: no setting always follows the same one.
         for step in 0..settings.len() {
@@ -96,10 +107,10 @@ fn main() {
 
 fn measure(setting: Setting, fixture: &Fixture) -> Figures {
     match setting {
-        Setting::Bare => run(fixture, BATCHES),
+        Setting::Bare => run(fixture, BATCHES, COLD_CALLS),
         Setting::Empty(hook) => {
             let _hooks = EmptyHooks::attach(hook).unwrap_or_else(|error| fail(&error));
-            run(fixture, BATCHES)
+            run(fixture, BATCHES, COLD_CALLS)
         }
         Setting::Real(hook) => {
             let config = KernelConfig { hook: HookChoice::Only(hook), ..KernelConfig::default() };
@@ -107,11 +118,11 @@ fn measure(setting: Setting, fixture: &Fixture) -> Figures {
             let done = AtomicBool::new(false);
             let (figures, records) = std::thread::scope(|scope| {
                 let drain = scope.spawn(|| drain(&kernel, None, &done));
-                let figures = run(fixture, BATCHES);
+                let figures = run(fixture, BATCHES, COLD_CALLS);
                 done.store(true, Ordering::Relaxed);
                 (figures, drain.join().unwrap_or(0))
             });
-            let expected = CALLS.len() * BATCH * BATCHES;
+            let expected = CALLS.len() * (BATCH * BATCHES + COLD_CALLS);
             assert!(records >= expected, "{hook}: {records} of {expected} transfers were seen");
             assert_eq!(kernel.losses().data, 0, "the ring overflowed; the figures would flatter");
             figures
@@ -148,24 +159,40 @@ fn drain(kernel: &Kernel, left_out: Option<&str>, done: &AtomicBool) -> usize {
     records
 }
 
-fn run(fixture: &Fixture, batches: usize) -> Figures {
+fn run(fixture: &Fixture, batches: usize, cold_calls: usize) -> Figures {
     let mut times = vec![Vec::with_capacity(batches); CALLS.len() * 2];
     for _ in 0..batches {
         for (index, call) in CALLS.iter().enumerate() {
-            times[index].push(time(|| fixture.on_socket(*call)));
-            times[CALLS.len() + index].push(time(|| fixture.on_file(*call)));
+            times[index].push(time(BATCH, || fixture.on_socket(*call)));
+            times[FILES + index].push(time(BATCH, || fixture.on_file(*call)));
+        }
+    }
+    let mut displacing = vec![0_u8; DISPLACING_BYTES];
+    let mut cold = vec![Vec::with_capacity(cold_calls); CALLS.len()];
+    for _ in 0..cold_calls {
+        for (call, times) in CALLS.iter().zip(&mut cold) {
+            displace(&mut displacing);
+            times.push(time(1, || fixture.on_socket(*call)));
         }
     }
     // Low in the distribution: interrupts and neighbours only ever add.
-    times.iter_mut().map(|batch| quantile(batch, 0.3)).collect()
+    times.iter_mut().chain(&mut cold).map(|times| quantile(times, 0.3)).collect()
 }
 
-fn time(mut call: impl FnMut()) -> f64 {
+/// Writes to each line of this memory, so that it is all that the caches hold.
+fn displace(memory: &mut [u8]) {
+    for line in memory.iter_mut().step_by(64) {
+        *line = line.wrapping_add(1);
+    }
+    std::hint::black_box(memory);
+}
+
+fn time(calls: usize, mut call: impl FnMut()) -> f64 {
     let start = Instant::now();
-    for _ in 0..BATCH {
+    for _ in 0..calls {
         call();
     }
-    start.elapsed().as_nanos() as f64 / BATCH as f64
+    start.elapsed().as_nanos() as f64 / calls as f64
 }
 
 fn quantile(values: &mut [f64], share: f64) -> f64 {
@@ -194,7 +221,8 @@ fn report(settings: &[Setting], samples: &[Vec<Figures>]) {
         quantile(&mut samples[0].iter().map(|round| round[column]).collect::<Vec<_>>(), 0.5)
     };
     row("bare", 0, &bare);
-    row("bare, on a file", CALLS.len(), &bare);
+    row("bare, on a file", FILES, &bare);
+    row("bare, caches cold", COLD, &bare);
     for (index, setting) in settings.iter().enumerate() {
         let name = match setting {
             Setting::Bare => continue,
@@ -202,7 +230,8 @@ fn report(settings: &[Setting], samples: &[Vec<Figures>]) {
             Setting::Real(hook) => format!("{hook} real"),
         };
         row(&name, 0, &|column| added(index, 0, column));
-        row("  on a file", CALLS.len(), &|column| added(index, 0, column));
+        row("  on a file", FILES, &|column| added(index, 0, column));
+        row("  caches cold", COLD, &|column| added(index, 0, column));
     }
     println!();
     // The first hook is what the agent uses where it can: its figures count.
@@ -219,7 +248,14 @@ fn report(settings: &[Setting], samples: &[Vec<Figures>]) {
         println!(
             "figure capture.file_{}.total_ns {:.0} ns",
             call.name(),
-            added(real, 0, CALLS.len() + column)
+            added(real, 0, FILES + column)
+        );
+    }
+    for (column, call) in CALLS.iter().enumerate() {
+        println!(
+            "figure capture.cold_{}.total_ns {:.0} ns",
+            call.name(),
+            added(real, 0, COLD + column)
         );
     }
 }
