@@ -119,7 +119,7 @@ pub fn value_fields() -> Fields {
 }
 
 /// Name, key and value field names of the attribute map: Parquet's own.
-pub const MAP_NAMES: [&str; 3] = ["key_value", "key", "value"];
+const MAP_NAMES: [&str; 3] = ["key_value", "key", "value"];
 
 /// Fields of an entry of the attribute map.
 pub fn map_entry_fields() -> Fields {
@@ -129,9 +129,14 @@ pub fn map_entry_fields() -> Fields {
     ])
 }
 
-fn map_type() -> DataType {
-    let entry = DataType::Struct(map_entry_fields());
-    DataType::Map(Arc::new(Field::new(MAP_NAMES[0], entry, false)), false)
+/// What holds the entries of the attribute map.
+pub fn map_entries_field() -> FieldRef {
+    Arc::new(Field::new(MAP_NAMES[0], DataType::Struct(map_entry_fields()), false))
+}
+
+/// A map of attributes.
+pub fn map_type() -> DataType {
+    DataType::Map(map_entries_field(), false)
 }
 
 /// Fields of an event.

@@ -4,10 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, MapArray, StructArray, UInt8Array};
-use arrow::datatypes::{DataType, Field};
 
 use super::reuse::{TextList, forget_offsets, taken, taken_offsets};
-use crate::schema::{self, MAP_NAMES};
+use crate::schema;
 use crate::{AttributeRef, ModelError};
 
 pub(crate) struct AttributeMaps {
@@ -75,12 +74,10 @@ impl AttributeMaps {
         let types = UInt8Array::new(taken(&mut self.types), None);
         let values: [ArrayRef; 2] = [Arc::new(types), Arc::new(self.texts.finish(None)?)];
         let values = StructArray::try_new(schema::value_fields(), values.into(), None)?;
-        let entry = schema::map_entry_fields();
         let columns: [ArrayRef; 2] = [Arc::new(self.keys.finish(None)?), Arc::new(values)];
-        let entries = StructArray::try_new(entry.clone(), columns.into(), None)?;
-        let field = Field::new(MAP_NAMES[0], DataType::Struct(entry), false);
+        let entries = StructArray::try_new(schema::map_entry_fields(), columns.into(), None)?;
         let offsets = taken_offsets(&mut self.offsets);
-        Ok(MapArray::try_new(Arc::new(field), offsets, entries, None, false)?)
+        Ok(MapArray::try_new(schema::map_entries_field(), offsets, entries, None, false)?)
     }
 }
 

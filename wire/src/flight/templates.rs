@@ -18,7 +18,9 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 use parking_lot::Mutex;
-use spanwise_model::schema::{MAP_NAMES, column, map_entry_fields, span_schema, value_fields};
+use spanwise_model::schema::{
+    column, map_entries_field, map_entry_fields, map_type, span_schema, value_fields,
+};
 use spanwise_model::{Slot, SpanRows, Template, Templated};
 
 use super::FlightError;
@@ -31,18 +33,13 @@ const MOST_SLOTS: usize = 1 << 18;
 /// Bytes of templates that are remembered, about.
 const MOST_REMEMBERED_BYTES: usize = 16 << 20;
 
-/// A map as the column of attributes has them.
-fn map_field() -> FieldRef {
-    Arc::new(Field::new(MAP_NAMES[0], DataType::Struct(map_entry_fields()), false))
-}
-
 fn text_item() -> FieldRef {
     Arc::new(Field::new("item", DataType::Utf8, false))
 }
 
 /// The values of the dictionary of templates.
 pub(super) fn template_values() -> FieldRef {
-    Arc::new(Field::new("values", DataType::Map(map_field(), false), true))
+    Arc::new(Field::new("values", map_type(), true))
 }
 
 /// The span schema, and what follows it on the way.
@@ -110,7 +107,13 @@ fn maps_of(templates: &[Arc<Template>]) -> Result<MapArray, ArrowError> {
     let entries: [ArrayRef; 2] = [Arc::new(keys), Arc::new(values)];
     let entries = StructArray::try_new(map_entry_fields(), entries.into(), None)?;
     let lengths = templates.iter().map(|template| template.slots().len());
-    MapArray::try_new(map_field(), OffsetBuffer::from_lengths(lengths), entries, None, false)
+    MapArray::try_new(
+        map_entries_field(),
+        OffsetBuffer::from_lengths(lengths),
+        entries,
+        None,
+        false,
+    )
 }
 
 /// The templates that agents have sent, each once for all of them: rows of one kind have

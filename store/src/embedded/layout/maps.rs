@@ -8,9 +8,9 @@ use arrow::array::{
     StringBuilder, StructArray, UInt8Array,
 };
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int32Type, Int64Type};
+use arrow::datatypes::{Int32Type, Int64Type};
 use arrow::error::ArrowError;
-use spanwise_model::schema::{MAP_NAMES, map_entry_fields, value_fields};
+use spanwise_model::schema::{map_entries_field, map_entry_fields, value_fields};
 
 use super::own::{Own, OwnType};
 use super::split::{Maps, mistyped};
@@ -73,12 +73,9 @@ impl MapBuilder {
             vec![Arc::new(UInt8Array::from(self.types)), Arc::new(self.values.finish())];
         let values = StructArray::try_new(value_fields(), values, None)?;
         let entries: Vec<ArrayRef> = vec![Arc::new(self.keys.finish()), Arc::new(values)];
-        let fields: Fields = map_entry_fields();
-        let entry = DataType::Struct(fields.clone());
-        let field: FieldRef = Arc::new(Field::new(MAP_NAMES[0], entry, false));
-        let entries = StructArray::try_new(fields, entries, None)?;
+        let entries = StructArray::try_new(map_entry_fields(), entries, None)?;
         let offsets = OffsetBuffer::new(ScalarBuffer::from(self.ends));
-        MapArray::try_new(field, offsets, entries, None, false)
+        MapArray::try_new(map_entries_field(), offsets, entries, None, false)
     }
 }
 

@@ -90,8 +90,9 @@ pub(super) fn request(params: &[u8]) -> Request {
     line.extend_from_slice(b"\r\n");
     let Some(found) = head::request(&line, true) else { return Request::new("HTTP") };
     let mut request = Request { tag: Tag::Plain, ..(*found.request).clone() };
-    request.attributes = request.all_attributes().cloned().collect();
-    request.alike = None;
+    if let Some(alike) = request.alike.take() {
+        request.attributes.extend(alike.0.iter().cloned());
+    }
     // The version is the client's with the web server, and not known here.
     request.attributes.retain(|(key, _)| *key != "network.protocol.version");
     if method.is_none() {
