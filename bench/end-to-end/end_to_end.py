@@ -57,6 +57,7 @@ EXCEPT_LOAD = ("--except", "service=wrk,service=spanwise-bench-requests")
 TRACE_COUNTERS = ("events_lost_in_kernel", "fragments_ambiguous", "processes_without_thread_discipline")
 UNITS = {"us": 1e-3, "ms": 1, "s": 1e3, "m": 60e3}
 PERCENTILES = ("p50", "p90", "p99")
+LAYOUTS = ("apart", "together")
 MODES = {"full": "as much as is answered", "steady": "at a steady rate"}
 
 
@@ -299,8 +300,7 @@ def run(application, options):
         print(f"\n{application.name}: warming up for {options.warm_up} s", file=sys.stderr)
         full_load(application, options, options.warm_up)
         for layout in layouts().values():
-            # Of an application that runs already it is not known what belongs to it.
-            if layout.name in options.layout_names and (options.services or layout.name != "apart"):
+            if layout.name in options.layout_names:
                 arrange(options, sink, layout)
                 report(application, layout, *measure(application, options, sink))
         arrange(options, sink, layouts()["together"])
@@ -316,8 +316,8 @@ def arguments():
     parser.add_argument("--sink", required=True, type=pathlib.Path)
     parser.add_argument("--requests", required=True, type=pathlib.Path)
     parser.add_argument("--app", action="append", choices=APPLICATIONS, help="one of them (default: all)")
-    parser.add_argument("--layout", action="append", choices=("apart", "together"),
-                        help="one of them (default: all)", dest="layout_names")
+    parser.add_argument("--layout", action="append", choices=LAYOUTS, dest="layout_names",
+                        help="one of them (default: all)")
     parser.add_argument("--url", help="a page of an application that runs already, instead; {} in its path stands "
                         "for a number")
     parser.add_argument("--name", default="url", help="what to call that application")
@@ -326,7 +326,11 @@ def arguments():
     parser.add_argument("--warm-up", type=int, default=60, help="seconds (default %(default)s)")
     parser.add_argument("--connections", type=int, default=16, help="requests at a time (default %(default)s)")
     options = parser.parse_args()
-    options.layout_names = options.layout_names or ("apart", "together")
+    # Of an application that runs already it is not known what belongs to it.
+    can_be_apart = not options.url and "apart" in layouts()
+    if not can_be_apart and "apart" in (options.layout_names or ()):
+        fail("--layout apart needs an application that is started here (--app), and two processors")
+    options.layout_names = options.layout_names or (LAYOUTS if can_be_apart else ("together",))
     for name in ("spanwise", "sink", "requests"):
         path = getattr(options, name).resolve()
         if not path.exists():
