@@ -95,6 +95,32 @@ def busy_and_all():
     return tuple(count / os.sysconf("SC_CLK_TCK") for count in (sum(ticks) - idle, sum(ticks)))
 
 
+BPF_ACCOUNT = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
+
+
+@contextlib.contextmanager
+def bpf_account():
+    """Within it the kernel counts runs of BPF programs, and takes their time (Linux 5.1,
+    kernel.bpf_stats_enabled): that costs each run two looks at the clock."""
+    before = BPF_ACCOUNT.read_text()
+    BPF_ACCOUNT.write_text("1")
+    try:
+        yield
+    finally:
+        BPF_ACCOUNT.write_text(before)
+
+
+def bpf_runs(process):
+    """How often the BPF programs of a process have run, as far as that was counted, and how
+    long, in seconds."""
+    runs = nanoseconds = 0
+    for file in pathlib.Path(f"/proc/{process.pid}/fdinfo").glob("*"):
+        facts = dict(line.split(":", 1) for line in file.read_text().splitlines() if ":" in line)
+        runs += int(facts.get("run_cnt", 0))
+        nanoseconds += int(facts.get("run_time_ns", 0))
+    return runs, nanoseconds / 1e9
+
+
 def memory_mb(process, field):
     """`VmRSS`, what of a process is resident now, or `VmHWM`, the most so far."""
     for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines():

@@ -36,8 +36,8 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from applications import Running, Shop, Spring, address  # noqa: E402
 from programs import (  # noqa: E402
-    Programs, Sink, busy_and_all, cpu_seconds, end_on_signals, fail, family, family_seconds, free_port, need,
-    start_agent, wait_for)
+    Programs, Sink, bpf_account, bpf_runs, busy_and_all, cpu_seconds, end_on_signals, fail, family, family_seconds,
+    free_port, need, start_agent, wait_for)
 
 APPLICATIONS = {"spring": Spring, "shop": Shop}
 SETTINGS = ("without", "with")
@@ -121,7 +121,7 @@ def full_load(application, options, seconds, connections=None):
     for name in PERCENTILES:
         value, unit = re.search(rf"{name[1:]}%\s+([\d.]+)(us|ms|s|m)\b", said).groups()
         latencies[name] = float(value) * UNITS[unit]
-    return {"rate": rate, "services_cpu_us": busy / count * 1e6, **latencies}
+    return {"rate": rate, "count": count, "services_cpu_us": busy / count * 1e6, **latencies}
 
 
 def application_seconds(options):
@@ -170,12 +170,26 @@ def turn(application, setting, options, sink, rate):
     return found
 
 
+def hooks(application, options, sink):
+    """What the hooks themselves take of a request, by the kernel's account: how often they run,
+    and how long all that takes, in us."""
+    agent = start_agent(options.programs, options.spanwise, sink.url, *EXCEPT_LOAD, core=options.layout.core)
+    time.sleep(SETTLE_SECONDS)
+    full_load(application, options, WARM_SECONDS)
+    with bpf_account():
+        runs, seconds = bpf_runs(agent)
+        answered = full_load(application, options, options.seconds)["count"]
+        runs, seconds = (after - before for after, before in zip(bpf_runs(agent), (runs, seconds)))
+    options.programs.stop(agent)
+    return {"runs": runs / answered, "us": seconds / answered * 1e6}
+
+
 def lost_events(sink):
     return sink.counters().get("kernel_events_lost_ring_full", 0)
 
 
 def measure(application, options, sink):
-    """Pairs of turns, and the steady rate."""
+    """Pairs of turns, the steady rate, and what hooks take."""
     print(f"\n{application.name}, {options.layout.name}", file=sys.stderr)
     full_load(application, options, options.seconds)
     rate = full_load(application, options, options.seconds)["rate"] * STEADY_SHARE
@@ -187,7 +201,7 @@ def measure(application, options, sink):
         kept = found["with"]["full"]["rate"] / found["without"]["full"]["rate"]
         print(f"pair {index + 1} of {options.pairs}: {found['without']['full']['rate']:.0f} requests/s without, "
               f"{found['with']['full']['rate']:.0f} with: {kept:.3f}", file=sys.stderr)
-    return pairs, rate
+    return pairs, rate, hooks(application, options, sink)
 
 
 def spans_per_trace(application, options, otlp_port):
@@ -244,7 +258,7 @@ def ask(port, path, body=None):
         return json.load(reply)
 
 
-def report(application, layout, pairs, rate):
+def report(application, layout, pairs, rate, hooked):
     """The tables and figures of a layout; those of `apart` have the shorter names."""
     name = application.name
     median = lambda pick: statistics.median(pick(pair) for pair in pairs)  # noqa: E731
@@ -274,6 +288,7 @@ def report(application, layout, pairs, rate):
     for percentile in PERCENTILES:
         print(f"{figure}.{percentile}_overhead_share {change('steady', percentile):.4f} 1")
     print(f"{figure}.agent_us_per_request {median(lambda pair: pair['with']['agent_us']):.1f} us")
+    print(f"{figure}.hooks_us_per_request {hooked['us']:.1f} us  # of {hooked['runs']:.1f} runs; the account itself in it")
     print(f"{figure}.events_lost {sum(pair['with']['lost'] for pair in pairs)} 1", flush=True)
 
 
