@@ -162,12 +162,12 @@ fn answer(
     loop {
         response.resize(filled + STEP_BYTES, 0);
         let count = stream.read(&mut response[filled..]).context("no answer")?;
+        filled += count;
+        if let Some(outcome) = protocol.response(&response[..filled], count == 0)? {
+            return Ok(outcome);
+        }
         if count == 0 {
             bail!("a server closed its connection instead of answering");
-        }
-        filled += count;
-        if let Some(outcome) = protocol.response(&response[..filled])? {
-            return Ok(outcome);
         }
         if filled > MOST_BYTES {
             bail!("a response is longer than {MOST_BYTES} bytes");

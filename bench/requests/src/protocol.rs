@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::ValueEnum;
 
 /// What to speak.
@@ -60,24 +60,27 @@ impl Protocol {
         };
     }
 
-    /// What the response says, once `bytes` hold it to its end.
+    /// What the response says, once `bytes` hold it to its end; `closed` says that no more of
+    /// them come.
     ///
     /// # Errors
     /// Where it is none.
-    pub(crate) fn response(self, bytes: &[u8]) -> anyhow::Result<Option<Outcome>> {
+    pub(crate) fn response(self, bytes: &[u8], closed: bool) -> anyhow::Result<Option<Outcome>> {
         match self {
-            Self::Http => http(bytes),
+            Self::Http => http(bytes, closed),
             Self::Redis => redis(bytes),
             Self::Memcached => Ok(memcached(bytes)),
         }
     }
 }
 
-fn http(bytes: &[u8]) -> anyhow::Result<Option<Outcome>> {
+/// A response of HTTP/1.1, or of HTTP/1.0, whose connections are closed unless they say
+/// otherwise (RFC 9112, sections 6.3 and 9.3).
+fn http(bytes: &[u8], closed: bool) -> anyhow::Result<Option<Outcome>> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
     let httparse::Status::Complete(head) =
-        response.parse(bytes).context("a response is no HTTP/1.1")?
+        response.parse(bytes).context("a response is no HTTP/1")?
     else {
         return Ok(None);
     };
@@ -85,9 +88,10 @@ fn http(bytes: &[u8]) -> anyhow::Result<Option<Outcome>> {
         let found = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
         found.and_then(|header| std::str::from_utf8(header.value).ok())
     };
-    let outcome = Outcome {
-        error: response.code.unwrap_or(0) >= 400,
-        closes: header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close")),
+    let closes = match header("connection") {
+        Some(value) if value.eq_ignore_ascii_case("close") => true,
+        Some(value) if value.eq_ignore_ascii_case("keep-alive") => false,
+        _ => response.version == Some(0),
     };
     let body = &bytes[head..];
     let complete = if let Some(length) = header("content-length") {
@@ -95,9 +99,10 @@ fn http(bytes: &[u8]) -> anyhow::Result<Option<Outcome>> {
     } else if header("transfer-encoding").is_some() {
         chunks_end(body)?
     } else {
-        bail!("a response has neither Content-Length nor Transfer-Encoding");
+        closed
     };
-    Ok(complete.then_some(outcome))
+    let error = response.code.unwrap_or(0) >= 400;
+    Ok(complete.then_some(Outcome { error, closes: closes || closed }))
 }
 
 /// Whether a chunked body is all there (RFC 9112, section 7.1), without trailers.
@@ -151,7 +156,7 @@ mod tests {
     /// Every response is complete with its last byte, and not before.
     #[test]
     fn responses_end_where_they_end() {
-        let cases: [(Protocol, &[u8], bool, bool); 9] = [
+        let cases: [(Protocol, &[u8], bool, bool); 11] = [
             (Protocol::Http, b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", false, false),
             (Protocol::Http, b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", true, false),
             (
@@ -160,6 +165,13 @@ mod tests {
                   3\r\nabc\r\n0\r\n\r\n",
                 false,
                 true,
+            ),
+            (Protocol::Http, b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc", false, true),
+            (
+                Protocol::Http,
+                b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n",
+                false,
+                false,
             ),
             (Protocol::Redis, b"+OK\r\n", false, false),
             (Protocol::Redis, b"$3\r\nabc\r\n", false, false),
@@ -171,15 +183,25 @@ mod tests {
         for (protocol, bytes, error, closes) in cases {
             let text = String::from_utf8_lossy(bytes);
             for end in 0..bytes.len() {
-                let early = protocol.response(&bytes[..end]).unwrap();
+                let early = protocol.response(&bytes[..end], false).unwrap();
                 assert_eq!(early, None, "{end} bytes of {text}");
             }
             assert_eq!(
-                protocol.response(bytes).unwrap(),
+                protocol.response(bytes, false).unwrap(),
                 Some(Outcome { error, closes }),
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn a_body_without_a_length_ends_with_its_connection() {
+        let bytes = b"HTTP/1.0 200 OK\r\n\r\nabc";
+        assert_eq!(Protocol::Http.response(bytes, false).unwrap(), None);
+        let outcome = Outcome { error: false, closes: true };
+        assert_eq!(Protocol::Http.response(bytes, true).unwrap(), Some(outcome));
+        let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabc";
+        assert_eq!(Protocol::Http.response(cut, true).unwrap(), None);
     }
 
     #[test]
