@@ -59,15 +59,37 @@ static __always_inline __u32 process_of(const struct task_lookup *lookup)
     return lookup->thread >> 32;
 }
 
+#if defined(__TARGET_ARCH_x86)
+#define THREAD_POINTER thread.fsbase
+#else
+#define THREAD_POINTER thread.uw.tp_value
+#endif
+
 /* The thread pointer of the thread that runs. */
 static __always_inline __u64 thread_pointer(void)
 {
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-#if defined(__TARGET_ARCH_x86)
-    return BPF_CORE_READ(task, thread.fsbase);
-#else
-    return BPF_CORE_READ(task, thread.uw.tp_value);
-#endif
+    if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf))
+        return bpf_get_current_task_btf()->THREAD_POINTER; /* see thread_sleeps */
+    return BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), THREAD_POINTER);
+}
+
+/* Where thread-specific data of glibc is: the first places of rules that begin there. Data of
+ * the first keys lie in the thread's descriptor itself. */
+enum task_glibc {
+    TASK_GLIBC_BLOCK, /* from the thread pointer: pointer to the data of some keys (0: it is the
+                       * thread pointer), */
+    TASK_GLIBC_DATA, /* there: the data of one */
+};
+
+/* 0 where the thread has none. */
+static __always_inline __u64 thread_data(const struct task_rule *rule)
+{
+    __u64 block = thread_pointer(), data;
+    __s32 pointer = rule->offset[TASK_GLIBC_BLOCK];
+    if ((pointer && bpf_probe_read_user(&block, 8, (void *)(block + pointer)))
+        || bpf_probe_read_user(&data, 8, (void *)(block + rule->offset[TASK_GLIBC_DATA])))
+        return 0;
+    return data;
 }
 
 #include "task_go.h"

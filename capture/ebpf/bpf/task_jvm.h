@@ -8,9 +8,8 @@
 
 /* Places in task_rule.offset. */
 enum task_jvm {
-    TASK_JVM_BLOCK, /* from the thread pointer: pointer to the data of some keys, */
-    TASK_JVM_THREAD, /* there: pointer to the JavaThread; of that: */
-    TASK_JVM_OWN, /* _threadObj, a handle: pointer to where the object's address is, */
+    TASK_JVM_OWN = TASK_GLIBC_DATA + 1, /* of JavaThread, to which that points: _threadObj, a
+                                         * handle: pointer to where the object's address is, */
     TASK_JVM_CURRENT, /* _vthread, likewise, */
     TASK_JVM_NUMBER, /* _monitor_owner_id */
     TASK_JVM_COLOUR, /* bits of an object's address that say nothing of where it is */
@@ -57,13 +56,11 @@ static __always_inline __u64 jvm_object(__u64 handle)
 
 static __always_inline void jvm_current(const struct task_rule *rule, struct task_lookup *lookup)
 {
-    __u64 block, thread, number;
+    __u64 thread, number;
     if (jvm_runs_itself(lookup->thread))
         return;
-    if (bpf_probe_read_user(&block, 8,
-                            (void *)(thread_pointer() + (__s64)rule->offset[TASK_JVM_BLOCK]))
-        || bpf_probe_read_user(&thread, 8, (void *)(block + rule->offset[TASK_JVM_THREAD]))
-        || !thread)
+    thread = thread_data(rule);
+    if (!thread)
         return;
     __u64 own = jvm_object(thread + rule->offset[TASK_JVM_OWN]);
     __u64 current = jvm_object(thread + rule->offset[TASK_JVM_CURRENT]);

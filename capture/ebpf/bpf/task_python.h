@@ -11,9 +11,8 @@
 
 /* Places in task_rule.offset. */
 enum task_python {
-    TASK_PYTHON_BLOCK, /* from the thread pointer: pointer to the data of some keys, */
-    TASK_PYTHON_STATE, /* there: pointer to the PyThreadState, */
-    TASK_PYTHON_CONTEXT, /* of that: context */
+    TASK_PYTHON_CONTEXT = TASK_GLIBC_DATA + 1, /* of PyThreadState, to which that points:
+                                                * context */
     TASK_PYTHON_TYPE, /* of PyObject: ob_type */
     TASK_PYTHON_ENTERED, /* of PyContext: ctx_entered */
     TASK_PYTHON_VECTOR, /* from the thread pointer: pointer to the dtv, where the blocks of
@@ -57,11 +56,9 @@ struct {
  * is not told from the thread, and how it came to be was not seen. */
 static __always_inline __u64 python_context(const struct task_rule *rule)
 {
-    __u64 block, state, context, type;
+    __u64 state = thread_data(rule), context, type;
     __u32 entered;
-    if (bpf_probe_read_user(&block, 8,
-                            (void *)(thread_pointer() + (__s64)rule->offset[TASK_PYTHON_BLOCK]))
-        || bpf_probe_read_user(&state, 8, (void *)(block + rule->offset[TASK_PYTHON_STATE]))
+    if (!state
         || bpf_probe_read_user(&context, 8, (void *)(state + rule->offset[TASK_PYTHON_CONTEXT]))
         || !context
         || bpf_probe_read_user(&type, 8, (void *)(context + rule->offset[TASK_PYTHON_TYPE]))

@@ -8,6 +8,8 @@ const BLOCKS: usize = 32;
 const KEYS: usize = 32;
 /// `pthread_key_data`: a number and the data.
 const KEY_BYTES: u64 = 16;
+/// A thread's descriptor, `struct pthread`, is no longer than this.
+const DESCRIPTOR_BYTES: u64 = 1 << 14;
 
 /// Where the C library keeps thread-specific data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +81,8 @@ pub(super) fn thread_variables(process: u32, mapped: &[Mapping]) -> Option<Threa
 
 /// From the thread pointer, the place of the pointer to the block that holds the thread's
 /// state, and the place of that in the block. It is the same for all threads, and each
-/// finds its own.
+/// finds its own. The first block is part of the thread's descriptor: it needs no pointer
+/// (0), and the second place is from the thread pointer.
 pub(super) fn place_of_state(
     memory: &Memory,
     library: &ThreadData,
@@ -96,7 +99,8 @@ pub(super) fn place_of_state(
             (Some(found), Some(known)) if found == known => {}
             // A thread may begin or end meanwhile; nothing but its own state may be there.
             (None, Some((block, at))) => {
-                let block = memory.word(thread + block).unwrap_or(0);
+                let block =
+                    if block == 0 { *thread } else { memory.word(thread + block).unwrap_or(0) };
                 if block != 0 && memory.word(block + at).is_some_and(|other| other != 0) {
                     return None;
                 }
@@ -127,8 +131,13 @@ fn place_in_thread(
             if found.is_some() {
                 return None;
             }
-            let place = library.blocks + index as u64 * 8;
-            found = Some((place, key as u64 * KEY_BYTES + library.data));
+            let at = key as u64 * KEY_BYTES + library.data;
+            let within = block.wrapping_sub(thread);
+            found = Some(if index == 0 && within < DESCRIPTOR_BYTES {
+                (0, within + at)
+            } else {
+                (library.blocks + index as u64 * 8, at)
+            });
         }
     }
     found
