@@ -142,3 +142,41 @@ fn place_in_thread(
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tasks::memory::mappings;
+
+    /// More keys than lie in a thread's descriptor; a key's data are found from the thread
+    /// pointer by the two places, as the kernel side goes.
+    #[test]
+    fn only_data_of_later_keys_are_behind_a_pointer() {
+        let process = std::process::id();
+        let library = threads(process, &mappings(process)).expect("this is glibc");
+        let memory = Memory::open(process).unwrap();
+        let mut keys = [0; KEYS + 8];
+        let data = |index: usize| 0x5eed_0000_0000 + index as u64;
+        for (index, key) in keys.iter_mut().enumerate() {
+            // SAFETY: the key is this array's, and nobody follows what is kept for it.
+            let done = unsafe {
+                libc::pthread_key_create(key, None)
+                    | libc::pthread_setspecific(*key, data(index) as *const libc::c_void)
+            };
+            assert_eq!(done, 0);
+        }
+        // SAFETY: it only says which thread this is.
+        let thread = unsafe { libc::pthread_self() };
+        for index in [0, keys.len() - 1] {
+            let (block, at) =
+                place_of_state(&memory, &library, &[(data(index), thread)]).expect("it is there");
+            assert_eq!(block == 0, index == 0, "key {index}");
+            let block = if block == 0 { thread } else { memory.word(thread + block).unwrap() };
+            assert_eq!(memory.word(block + at), Some(data(index)));
+        }
+        for key in keys {
+            // SAFETY: made above, and not used any more.
+            unsafe { libc::pthread_key_delete(key) };
+        }
+    }
+}
