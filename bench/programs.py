@@ -113,12 +113,14 @@ def bpf_account():
 def bpf_runs(process):
     """How often the BPF programs of a process have run, as far as that was counted, and how
     long, in seconds."""
-    runs = nanoseconds = 0
+    programs = {}
     for file in pathlib.Path(f"/proc/{process.pid}/fdinfo").glob("*"):
-        facts = dict(line.split(":", 1) for line in file.read_text().splitlines() if ":" in line)
-        runs += int(facts.get("run_cnt", 0))
-        nanoseconds += int(facts.get("run_time_ns", 0))
-    return runs, nanoseconds / 1e9
+        # Files come and go.
+        with contextlib.suppress(FileNotFoundError):
+            facts = dict(line.split(":", 1) for line in file.read_text().splitlines() if ":" in line)
+            if "run_cnt" in facts:
+                programs[facts["prog_id"]] = int(facts["run_cnt"]), int(facts["run_time_ns"])
+    return sum(runs for runs, _ in programs.values()), sum(nanos for _, nanos in programs.values()) / 1e9
 
 
 def memory_mb(process, field):
