@@ -1,4 +1,5 @@
-"""What is measured: applications that know nothing of tracing."""
+"""What is measured: applications that know nothing of tracing. `processes` are those of an
+application that run already."""
 
 import os
 import pathlib
@@ -38,8 +39,9 @@ class Spring:
     name = "spring"
     paths = ["/orders/{}"]
     items = 1000
-    script = HERE / "spring.lua"
+    script = HERE / "numbers.lua"
     packages = {"java": "default-jre-headless"}
+    processes = ()
 
     def start(self, programs, otlp_port):
         jar = HERE / "spring" / "target" / "spring.jar"
@@ -69,6 +71,7 @@ class Shop:
     items = 200
     script = HERE / "shop.lua"
     packages = {}
+    processes = ()
 
     def start(self, programs, otlp_port):
         process = programs.start("shop", sys.executable, ROOT / "demo" / "shop.py", "up", "--no-load",
@@ -85,23 +88,38 @@ class Shop:
 
 
 class Running:
-    """An application that somebody else started."""
+    """An application that somebody else started; with the processes that all of it comes from,
+    where those are known."""
 
-    items = 1000
-    script = None
+    script = HERE / "numbers.lua"
     packages = {}
 
-    def __init__(self, name, url):
+    def __init__(self, name, url, items, pids):
         parts = urllib.parse.urlsplit(url)
         if parts.scheme != "http" or not parts.hostname:
             fail(f"{url} is no URL of plain HTTP")
         self.name = name
+        self.items = items
+        self.processes = [Process(pid) for pid in pids]
         self.url = f"http://{parts.netloc}"
         self.paths = [parts.path + (f"?{parts.query}" if parts.query else "") or "/"]
 
     def start(self, programs, otlp_port):
-        with urllib.request.urlopen(self.url + self.paths[0].replace("{}", "1"), timeout=10) as reply:
-            reply.read()
+        page = self.url + self.paths[0].replace("{}", "1")
+        try:
+            with urllib.request.urlopen(page, timeout=10) as reply:
+                reply.read()
+        except OSError as error:
+            fail(f"{page} does not answer: {error}")
+
+
+class Process:
+    """One that is not ours to end."""
+
+    def __init__(self, pid):
+        if not pathlib.Path(f"/proc/{pid}").exists():
+            fail(f"there is no process {pid}; --process takes what all of the application comes from")
+        self.pid = pid
 
 
 def address(application):

@@ -17,7 +17,7 @@ all processors, and what the agent takes the application lacks, too.
                   --sink target/release/spanwise-bench-sink \\
                   --requests target/release/spanwise-bench-requests \\
                   [--app spring] [--app shop] [--layout apart] [--layout together]
-                  [--url http://127.0.0.1:8080/ --name petclinic]
+                  [--url http://127.0.0.1:8080/owners/{} --items 10 --name petclinic --process PID]
 """
 
 import argparse
@@ -106,11 +106,10 @@ def pin(process, cores):
 def full_load(application, options, seconds, connections=None):
     """As much as is answered: requests/s, latencies in ms, and the processor time of the
     application a request in us."""
-    script = ["-s", application.script] if application.script else []
-    target = application.url if application.script else application.url + application.paths[0]
     busy = application_seconds(options)
     said = options.programs.run("wrk", *options.layout.load("wrk"), "--latency", "-t1", f"-c{connections or options.connections}",
-                                f"-d{seconds}s", "--timeout", "10s", *script, target)
+                                f"-d{seconds}s", "--timeout", "10s", "-s", application.script, application.url,
+                                "--", application.paths[0], application.items)
     busy = application_seconds(options) - busy
     count = int(re.search(r"(\d+) requests in ", said)[1])
     rate = float(re.search(r"Requests/sec:\s+([\d.]+)", said)[1])
@@ -172,16 +171,17 @@ def turn(application, setting, options, sink, rate):
 
 def hooks(application, options, sink):
     """What the hooks themselves take of a request, by the kernel's account: how often they run,
-    and how long all that takes, in us."""
+    how long all that takes in us, and that as a share of the application's processor time."""
     agent = start_agent(options.programs, options.spanwise, sink.url, *EXCEPT_LOAD, core=options.layout.core)
     time.sleep(SETTLE_SECONDS)
     full_load(application, options, WARM_SECONDS)
     with bpf_account():
         runs, seconds = bpf_runs(agent)
-        answered = full_load(application, options, options.seconds)["count"]
+        load = full_load(application, options, options.seconds)
         runs, seconds = (after - before for after, before in zip(bpf_runs(agent), (runs, seconds)))
     options.programs.stop(agent)
-    return {"runs": runs / answered, "us": seconds / answered * 1e6}
+    us = seconds / load["count"] * 1e6
+    return {"runs": runs / load["count"], "us": us, "share": us / load["services_cpu_us"] if load["services_cpu_us"] else None}
 
 
 def lost_events(sink):
@@ -289,6 +289,8 @@ def report(application, layout, pairs, rate, hooked):
         print(f"{figure}.{percentile}_overhead_share {change('steady', percentile):.4f} 1")
     print(f"{figure}.agent_us_per_request {median(lambda pair: pair['with']['agent_us']):.1f} us")
     print(f"{figure}.hooks_us_per_request {hooked['us']:.1f} us  # of {hooked['runs']:.1f} runs; the account itself in it")
+    if hooked["share"]:
+        print(f"{figure}.hooks_share {hooked['share']:.4f} 1")
     print(f"{figure}.events_lost {sum(pair['with']['lost'] for pair in pairs)} 1", flush=True)
 
 
@@ -310,7 +312,7 @@ def run(application, options):
         sink = Sink(programs, options.sink)
         before = list(programs.running)
         application.start(programs, otlp_port)
-        options.services = [process for process in programs.running if process not in before]
+        options.services = [*application.processes, *(one for one in programs.running if one not in before)]
         arrange(options, sink, layouts()["together"])
         print(f"\n{application.name}: warming up for {options.warm_up} s", file=sys.stderr)
         full_load(application, options, options.warm_up)
@@ -321,6 +323,8 @@ def run(application, options):
         arrange(options, sink, layouts()["together"])
         report_traces(application, spans_per_trace(application, options, otlp_port))
     finally:
+        for process in application.processes:
+            pin(process, layouts()["together"].application)
         programs.stop_all()
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -336,15 +340,20 @@ def arguments():
     parser.add_argument("--url", help="a page of an application that runs already, instead; {} in its path stands "
                         "for a number")
     parser.add_argument("--name", default="url", help="what to call that application")
+    parser.add_argument("--process", action="append", type=int, metavar="PID",
+                        help="what that application comes from: a process, with all that come from it; known, it can be "
+                        "measured apart")
+    parser.add_argument("--items", type=int, default=1000, help="how far {} counts, from 1 (default %(default)s)")
     parser.add_argument("--pairs", type=int, default=20, help="of turns (default %(default)s)")
     parser.add_argument("--seconds", type=int, default=5, help="of each load of a turn (default %(default)s)")
     parser.add_argument("--warm-up", type=int, default=60, help="seconds (default %(default)s)")
     parser.add_argument("--connections", type=int, default=16, help="requests at a time (default %(default)s)")
     options = parser.parse_args()
-    # Of an application that runs already it is not known what belongs to it.
-    can_be_apart = not options.url and "apart" in layouts()
+    if options.process and not options.url:
+        fail("--process says what belongs to an application that runs already; it needs --url")
+    can_be_apart = (options.process or not options.url) and "apart" in layouts()
     if not can_be_apart and "apart" in (options.layout_names or ()):
-        fail("--layout apart needs an application that is started here (--app), and two processors")
+        fail("--layout apart needs two processors, and to know what belongs to the application: --app, or --url with --process")
     options.layout_names = options.layout_names or (LAYOUTS if can_be_apart else ("together",))
     for name in ("spanwise", "sink", "requests"):
         path = getattr(options, name).resolve()
@@ -356,7 +365,7 @@ def arguments():
 
 def main():
     options = arguments()
-    applications = [Running(options.name, options.url)] if options.url else [
+    applications = [Running(options.name, options.url, options.items, options.process or [])] if options.url else [
         APPLICATIONS[name]() for name in options.app or APPLICATIONS]
     need({"wrk": "wrk"} | {key: value for each in applications for key, value in each.packages.items()})
     end_on_signals()

@@ -1,0 +1,12 @@
+-- One page after another: `wrk ... -- PATH ITEMS`, where {} in the path stands for 1 to ITEMS.
+local path, items
+local number = 0
+
+init = function(arguments)
+  path, items = arguments[1], tonumber(arguments[2])
+end
+
+request = function()
+  number = number % items + 1
+  return wrk.format("GET", (path:gsub("{}", number)))
+end
