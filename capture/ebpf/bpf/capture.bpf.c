@@ -313,16 +313,27 @@ static __noinline int on_datagram(struct sock *sk, int result, bool sent)
     return 0;
 }
 
-static __always_inline int on_length(struct sock *sk, int result, int flags, const bool sent)
+/* Of sockets that are not TCP's. */
+static __always_inline int on_other_length(struct sock *sk, int result, int flags, const bool sent)
 {
     if (sk->__sk_common.skc_family == AF_UNIX)
         return result < 0 ? 0 : on_unix(sk, result, flags, sent);
+    return result <= 0 || is_tcp(sk, true) ? 0 : on_datagram(sk, result, sent);
+}
+
+/* Of all sockets, or of TCP's alone: before Linux 6.13 all programs of a call share one stack of
+ * 512 bytes, and so the others have a program of their own there. */
+static __always_inline int on_length(struct sock *sk, int result, int flags, const bool sent,
+                                     const bool all)
+{
+    if (sk->__sk_common.skc_family == AF_UNIX)
+        return !all || result < 0 ? 0 : on_unix(sk, result, flags, sent);
     if (result <= 0)
         return 0;
     struct socket_state *state = bpf_sk_storage_get(&sockets, sk, 0, 0);
     if (!state) {
         if (!is_tcp(sk, true))
-            return on_datagram(sk, result, sent);
+            return all ? on_datagram(sk, result, sent) : 0;
         state = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
         if (!state)
             return 0;
@@ -386,13 +397,37 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
 SEC("?tp_btf/sock_send_length")
 int BPF_PROG(sock_length_send, struct sock *sk, int result, int flags)
 {
-    return on_length(sk, result, 0, true);
+    return on_length(sk, result, 0, true, true);
 }
 
 SEC("?tp_btf/sock_recv_length")
 int BPF_PROG(sock_length_receive, struct sock *sk, int result, int flags)
 {
-    return flags & MSG_PEEK ? 0 : on_length(sk, result, flags, false);
+    return flags & MSG_PEEK ? 0 : on_length(sk, result, flags, false, true);
+}
+
+SEC("?tp_btf/sock_send_length")
+int BPF_PROG(tcp_length_send, struct sock *sk, int result, int flags)
+{
+    return on_length(sk, result, 0, true, false);
+}
+
+SEC("?tp_btf/sock_recv_length")
+int BPF_PROG(tcp_length_receive, struct sock *sk, int result, int flags)
+{
+    return flags & MSG_PEEK ? 0 : on_length(sk, result, flags, false, false);
+}
+
+SEC("?tp_btf/sock_send_length")
+int BPF_PROG(other_length_send, struct sock *sk, int result, int flags)
+{
+    return on_other_length(sk, result, 0, true);
+}
+
+SEC("?tp_btf/sock_recv_length")
+int BPF_PROG(other_length_receive, struct sock *sk, int result, int flags)
+{
+    return flags & MSG_PEEK ? 0 : on_other_length(sk, result, flags, false);
 }
 
 /* ---- sys_exit, both forms ---------------------------------------------- */
@@ -443,31 +478,31 @@ static __always_inline int on_exit_datagram(struct sock *sk, const struct exit_c
     return 0;
 }
 
-/* The bytes of each message of a sendmmsg or recvmmsg, which the kernel has by
- * now written beside it. */
+/* The bytes of a message of a sendmmsg or recvmmsg, which the kernel has by now
+ * written beside it. */
+static __always_inline __u32 message_length(__u64 entry)
+{
+    __u32 length = 0;
+    bpf_probe_read_user(&length, sizeof length,
+                        (void *)(entry + __builtin_offsetof(struct message_entry, length)));
+    return length;
+}
+
+/* Lengths are read twice and not kept: a stack is small. */
 static __always_inline void on_messages(struct socket_state *state, struct transfer *transfer,
                                         __u64 array, __u32 end_seq, long messages)
 {
-    __u32 lengths[MAX_MESSAGES];
-    __u32 total = 0;
-    for (int i = 0; i < MAX_MESSAGES; i++) {
-        lengths[i] = 0;
-        if (i < messages)
-            bpf_probe_read_user(&lengths[i], 4,
-                                (void *)(array + i * sizeof(struct message_entry)
-                                         + __builtin_offsetof(struct message_entry, length)));
-        total += lengths[i];
-    }
-    transfer->seq = end_seq - total;
-    for (int i = 0; i < MAX_MESSAGES; i++) {
-        if (i >= messages)
-            break;
+    transfer->seq = end_seq;
+    for (int i = 0; i < MAX_MESSAGES && i < messages; i++)
+        transfer->seq -= message_length(array + i * sizeof(struct message_entry));
+    for (int i = 0; i < MAX_MESSAGES && i < messages; i++) {
         struct call one = { .shape = BUFFER_MESSAGE,
                             .array = array + i * sizeof(struct message_entry) };
-        transfer->length = lengths[i];
-        if (lengths[i])
+        const __u32 length = message_length(one.array);
+        transfer->length = length;
+        if (length)
             emit_one(state, transfer, &one);
-        transfer->seq += lengths[i];
+        transfer->seq += length;
     }
 }
 

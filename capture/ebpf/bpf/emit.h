@@ -169,8 +169,9 @@ struct {
 /* Asked only about what would be cut, and not of long turns. */
 static __always_inline bool is_generous(const struct transfer *transfer, __u64 wanted)
 {
+    __u64 connection = transfer->connection;
     return wanted == MAX_PAYLOAD && transfer->length > MAX_PAYLOAD
-        && bpf_map_lookup_elem(&generous_connections, &transfer->connection);
+        && bpf_map_lookup_elem(&generous_connections, &connection);
 }
 
 struct pieces {
@@ -183,23 +184,26 @@ __noinline int emit_pieces(struct transfer *whole, struct pieces *pieces)
 {
     if (!whole || !pieces)
         return 0;
+    /* Changed for each piece, not copied: a stack is small. */
+    const __u32 seq = whole->seq, length = whole->length, extra = whole->extra;
     for (__u32 i = 0; i < MAX_PIECES; i++) {
         __u32 skip = i * MAX_PAYLOAD;
-        if (skip >= whole->length)
+        if (skip >= length)
             break;
-        struct transfer piece = *whole;
-        piece.seq += skip;
-        if (piece.kind != SPANWISE_DATA) /* of plaintext, how much went before */
-            piece.extra += skip;
-        piece.length -= skip;
-        __u64 wanted = piece.length < MAX_PAYLOAD ? piece.length : MAX_PAYLOAD;
-        if (i < MAX_PIECES - 1)
-            piece.length = wanted;
+        __u32 rest = length - skip;
+        __u64 wanted = rest < MAX_PAYLOAD ? rest : MAX_PAYLOAD;
+        whole->length = i < MAX_PIECES - 1 ? wanted : rest;
         if (pieces->vectors)
-            emit_vector(&piece, pieces->at, pieces->vectors, skip, wanted);
+            emit_vector(whole, pieces->at, pieces->vectors, skip, wanted);
         else
-            emit_plain(&piece, pieces->at + skip, wanted);
+            emit_plain(whole, pieces->at + skip, wanted);
+        whole->seq += MAX_PAYLOAD;
+        if (whole->kind != SPANWISE_DATA) /* of plaintext, how much went before */
+            whole->extra += MAX_PAYLOAD;
     }
+    whole->seq = seq;
+    whole->length = length;
+    whole->extra = extra;
     return 0;
 }
 
@@ -253,11 +257,12 @@ static __always_inline bool is_body(const void *at)
 __noinline int emit_several(struct transfer *transfer, __u64 vectors, __u64 count, __u64 wanted)
 {
     struct iovec both[2] = {};
-    struct pieces pieces = { .at = vectors, .vectors = count };
     if (!transfer)
         return 0;
-    if (is_generous(transfer, wanted))
+    if (is_generous(transfer, wanted)) {
+        struct pieces pieces = { .at = vectors, .vectors = count };
         return emit_pieces(transfer, &pieces);
+    }
     if (bpf_probe_read_user(both, sizeof both, (void *)vectors))
         return emit_plain(transfer, 0, 0);
     if (both[0].iov_len >= wanted)
@@ -397,12 +402,12 @@ static __always_inline __u64 one_buffer(const struct call *call, __u64 length)
  * time to ask for more. */
 static __always_inline bool expect_batches(const struct transfer *transfer, __u64 buffer)
 {
-    __u64 begin;
+    __u64 begin, connection = transfer->connection;
     const __u8 yes = 1;
     if (transfer->length < HTTP2_PREFACE_LENGTH || !buffer
         || bpf_probe_read_user(&begin, sizeof begin, (void *)buffer) || begin != HTTP2_PREFACE)
         return false;
-    bpf_map_update_elem(&generous_connections, &transfer->connection, &yes, BPF_ANY);
+    bpf_map_update_elem(&generous_connections, &connection, &yes, BPF_ANY);
     return true;
 }
 

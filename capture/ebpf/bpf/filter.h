@@ -68,7 +68,10 @@ static __always_inline bool has_namespace(const __u32 *namespaces, __u32 namespa
  * program. */
 __noinline int is_wanted(struct filtered *socket)
 {
-    if (!socket || bpf_map_lookup_elem(&ignored_processes, &socket->process))
+    if (!socket)
+        return 0;
+    __u32 process = socket->process;
+    if (bpf_map_lookup_elem(&ignored_processes, &process))
         return 0;
     if ((filter.only_ports[0].last && !has_port(filter.only_ports, socket))
         || has_port(filter.except_ports, socket))

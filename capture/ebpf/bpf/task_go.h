@@ -117,8 +117,8 @@ static __always_inline void go_running(const struct task_rule *rule, struct task
 /* For whom the goroutine that runs uses a socket: itself, unless it writes for others. */
 static __always_inline void go_current(const struct task_rule *rule, struct task_lookup *lookup)
 {
-    struct go_owner *owner =
-        lookup->written ? bpf_map_lookup_elem(&go_owners, &lookup->written) : 0;
+    __u64 written = lookup->written;
+    struct go_owner *owner = written ? bpf_map_lookup_elem(&go_owners, &written) : 0;
     if (owner && owner->process == process_of(lookup)) {
         if (!owner->written)
             lookup->ids = owner->ids;

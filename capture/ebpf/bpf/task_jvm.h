@@ -73,7 +73,8 @@ static __always_inline void jvm_current(const struct task_rule *rule, struct tas
         return;
     }
     struct jvm_thread itself = { number_at, number, task_rules_generation };
-    bpf_map_update_elem(&jvm_threads, &lookup->thread, &itself, BPF_ANY);
+    __u64 key = lookup->thread;
+    bpf_map_update_elem(&jvm_threads, &key, &itself, BPF_ANY);
 }
 
 #endif

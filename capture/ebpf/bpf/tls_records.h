@@ -172,7 +172,7 @@ static __always_inline bool tls_find_record(struct tls_stream *stream, __u32 pla
 
 /* The sequence number of the oldest record that may hold just this much plaintext,
  * or else more than it. */
-static __always_inline bool tls_record_of(struct tls_stream *stream, __u32 plaintext, __u32 *seq)
+static __noinline bool tls_record_of(struct tls_stream *stream, __u32 plaintext, __u32 *seq)
 {
     if (!tls_find_record(stream, plaintext, seq, TLS_FITS)
         && !tls_find_record(stream, plaintext, seq, TLS_FITS_BLOCKS)

@@ -49,18 +49,31 @@ impl Hook {
         }
     }
 
-    /// Names of its programs in the BPF object.
-    pub(super) const fn programs(self) -> &'static [&'static str] {
+    /// Names of its programs in the BPF object: the first set that the kernel takes is to be
+    /// used.
+    pub(super) const fn program_sets(self) -> &'static [&'static [&'static str]] {
         match self {
             Self::SockLength => &[
-                "sock_length_send",
-                "sock_length_receive",
-                "state_storage",
-                "process_exec",
-                "process_exit",
+                &[
+                    "sock_length_send",
+                    "sock_length_receive",
+                    "state_storage",
+                    "process_exec",
+                    "process_exit",
+                ],
+                // Before Linux 6.13 the stack is too small for one program that does all.
+                &[
+                    "tcp_length_send",
+                    "tcp_length_receive",
+                    "other_length_send",
+                    "other_length_receive",
+                    "state_storage",
+                    "process_exec",
+                    "process_exit",
+                ],
             ],
-            Self::SysExitBtf => &["sys_exit_btf", "state_table", "process_exec", "process_exit"],
-            Self::SysExitRaw => &["sys_exit_raw", "state_raw", "process_exec", "process_exit"],
+            Self::SysExitBtf => &[&["sys_exit_btf", "state_table", "process_exec", "process_exit"]],
+            Self::SysExitRaw => &[&["sys_exit_raw", "state_raw", "process_exec", "process_exit"]],
         }
     }
 

@@ -128,19 +128,36 @@ impl Kernel {
     }
 
     fn attach_hook(hook: Hook, config: &KernelConfig) -> Result<Self, String> {
-        Self::attach_programs(hook, config, Uprobes::Many)
-            .or_else(|_| Self::attach_programs(hook, config, Uprobes::Single))
-            .or_else(|reason| Self::attach_programs(hook, config, Uprobes::Refused(reason)))
+        let mut refusal = String::new();
+        for programs in hook.program_sets() {
+            match Self::attach_set(hook, programs, config) {
+                Ok(kernel) => return Ok(kernel),
+                Err(reason) => refusal = reason,
+            }
+        }
+        Err(refusal)
+    }
+
+    fn attach_set(
+        hook: Hook,
+        programs: &'static [&'static str],
+        config: &KernelConfig,
+    ) -> Result<Self, String> {
+        let with = |uprobes| Self::attach_programs(hook, programs, config, uprobes);
+        let many =
+            if probe::many_uprobes_attach() { with(Uprobes::Many) } else { Err(String::new()) };
+        many.or_else(|_| with(Uprobes::Single)).or_else(|reason| with(Uprobes::Refused(reason)))
     }
 
     fn attach_programs(
         hook: Hook,
+        programs: &[&str],
         config: &KernelConfig,
         uprobes: Uprobes,
     ) -> Result<Self, String> {
         let ring_bytes = config.ring_bytes.clamp(1 << 16, 1 << 30).next_power_of_two();
         let (further, many) = uprobes.programs(config.tls);
-        let wanted = [hook.programs(), &[tasks::THREAD_MADE], &further].concat();
+        let wanted = [programs, &[tasks::THREAD_MADE], &further].concat();
         let object = objects::load(objects::CAPTURE, &wanted, &many, |name, map| {
             if name == "events" {
                 map.set_max_entries(ring_bytes)?;
@@ -159,7 +176,7 @@ impl Kernel {
                     .map_err(|error| format!("cannot exclude process {process}: {error}"))?;
             }
         }
-        let links = objects::attach(&object, hook.programs())?;
+        let links = objects::attach(&object, programs)?;
         let connection_share = AtomicU32::new(u32::MAX);
         let thread_made = Mutex::new(None);
         let tls = config.tls;

@@ -123,10 +123,11 @@ pub(super) fn attach_to_libc(object: &Object, program: &str, many: bool) -> Resu
 
 /// The error in one line, with the last lines that libbpf and the verifier said.
 fn explain(error: libbpf_rs::Error) -> String {
-    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
+    let log = std::mem::take(&mut *LIBBPF_LOG.lock());
+    // The verifier refuses programs with the same error, and then has processed some of one.
+    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !log.contains("processed ") {
         return "permission denied".to_owned();
     }
-    let log = std::mem::take(&mut *LIBBPF_LOG.lock());
     let said: Vec<&str> = log
         .lines()
         .map(str::trim)

@@ -30,6 +30,7 @@ pub enum ProbeOutcome {
 
 /// Probes at many functions at once, in all processes.
 const MANY_UPROBES: &str = "uprobe.multi";
+const EMPTY_UPROBE: &str = "empty_uprobe";
 
 const PROBES: &[(&str, &str, &str, &str)] = &[
     (
@@ -88,13 +89,13 @@ const PROBES: &[(&str, &str, &str, &str)] = &[
     ),
     (
         MANY_UPROBES,
-        "empty_uprobe",
+        EMPTY_UPROBE,
         "reads in the clear what TLS libraries of processes encrypt",
         "single uprobes are used, which the kernel gives to CAP_SYS_ADMIN only",
     ),
     (
         "uprobe",
-        "empty_uprobe",
+        EMPTY_UPROBE,
         "the same, where the kernel knows no uprobe.multi (before 6.6)",
         "nothing is lost where uprobe.multi works; else of encrypted connections only the \
          handshake's facts, bytes and times are seen",
@@ -113,23 +114,30 @@ const PROBES: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
+/// Whether many probes can be set at once: kernels that do not know how load programs for it
+/// all the same.
+pub(super) fn many_uprobes_attach() -> bool {
+    attempt(MANY_UPROBES, EMPTY_UPROBE).is_ok()
+}
+
+fn attempt(feature: &str, program: &str) -> Result<(), String> {
+    let many = feature == MANY_UPROBES;
+    let of_many: &[&str] = if many { &[program] } else { &[] };
+    let object = objects::load(objects::EMPTY, &[program], of_many, |_, _| Ok(()))?;
+    if program == EMPTY_UPROBE {
+        objects::attach_to_libc(&object, program, many).map(drop)
+    } else {
+        objects::attach(&object, &[program]).map(drop)
+    }
+}
+
 /// Tries every feature.
 pub fn probe_all() -> Vec<Probe> {
     PROBES
         .iter()
         .map(|&(feature, program, purpose, without)| {
-            let many = feature == MANY_UPROBES;
-            let of_many: &[&str] = if many { &[program] } else { &[] };
-            let tried = objects::load(objects::EMPTY, &[program], of_many, |_, _| Ok(())).and_then(
-                |object| {
-                    if program == "empty_uprobe" {
-                        objects::attach_to_libc(&object, program, many).map(drop)
-                    } else {
-                        objects::attach(&object, &[program]).map(drop)
-                    }
-                },
-            );
-            let outcome = tried.map_or_else(ProbeOutcome::Missing, |()| ProbeOutcome::Works);
+            let outcome = attempt(feature, program)
+                .map_or_else(ProbeOutcome::Missing, |()| ProbeOutcome::Works);
             Probe { feature, purpose, without, outcome }
         })
         .collect()
