@@ -9,7 +9,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build java-helper plugin-example unit e2e browser clients matrix fuzz test-properties test-kill test-restarts test-cluster \
+.PHONY: help demo test dev lint bench setup web build java-helper plugin-example unit e2e browser clients matrix fuzz test-properties test-kill test-restarts test-kernels test-cluster \
         bench-capture bench-spans bench-assemble bench-assembly bench-decode bench-tags bench-store bench-store-grow bench-nginx bench-soak \
         bench-accuracy bench-end-to-end clean
 
@@ -104,6 +104,10 @@ test-kill: setup ## The store killed with -9 a hundred times under load
 
 test-restarts: setup ## Programs under TLS probes through a thousand restarts of the agent
 	SPANWISE_TEST_RESTARTS=1000 $(CHECKED) $(CARGO) test --release --workspace --locked --test restarts -- --nocapture
+
+test-kernels: build ## The agent on kernels of Debian's, each in a virtual machine (x86-64)
+	@SPANWISE_SETUP=kernels scripts/setup.sh
+	python3 tests/kernels/kernels.py --spanwise $(BINARY)
 
 test-cluster: ## The ClickHouse store on a cluster of two shards and two replicas (x86-64)
 	@SPANWISE_SETUP=cluster scripts/setup.sh

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # What for: `all` (the default), `cluster` for the tests of a ClickHouse cluster,
-# `soak`, `accuracy` and `end-to-end` for benchmarks, anything else for building alone.
+# `kernels` for virtual machines, `soak`, `accuracy` and `end-to-end` for benchmarks, anything else for building alone.
 for=${SPANWISE_SETUP:-all}
 stamp=target/.setup-$for-done
 [ -e "$stamp" ] && [ "$stamp" -nt scripts/setup.sh ] && exit 0
@@ -82,6 +82,16 @@ if [ "$for" = end-to-end ]; then
         javac:default-jdk-headless
         mvn:maven
         /usr/lib/postgresql:postgresql
+    )
+fi
+if [ "$for" = kernels ]; then
+    needs+=(
+        qemu-system-x86_64:qemu-system-x86
+        busybox:busybox-static
+        cpio:cpio
+        nginx:nginx-light
+        redis-server:redis-server
+        openssl:openssl
     )
 fi
 missing=()

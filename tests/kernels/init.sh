@@ -1,0 +1,49 @@
+#!/bin/busybox sh
+# The machine's first and last program. HOOK and ROUNDS come from the kernel's command line.
+/bin/busybox --install -s /bin
+export PATH=/bin:/usr/bin:/usr/sbin:/sbin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t tmpfs tmpfs /tmp
+mount -t tmpfs tmpfs /data
+mount -t tracefs tracefs /sys/kernel/tracing
+ip link set lo up
+ulimit -l unlimited
+
+openssl req -x509 -newkey rsa:2048 -nodes -keyout /tmp/key.pem -out /tmp/cert.pem -days 3 -subj /CN=localhost 2> /dev/null
+nginx -p /tmp -c /etc/nginx.conf &
+redis-server --port 6379 --save '' > /dev/null &
+spanwise server --data /data/spans --zipkin off --jaeger-grpc off --jaeger-http off --jaeger-udp-compact off \
+    --jaeger-udp-binary off --http 127.0.0.1:8000 > /tmp/server.log 2>&1 &
+# Until it answers; a computed machine is slow.
+for second in $(seq 60); do
+    curl -sf -o /dev/null http://127.0.0.1:8000/api/v1/status && break
+    sleep 1
+done
+
+spanwise agent --hook "$HOOK" > /tmp/agent.log 2>&1 &
+agent=$!
+for second in $(seq 60); do
+    grep -q 'watches this machine' /tmp/agent.log && break
+    kill -0 $agent 2> /dev/null || break
+    sleep 1
+done
+sleep 5 # TLS libraries are found
+cat /tmp/agent.log
+
+begin=$(date +%s)
+for round in $(seq "$ROUNDS"); do
+    curl -s -o /dev/null http://127.0.0.1:8080/plain
+    curl -s -o /dev/null http://127.0.0.1:8080/bad
+    curl -s -o /dev/null http://127.0.0.1:8080/up
+    curl -sk -o /dev/null https://127.0.0.1:8443/tls
+    redis-cli set key "$round" > /dev/null
+    redis-cli get key > /dev/null
+done
+sleep 5
+curl -s -X POST -H 'Content-Type: application/json' http://127.0.0.1:8000/api/v1/sql -d "{\"query\":
+    \"SELECT service, kind, operation, status, count(*) FROM spans WHERE start_unix_nano >= ${begin}000000000
+      GROUP BY 1, 2, 3, 4\"}" | tr -d '\n'
+echo
+poweroff -f

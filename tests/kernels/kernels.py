@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""The agent on other kernels: Debian's, each in a virtual machine that QEMU computes.
+
+A machine has nginx, redis-server, curl, redis-cli, a server and an agent in its memory, and
+nothing else. In it each client asks the same a few times, in plaintext and TLS, and the spans
+are counted: as many of each kind as requests, on both sides.
+
+    kernels.py --spanwise target/release/spanwise [--release bookworm] [--hook sys-exit-raw]
+"""
+
+import argparse
+import json
+import lzma
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+HERE = pathlib.Path(__file__).resolve().parent
+MIRROR = "http://deb.debian.org/debian/"
+# Debian's release -> the hooks that are chosen on its kernel.
+RELEASES = {"bookworm": "sys-exit-btf", "trixie": "sock-length"}
+BOOT_SECONDS = 400
+PROGRAMS = ("nginx", "redis-server", "redis-cli", "curl", "openssl")
+ROUNDS = 5
+# Service, kind, operation and status of what is asked ROUNDS times each.
+EXPECTED = {
+    ("curl", "client", "GET /bad", "error"), ("curl", "client", "GET /plain", "unset"),
+    ("curl", "client", "GET /tls", "unset"), ("curl", "client", "GET /up", "unset"),
+    ("nginx:8080", "client", "GET /", "unset"), ("nginx:8080", "server", "GET /bad", "error"),
+    ("nginx:8080", "server", "GET /plain", "unset"), ("nginx:8080", "server", "GET /up", "unset"),
+    ("nginx:8081", "server", "GET /", "unset"), ("nginx:8443", "server", "GET /tls", "unset"),
+    ("redis-cli", "client", "GET", "unset"), ("redis-cli", "client", "SET", "unset"),
+    ("redis-server:6379", "server", "GET", "unset"), ("redis-server:6379", "server", "SET", "unset"),
+}
+
+
+def fail(text):
+    sys.exit(f"kernels: {text}")
+
+
+def fetch(path):
+    """A file of Debian's mirror."""
+    try:
+        with urllib.request.urlopen(MIRROR + path, timeout=120) as reply:
+            return reply.read()
+    except OSError as error:
+        fail(f"{MIRROR}{path}: {error}")
+
+
+def kernel(release, directory):
+    """The newest kernel of a release, for machines of clouds: its image."""
+    packages = lzma.decompress(fetch(f"dists/{release}/main/binary-amd64/Packages.xz")).decode()
+    names = [re.search(r"^Filename: (.*)$", one, re.M)[1] for one in packages.split("\n\n")
+             if re.match(r"Package: linux-image-\d[^\n]*-cloud-amd64\n", one)]
+    if not names:
+        fail(f"{release} has no kernel of the name that was expected")
+    package = directory / f"{release}.deb"
+    package.write_bytes(fetch(names[-1]))
+    subprocess.run(["dpkg-deb", "-x", package, directory / release], check=True)
+    return next((directory / release / "boot").glob("vmlinuz-*"))
+
+
+def put(root, source, target=None):
+    """A file in the machine, links followed."""
+    target = root / (target or str(source)).lstrip("/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.exists():
+        shutil.copy(os.path.realpath(source), target)
+
+
+def put_program(root, source, target=None):
+    """A program and the libraries that it loads."""
+    put(root, source, target)
+    said = subprocess.run(["ldd", source], capture_output=True, text=True).stdout
+    for library in re.findall(r"(/\S+) \(0x", said):
+        put(root, library)
+
+
+def initrd(spanwise, directory):
+    """All files of the machine."""
+    root = directory / "root"
+    for name in ("bin", "proc", "sys", "dev", "tmp", "data", "etc", "run", "var/log/nginx", "var/lib/nginx"):
+        (root / name).mkdir(parents=True)
+    put_program(root, shutil.which("busybox") or fail("busybox-static is missing"), "/bin/busybox")
+    for name in PROGRAMS:
+        put_program(root, shutil.which(name) or fail(f"{name} is missing; `make test-kernels` installs it"))
+    stripped = directory / "spanwise"
+    subprocess.run(["strip", "-o", stripped, spanwise], check=True)
+    put_program(root, stripped, "/bin/spanwise")
+    put(root, "/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf")
+    put(root, HERE / "init.sh", "/init")
+    put(root, HERE / "nginx.conf", "/etc/nginx.conf")
+    (root / "init").chmod(0o755)
+    (root / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
+    (root / "etc/group").write_text("root:x:0:\n")
+    (root / "etc/hosts").write_text("127.0.0.1 localhost\n")
+    image = directory / "initrd.gz"
+    subprocess.run(f"find . | cpio -o -H newc --quiet | gzip -1 > {image}", shell=True, cwd=root, check=True)
+    return image
+
+
+def boot(image, files, hook):
+    """What a machine says until it ends."""
+    arguments = f"console=ttyS0 panic=1 quiet mitigations=off HOOK={hook} ROUNDS={ROUNDS}"
+    command = ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "3000", "-smp", "2", "-nographic",
+               "-no-reboot", "-kernel", image, "-initrd", files, "-append", arguments]
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              errors="replace", timeout=BOOT_SECONDS).stdout
+    except subprocess.TimeoutExpired as late:
+        return (late.stdout or b"").decode(errors="replace") + f"\nit did not end within {BOOT_SECONDS} s"
+
+
+def judge(said, hook):
+    """What is wrong, as text; nothing if all is well."""
+    answer = next((line for line in said.splitlines() if line.startswith('{"columns"')), None)
+    if not answer:
+        return "no spans were asked for:\n" + said[-3000:]
+    if f"with {hook}" not in said:
+        return f"the agent does not use {hook}:\n" + said[-3000:]
+    found = {tuple(row[:4]): int(row[4]) for row in json.loads(answer)["rows"]}
+    if found != dict.fromkeys(EXPECTED, ROUNDS):
+        return "\n".join(f"{key}: {found.get(key, 0)} spans of {ROUNDS if key in EXPECTED else 0}"
+                         for key in sorted(EXPECTED | set(found)) if found.get(key) != ROUNDS or key not in EXPECTED)
+    return ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--spanwise", required=True, type=pathlib.Path)
+    parser.add_argument("--release", action="append", choices=RELEASES, help="of Debian (default: all)")
+    parser.add_argument("--hook", help="other hooks than those that the agent chooses")
+    options = parser.parse_args()
+    if not options.spanwise.exists():
+        fail(f"{options.spanwise} is not there; `make build` makes it")
+    wrong = 0
+    with tempfile.TemporaryDirectory(prefix="spanwise-kernels-") as name:
+        directory = pathlib.Path(name)
+        files = initrd(options.spanwise.resolve(), directory)
+        for release in options.release or RELEASES:
+            image = kernel(release, directory)
+            hook = options.hook or RELEASES[release]
+            problem = judge(boot(image, files, options.hook or "auto"), hook)
+            print(f"{image.name.removeprefix('vmlinuz-')} ({release}), {hook}: {problem or 'ok'}", flush=True)
+            wrong += bool(problem)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
