@@ -9,6 +9,7 @@ mount -t tmpfs tmpfs /tmp
 mount -t tmpfs tmpfs /data
 mount -t tracefs tracefs /sys/kernel/tracing
 ip link set lo up
+hostname kernels
 ulimit -l unlimited
 
 openssl req -x509 -newkey rsa:2048 -nodes -keyout /tmp/key.pem -out /tmp/cert.pem -days 3 -subj /CN=localhost 2> /dev/null
@@ -42,8 +43,7 @@ for round in $(seq "$ROUNDS"); do
     redis-cli get key > /dev/null
 done
 sleep 5
-curl -s -X POST -H 'Content-Type: application/json' http://127.0.0.1:8000/api/v1/sql -d "{\"query\":
-    \"SELECT service, kind, operation, status, count(*) FROM spans WHERE start_unix_nano >= ${begin}000000000
-      GROUP BY 1, 2, 3, 4\"}" | tr -d '\n'
+curl -s -H 'Content-Type: text/plain' http://127.0.0.1:8000/api/v1/sql -d \
+    "SELECT service, kind, operation, status, count(*) FROM spans WHERE start_unix_nano >= ${begin}000000000 GROUP BY 1, 2, 3, 4"
 echo
 poweroff -f
