@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # What for: `all` (the default), `cluster` for the tests of a ClickHouse cluster,
-# `kernels` for virtual machines, `soak`, `accuracy` and `end-to-end` for benchmarks, anything else for building alone.
+# `kernels` for virtual machines, `soak`, `accuracy` and `end-to-end` for benchmarks,
+# anything else for building alone.
 for=${SPANWISE_SETUP:-all}
 stamp=target/.setup-$for-done
 [ -e "$stamp" ] && [ "$stamp" -nt scripts/setup.sh ] && exit 0

@@ -117,9 +117,10 @@ impl Kernel {
             HookChoice::Auto => Hook::ALL,
             HookChoice::Only(hook) => std::slice::from_ref(hook),
         };
+        let many = probe::many_uprobes_attach();
         let mut refusals = Vec::new();
         for hook in candidates {
-            match Self::attach_hook(*hook, config) {
+            match Self::attach_hook(*hook, config, many) {
                 Ok(kernel) => return Ok(kernel),
                 Err(reason) => refusals.push((*hook, reason)),
             }
@@ -127,10 +128,10 @@ impl Kernel {
         Err(LoadError::NoHook { refusals })
     }
 
-    fn attach_hook(hook: Hook, config: &KernelConfig) -> Result<Self, String> {
+    fn attach_hook(hook: Hook, config: &KernelConfig, many: bool) -> Result<Self, String> {
         let mut refusal = String::new();
         for programs in hook.program_sets() {
-            match Self::attach_set(hook, programs, config) {
+            match Self::attach_set(hook, programs, config, many) {
                 Ok(kernel) => return Ok(kernel),
                 Err(reason) => refusal = reason,
             }
@@ -142,11 +143,11 @@ impl Kernel {
         hook: Hook,
         programs: &'static [&'static str],
         config: &KernelConfig,
+        many: bool,
     ) -> Result<Self, String> {
         let with = |uprobes| Self::attach_programs(hook, programs, config, uprobes);
-        let many =
-            if probe::many_uprobes_attach() { with(Uprobes::Many) } else { Err(String::new()) };
-        many.or_else(|_| with(Uprobes::Single)).or_else(|reason| with(Uprobes::Refused(reason)))
+        let probed = if many { with(Uprobes::Many) } else { Err(String::new()) };
+        probed.or_else(|_| with(Uprobes::Single)).or_else(|reason| with(Uprobes::Refused(reason)))
     }
 
     fn attach_programs(
