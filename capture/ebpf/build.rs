@@ -13,12 +13,18 @@ fn main() {
         Ok("aarch64") => "arm64",
         _ => "x86",
     };
-    for name in ["capture", "empty"] {
-        let source = Path::new("bpf").join(format!("{name}.bpf.c"));
+    let objects: [(&str, &str, &[&str]); 3] = [
+        ("capture", "capture", &[]),
+        ("capture", "capture_before_5_12", &["-DBEFORE_5_12"]),
+        ("empty", "empty", &[]),
+    ];
+    for (source, object, defined) in objects {
+        let source = Path::new("bpf").join(format!("{source}.bpf.c"));
+        let architecture = format!("-D__TARGET_ARCH_{architecture}");
         libbpf_cargo::SkeletonBuilder::new()
             .source(&source)
-            .clang_args([format!("-D__TARGET_ARCH_{architecture}"), "-Wall".to_owned()])
-            .obj(out.join(format!("{name}.bpf.o")))
+            .clang_args([architecture.as_str(), "-Wall"].iter().chain(defined))
+            .obj(out.join(format!("{object}.bpf.o")))
             .build()
             .unwrap_or_else(|error| {
                 panic!(

@@ -10,7 +10,6 @@ mount -t tmpfs tmpfs /data
 mount -t tracefs tracefs /sys/kernel/tracing
 ip link set lo up
 hostname kernels
-ulimit -l unlimited
 
 openssl req -x509 -newkey rsa:2048 -nodes -keyout /tmp/key.pem -out /tmp/cert.pem -days 3 -subj /CN=localhost 2> /dev/null
 nginx -p /tmp -c /etc/nginx.conf &

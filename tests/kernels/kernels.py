@@ -23,7 +23,7 @@ import urllib.request
 HERE = pathlib.Path(__file__).resolve().parent
 MIRROR = "http://deb.debian.org/debian/"
 # Debian's release -> the hooks that are chosen on its kernel.
-RELEASES = {"bookworm": "sys-exit-btf", "trixie": "sock-length"}
+RELEASES = {"bullseye": "sys-exit-btf", "bookworm": "sys-exit-btf", "trixie": "sock-length"}
 BOOT_SECONDS = 400
 PROGRAMS = ("nginx", "redis-server", "redis-cli", "curl", "openssl")
 ROUNDS = 5

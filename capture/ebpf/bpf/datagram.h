@@ -34,6 +34,7 @@ struct datagram_call {
     /* Of any port: the socket has asked one that is watched. */
     __u8 watched;
 };
+PASSED(datagram_call)
 
 static __always_inline bool is_datagram_port(__u16 port)
 {
@@ -133,8 +134,9 @@ static __always_inline struct user_buffer datagram_buffer(const struct datagram_
 
 /* Returns 1 where the datagram is reported. A function of its own to the
  * verifier: the programs of TCP are as they were. */
-__noinline int emit_datagram(struct datagram_call *call)
+__noinline int emit_datagram(datagram_call_handle handle)
 {
+    const struct datagram_call *call = passed_datagram_call(handle);
     if (!call)
         return 0;
     const struct sock *sk = (const struct sock *)call->sk;

@@ -18,6 +18,7 @@ struct transfer {
     __u8 kind;
     __u8 sent;
 };
+PASSED(transfer)
 
 /* How often the thread that runs has given its processor away to wait for something.
  * Between two events with one number it has not waited. The helper that makes it a plain
@@ -91,8 +92,9 @@ lost:
 /* The same for what few calls need: a function of its own to the verifier, and once in a
  * program. What most calls need is written where they are looked at, for to return from a
  * function costs where returns are made safe in software. */
-__noinline int emit_plain(struct transfer *transfer, __u64 buffer, __u64 wanted)
+__noinline int emit_plain(transfer_handle handle, __u64 buffer, __u64 wanted)
 {
+    const struct transfer *transfer = passed_transfer(handle);
     if (transfer)
         write_plain(transfer, buffer, wanted);
     return 0;
@@ -103,9 +105,10 @@ __noinline int emit_plain(struct transfer *transfer, __u64 buffer, __u64 wanted)
  * 1024 each need no sum. The offsets lie in the record, where the verifier does
  * not follow their values: it would try every combination of them. A function of its
  * own to it, which is followed once and not for each piece. */
-__noinline int emit_vector(struct transfer *transfer, __u64 vectors, __u64 count, __u64 skip,
+__noinline int emit_vector(transfer_handle handle, __u64 vectors, __u64 count, __u64 skip,
                            __u64 wanted)
 {
+    const struct transfer *transfer = passed_transfer(handle);
     if (!transfer)
         return 0;
     struct {
@@ -174,15 +177,12 @@ static __always_inline bool is_generous(const struct transfer *transfer, __u64 w
         && bpf_map_lookup_elem(&generous_connections, &connection);
 }
 
-struct pieces {
-    __u64 at; /* the bytes, or vectors to them */
-    __u64 vectors; /* how many; 0: these are the bytes */
-};
-
-/* A function of its own to the verifier. */
-__noinline int emit_pieces(struct transfer *whole, struct pieces *pieces)
+/* Of the bytes, or of vectors to them, that are here: so many; 0: these are the bytes. A function
+ * of its own to the verifier. */
+__noinline int emit_pieces(transfer_handle handle, __u64 at, __u64 vectors)
 {
-    if (!whole || !pieces)
+    struct transfer *whole = passed_transfer(handle);
+    if (!whole)
         return 0;
     /* Changed for each piece, not copied: a stack is small. */
     const __u32 seq = whole->seq, length = whole->length, extra = whole->extra;
@@ -193,10 +193,10 @@ __noinline int emit_pieces(struct transfer *whole, struct pieces *pieces)
         __u32 rest = length - skip;
         __u64 wanted = rest < MAX_PAYLOAD ? rest : MAX_PAYLOAD;
         whole->length = i < MAX_PIECES - 1 ? wanted : rest;
-        if (pieces->vectors)
-            emit_vector(whole, pieces->at, pieces->vectors, skip, wanted);
+        if (vectors)
+            emit_vector(HANDLE(whole), at, vectors, skip, wanted);
         else
-            emit_plain(whole, pieces->at + skip, wanted);
+            emit_plain(HANDLE(whole), at + skip, wanted);
         whole->seq += MAX_PAYLOAD;
         if (whole->kind != SPANWISE_DATA) /* of plaintext, how much went before */
             whole->extra += MAX_PAYLOAD;
@@ -254,25 +254,24 @@ static __always_inline bool is_body(const void *at)
 }
 
 /* Of two buffers or more. A function of its own to the verifier, and once in a program. */
-__noinline int emit_several(struct transfer *transfer, __u64 vectors, __u64 count, __u64 wanted)
+__noinline int emit_several(transfer_handle handle, __u64 vectors, __u64 count, __u64 wanted)
 {
-    struct iovec both[2] = {};
+    struct transfer *transfer = passed_transfer(handle);
     if (!transfer)
         return 0;
-    if (is_generous(transfer, wanted)) {
-        struct pieces pieces = { .at = vectors, .vectors = count };
-        return emit_pieces(transfer, &pieces);
-    }
+    if (is_generous(transfer, wanted))
+        return emit_pieces(HANDLE(transfer), vectors, count);
+    struct iovec both[2];
     if (bpf_probe_read_user(both, sizeof both, (void *)vectors))
-        return emit_plain(transfer, 0, 0);
+        return emit_plain(HANDLE(transfer), 0, 0);
     if (both[0].iov_len >= wanted)
-        return emit_plain(transfer, (__u64)both[0].iov_base, wanted);
+        return emit_plain(HANDLE(transfer), (__u64)both[0].iov_base, wanted);
     /* Servers send pages so: a head, and a body of which nobody wants to see more. */
     if (count == 2 && both[0].iov_len >= SHORTEST_HEAD && both[1].iov_len >= sizeof(__u32)
         && is_body(both[1].iov_base)
         && emit_head(transfer, (__u64)both[0].iov_base, both[0].iov_len))
         return 0;
-    return emit_vector(transfer, vectors, count, 0, wanted);
+    return emit_vector(HANDLE(transfer), vectors, count, 0, wanted);
 }
 
 /* Where the bytes of a call are that are wanted of it. */
@@ -284,9 +283,8 @@ struct wanted {
 /* Of a call that names one buffer: writes the event. */
 static __always_inline void emit_buffer(struct transfer *transfer, const struct wanted *wanted)
 {
-    struct pieces pieces = { .at = wanted->at };
     if (is_generous(transfer, wanted->bytes))
-        emit_pieces(transfer, &pieces);
+        emit_pieces(HANDLE(transfer), wanted->at, 0);
     else
         write_plain(transfer, wanted->at, wanted->bytes);
 }
@@ -298,7 +296,7 @@ static __always_inline bool find_in_vectors(struct transfer *transfer, __u64 vec
 {
     struct iovec only;
     if (count > 1) {
-        emit_several(transfer, vectors, count, wanted->bytes);
+        emit_several(HANDLE(transfer), vectors, count, wanted->bytes);
         return false;
     }
     if (!count || bpf_probe_read_user(&only, sizeof only, (void *)vectors))
@@ -373,20 +371,19 @@ static __always_inline __u64 message_header_of(struct socket_state *state, const
     return call->array + state->message_index++ * sizeof(struct message_entry);
 }
 
-/* Where a transfer's bytes stand in user memory; 0 where not in one
+/* Where the bytes of a call stand in user memory that names them so; 0 where not in one
  * piece. */
-static __always_inline __u64 one_buffer(const struct call *call, __u64 length)
+static __always_inline __u64 one_buffer(__u64 array, int shape, __u64 length)
 {
     struct iovec first;
-    __u64 vectors = call->array;
-    if (call->shape == BUFFER_PLAIN)
-        return call->array;
-    if (call->shape == BUFFER_MESSAGE
+    __u64 vectors = array;
+    if (shape == BUFFER_PLAIN)
+        return array;
+    if (shape == BUFFER_MESSAGE
         && bpf_probe_read_user(&vectors, sizeof vectors,
-                               (void *)(call->array
-                                        + __builtin_offsetof(struct message_header, vectors))))
+                               (void *)(array + __builtin_offsetof(struct message_header, vectors))))
         return 0;
-    if (call->shape != BUFFER_MESSAGE && call->shape != BUFFER_VECTOR)
+    if (shape != BUFFER_MESSAGE && shape != BUFFER_VECTOR)
         return 0;
     if (bpf_probe_read_user(&first, sizeof first, (void *)vectors) || first.iov_len < length)
         return 0;
@@ -423,10 +420,10 @@ static __always_inline __u64 wanted_in_turn(__u32 *turn_bytes, __u8 batches, __u
 
 /* The first bytes of a direction. */
 static __noinline void begin_direction(struct socket_state *state, const struct transfer *transfer,
-                                       const struct call *call)
+                                       __u64 array, int shape)
 {
     state->begun |= 1 << transfer->sent;
-    state->batches |= expect_batches(transfer, one_buffer(call, transfer->length));
+    state->batches |= expect_batches(transfer, one_buffer(array, shape, transfer->length));
 }
 
 static __always_inline void emit(struct socket_state *state, struct transfer *transfer,
@@ -438,7 +435,7 @@ static __always_inline void emit(struct socket_state *state, struct transfer *tr
         state->message_index = 0;
     }
     if (!(state->begun >> transfer->sent & 1))
-        begin_direction(state, transfer, call);
+        begin_direction(state, transfer, call->array, call->shape);
     struct wanted wanted = {
         .at = call->array,
         .bytes = wanted_in_turn(&state->turn_bytes, state->batches, transfer->length),

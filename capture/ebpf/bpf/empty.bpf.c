@@ -90,6 +90,22 @@ int empty_ring(void *context)
     return 0;
 }
 
+__u64 counted = 0;
+
+__noinline int empty_function(const __u64 *number)
+{
+    return number ? *number & 1 : 0;
+}
+
+/* Loads only where functions that are verified by themselves take pointers, and additions tell
+ * what they have added to (5.12). */
+SEC("?raw_tp/sys_exit")
+int empty_functions(void *context)
+{
+    const __u64 number = __sync_fetch_and_add(&counted, 1);
+    return empty_function(&number);
+}
+
 /* Loads only where a tracing program may keep state in a socket (5.11). */
 SEC("?tp_btf/inet_sock_set_state")
 int BPF_PROG(empty_storage, struct sock *sk, int old, int new)

@@ -36,21 +36,19 @@ struct {
     __type(value, __u8);
 } ignored_processes SEC(".maps");
 
-struct filtered {
-    __u32 process;
-    __u32 namespace;
-    __u32 hash; /* the same at both ends of a connection */
-    __u16 ports[2]; /* those it serves on; the second is 0 where the first is known to be */
+/* Ports that a socket may serve on. The second is 0 where the first is known to be. */
+struct served {
+    __u16 ports[2];
 };
 
-static __always_inline bool has_port(const struct port_range *ranges, const struct filtered *socket)
+static __always_inline bool has_port(const struct port_range *ranges, const struct served *served)
 {
     for (int i = 0; i < FILTER_ENTRIES; i++) {
         __u16 first = ranges[i].first, last = ranges[i].last;
         if (!last)
             break;
-        if ((socket->ports[0] >= first && socket->ports[0] <= last)
-            || (socket->ports[1] && socket->ports[1] >= first && socket->ports[1] <= last))
+        if ((served->ports[0] >= first && served->ports[0] <= last)
+            || (served->ports[1] && served->ports[1] >= first && served->ports[1] <= last))
             return true;
     }
     return false;
@@ -64,22 +62,20 @@ static __always_inline bool has_namespace(const __u32 *namespaces, __u32 namespa
     return false;
 }
 
-/* A function of its own to the verifier: it is followed once, not in every
- * program. */
-__noinline int is_wanted(struct filtered *socket)
+/* Of a socket with this hash, which is the same at both ends of a connection. A function of its
+ * own to the verifier. */
+__noinline int is_wanted(__u32 process, __u32 namespace, __u32 hash, __u16 port, __u16 other_port)
 {
-    if (!socket)
-        return 0;
-    __u32 process = socket->process;
+    const struct served served = { .ports = { port, other_port } };
     if (bpf_map_lookup_elem(&ignored_processes, &process))
         return 0;
-    if ((filter.only_ports[0].last && !has_port(filter.only_ports, socket))
-        || has_port(filter.except_ports, socket))
+    if ((filter.only_ports[0].last && !has_port(filter.only_ports, &served))
+        || has_port(filter.except_ports, &served))
         return 0;
-    if ((filter.only_namespaces[0] && !has_namespace(filter.only_namespaces, socket->namespace))
-        || has_namespace(filter.except_namespaces, socket->namespace))
+    if ((filter.only_namespaces[0] && !has_namespace(filter.only_namespaces, namespace))
+        || has_namespace(filter.except_namespaces, namespace))
         return 0;
-    return socket->hash <= filter.connection_share;
+    return hash <= filter.connection_share;
 }
 
 /* Of a connection's two ends together; without translated addresses, the same at
@@ -100,14 +96,9 @@ static __noinline void ask_filter(const struct sock *sk, struct socket_state *st
     struct net *net = BPF_CORE_READ(sk, __sk_common.skc_net.net);
     __u16 local = BPF_CORE_READ(sk, __sk_common.skc_num);
     __u16 remote = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
-    struct filtered socket = {
-        .process = task >> 32,
-        .namespace = BPF_CORE_READ(net, ns.inum),
-        .hash = connection_hash(sk),
-        .ports = { state->role == SPANWISE_CLIENT ? remote : local,
-                   state->role == SPANWISE_UNKNOWN ? remote : 0 },
-    };
-    state->ignored = !is_wanted(&socket);
+    state->ignored = !is_wanted(task >> 32, BPF_CORE_READ(net, ns.inum), connection_hash(sk),
+                                state->role == SPANWISE_CLIENT ? remote : local,
+                                state->role == SPANWISE_UNKNOWN ? remote : 0);
     if (!state->ignored || !state->connection)
         return;
     /* User space knows the connection: it is not to wait for what will not come.

@@ -86,15 +86,26 @@ static __always_inline bool is_tcp(const struct sock *sk, const bool trusted)
         && READ(trusted, sk, sk_protocol) == IPPROTO_TCP;
 }
 
+/* A socket of which nothing is known. */
+static const struct socket_state no_state = {};
+
 static __always_inline struct socket_state *table_state(const struct sock *sk, bool create)
 {
     __u64 key = (__u64)sk;
     struct socket_state *state = bpf_map_lookup_elem(&sockets_by_address, &key);
     if (state || !create)
         return state;
-    struct socket_state fresh = {};
-    bpf_map_update_elem(&sockets_by_address, &key, &fresh, BPF_ANY);
+    bpf_map_update_elem(&sockets_by_address, &key, &no_state, BPF_ANY);
     return bpf_map_lookup_elem(&sockets_by_address, &key);
+}
+
+/* A FIN takes a sequence number of its own, and the read that takes the last
+ * byte before a FIN that has come moves copied_seq past both. It has where
+ * nothing is left up to rcv_nxt, which counts the FIN from its arrival. */
+static __always_inline __u32 took_fin(unsigned char state, __u32 copied_seq, __u32 rcv_nxt)
+{
+    return copied_seq == rcv_nxt &&
+           (state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK || state == TCP_CLOSING);
 }
 
 #endif

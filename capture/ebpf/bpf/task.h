@@ -53,6 +53,7 @@ struct task_lookup {
     __u64 has_rule; /* told back, */
     struct task_ids ids; /* as these */
 };
+PASSED(task_lookup)
 
 static __always_inline __u32 process_of(const struct task_lookup *lookup)
 {
@@ -98,8 +99,9 @@ static __always_inline __u64 thread_data(const struct task_rule *rule)
 #include "task_told.h"
 
 /* A function of its own to the verifier: it is followed once, not in every program. */
-__noinline int read_task(struct task_lookup *lookup)
+__noinline int read_task(task_lookup_handle handle)
 {
+    struct task_lookup *lookup = passed_task_lookup(handle);
     if (!lookup)
         return 0;
     __u32 process = process_of(lookup);
@@ -135,10 +137,13 @@ static __always_inline void find_task(struct socket_state *state, __u64 thread, 
     if (!generation
         || (state->taskless_generation == generation && state->taskless_process == process))
         return;
-    struct task_lookup lookup = { .thread = thread, .written = written };
-    read_task(&lookup);
-    if (lookup.has_rule) {
-        *ids = lookup.ids;
+    struct task_lookup asked = { .thread = thread, .written = written };
+    struct task_lookup *lookup = pass_task_lookup(&asked);
+    if (!lookup)
+        return;
+    read_task(HANDLE(lookup));
+    if (lookup->has_rule) {
+        *ids = lookup->ids;
     } else {
         state->taskless_process = process;
         state->taskless_generation = generation;
@@ -150,9 +155,12 @@ static __always_inline void find_task_here(__u64 thread, __u64 written, struct t
 {
     if (!task_rules_generation)
         return;
-    struct task_lookup lookup = { .thread = thread, .written = written };
-    read_task(&lookup);
-    *ids = lookup.ids;
+    struct task_lookup asked = { .thread = thread, .written = written };
+    struct task_lookup *lookup = pass_task_lookup(&asked);
+    if (!lookup)
+        return;
+    read_task(HANDLE(lookup));
+    *ids = lookup->ids;
 }
 
 /* A socket is closed: its address may be another one's soon. */

@@ -159,12 +159,12 @@ static __always_inline void tls_tell_records(const struct tls_stream *stream, __
 }
 
 static __always_inline bool tls_covers_loose(struct socket_state *state,
-                                             const struct transfer *transfer,
-                                             const struct call *call)
+                                             const struct transfer *transfer, __u64 array,
+                                             int shape)
 {
     if (state->tls == SOCKET_TLS_NOT || (transfer->sent && state->tls != SOCKET_TLS_LOOSE))
         return false;
-    __u64 buffer = one_buffer(call, transfer->length);
+    __u64 buffer = one_buffer(array, shape, transfer->length);
     if (state->tls == SOCKET_TLS_UNKNOWN)
         state->tls = tls_begins_record(buffer) ? SOCKET_TLS_LOOSE : SOCKET_TLS_NOT;
     if (state->tls == SOCKET_TLS_NOT)
@@ -200,13 +200,13 @@ static __always_inline void tls_left_out(struct socket_state *state, __u64 task)
 /* Whether a transfer is a TLS library's whose plaintext is reported: then it
  * only says to which socket that belongs. */
 static __noinline bool tls_covers(struct socket_state *state, const struct transfer *transfer,
-                                  const struct call *call)
+                                  __u64 array, int shape)
 {
     struct tls_thread *thread = tls_thread_at(state, transfer->task);
     if (!thread || !thread->call.session) {
         if (state->tls == SOCKET_TLS_NESTED)
             return true;
-        return tls_covers_loose(state, transfer, call);
+        return tls_covers_loose(state, transfer, array, shape);
     }
     /* Libraries read a record's header by itself: the last one read is that of
      * the record that the call returns, whatever records came before it. */
@@ -225,7 +225,7 @@ static __noinline bool tls_covers(struct socket_state *state, const struct trans
     struct tls_stream *stream =
         transfer->sent || open->header ? 0 : tls_stream_of(transfer->connection, false, true);
     if (stream)
-        tls_follow_records(stream, one_buffer(call, transfer->length), transfer->seq,
+        tls_follow_records(stream, one_buffer(array, shape, transfer->length), transfer->seq,
                            transfer->length);
     state->tls = SOCKET_TLS_NESTED;
     return true;
@@ -425,7 +425,7 @@ int tls_exit(struct pt_regs *context)
     }
     if (session->connection == TLS_LEFT_OUT)
         return 0;
-    struct transfer transfer = {
+    struct transfer described = {
         .kind = SPANWISE_PLAINTEXT,
         .task = task,
         .connection = session->connection,
@@ -434,19 +434,22 @@ int tls_exit(struct pt_regs *context)
         .time_nano = sent && call.time_nano ? call.time_nano : bpf_ktime_get_ns(),
         .sleeps = thread_sleeps(),
     };
+    struct transfer *transfer = pass_transfer(&described);
+    if (!transfer)
+        return 0;
     if (session->loose) {
-        tls_place_loose(session, &transfer);
+        tls_place_loose(session, transfer);
     } else if (sent) {
-        transfer.seq = call.seq;
+        transfer->seq = call.seq;
     } else {
         struct tls_stream *stream = tls_stream_of(session->connection, false, false);
-        if (session->stepwise || !stream || !tls_record_of(stream, length, &transfer.seq))
-            transfer.seq = session->record_seq;
-        session->record_seq = transfer.seq + length;
+        if (session->stepwise || !stream || !tls_record_of(stream, length, &transfer->seq))
+            transfer->seq = session->record_seq;
+        session->record_seq = transfer->seq + length;
         session->begun = 0;
     }
-    find_task_here(task, 0, &transfer.ids);
-    tls_emit(session, &transfer, call.buffer);
+    find_task_here(task, 0, &transfer->ids);
+    tls_emit(session, transfer, call.buffer);
     return 0;
 }
 

@@ -45,7 +45,7 @@ static __always_inline int go_moved(__u64 task, __u64 session_address, __u64 buf
         if (!session)
             return 0;
     }
-    struct transfer transfer = {
+    struct transfer described = {
         .kind = SPANWISE_PLAINTEXT,
         .task = task,
         .connection = connection,
@@ -54,9 +54,12 @@ static __always_inline int go_moved(__u64 task, __u64 session_address, __u64 buf
         .time_nano = bpf_ktime_get_ns(),
         .sleeps = thread_sleeps(),
     };
-    tls_place_loose(session, &transfer);
-    find_task_here(task, sent ? socket : 0, &transfer.ids);
-    tls_emit(session, &transfer, buffer);
+    struct transfer *transfer = pass_transfer(&described);
+    if (!transfer)
+        return 0;
+    tls_place_loose(session, transfer);
+    find_task_here(task, sent ? socket : 0, &transfer->ids);
+    tls_emit(session, transfer, buffer);
     return 0;
 }
 

@@ -73,7 +73,7 @@ static __always_inline bool announce_unix(struct sock *sk, struct unix_state *st
         __sync_fetch_and_add(&lost_lifecycle, 1);
         return false; /* tried again with the next bytes */
     }
-    state->socket.connection = __sync_fetch_and_add(&last_connection, 1) + 1;
+    state->socket.connection = next_connection();
     state->first_nano = bpf_ktime_get_ns();
     state->sent_seq = first_seq_of(own_cookie);
     state->received_seq = first_seq_of(peer_cookie);

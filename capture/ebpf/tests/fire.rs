@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use spanwise_capture_ebpf::agent::AgentConfig;
 use spanwise_capture_ebpf::event::Event;
-use spanwise_capture_ebpf::kernel::{Hook, HookChoice, Kernel, KernelConfig, decode};
+use spanwise_capture_ebpf::kernel::{HookChoice, Kernel, KernelConfig, decode};
 use spanwise_capture_ebpf::tracer::{Tracer, TracerConfig};
 use spanwise_model::{Capture, Span};
 use support::Everyone;
-use support::agents::{Traced, compile, trace, with};
+use support::agents::{Traced, WAYS, compile, trace, with};
 use support::programs::{Directory, free_port};
 
 const BOTH: [Capture; 2] = [Capture::ClientProcess, Capture::ServerProcess];
@@ -79,7 +79,7 @@ fn places(spans: &[&Span]) -> Places {
 
 /// That every span has the answer that its path asked for, of the process that
 /// gave it.
-fn answers_are_right(hook: Hook, traced: &Traced, port: u16) {
+fn answers_are_right(hook: HookChoice, traced: &Traced, port: u16) {
     for span in traced.of_port(port) {
         assert_eq!(span.status_code, Some(wanted(span)), "{hook}: {span:#?}");
         assert_eq!(span.error, None, "{hook}: {span:#?}");
@@ -91,7 +91,7 @@ fn answers_are_right(hook: Hook, traced: &Traced, port: u16) {
 }
 
 /// That both sides have as many spans, all of them right, and name the same bytes.
-fn both_sides_agree(hook: Hook, traced: &Traced, port: u16, count: usize) {
+fn both_sides_agree(hook: HookChoice, traced: &Traced, port: u16, count: usize) {
     answers_are_right(hook, traced, port);
     let sides = BOTH.map(|capture| traced.side(port, capture));
     for side in &sides {
@@ -109,18 +109,18 @@ fn paths<'a>(spans: &[&'a Span]) -> Vec<&'a str> {
 
 #[test]
 fn threads_and_forked_processes_share_a_connection() {
-    for hook in Hook::ALL {
-        let (traced, ports) = traced(with(*hook), "writers.py");
-        both_sides_agree(*hook, &traced, ports[0], 40 + 10 + 1);
+    for hook in WAYS {
+        let (traced, ports) = traced(with(hook), "writers.py");
+        both_sides_agree(hook, &traced, ports[0], 40 + 10 + 1);
     }
 }
 
 #[test]
 fn a_descriptor_that_is_used_again_is_another_connection() {
-    for hook in Hook::ALL {
-        let (traced, ports) = traced(with(*hook), "reuse.py");
+    for hook in WAYS {
+        let (traced, ports) = traced(with(hook), "reuse.py");
         for (port, asked) in [(ports[0], "/a/200"), (ports[1], "/b/201")] {
-            both_sides_agree(*hook, &traced, port, 30);
+            both_sides_agree(hook, &traced, port, 30);
             let spans = traced.of_port(port);
             assert!(spans.iter().all(|span| path(span) == asked), "{hook} {spans:#?}");
         }
@@ -129,9 +129,9 @@ fn a_descriptor_that_is_used_again_is_another_connection() {
 
 #[test]
 fn of_processes_that_share_a_port_each_has_the_spans_that_it_served() {
-    for hook in Hook::ALL {
-        let (traced, ports) = traced(with(*hook), "shared.py");
-        both_sides_agree(*hook, &traced, ports[0], 60);
+    for hook in WAYS {
+        let (traced, ports) = traced(with(hook), "shared.py");
+        both_sides_agree(hook, &traced, ports[0], 60);
         let served: BTreeSet<_> = traced
             .side(ports[0], Capture::ServerProcess)
             .iter()
@@ -143,29 +143,29 @@ fn of_processes_that_share_a_port_each_has_the_spans_that_it_served() {
 
 #[test]
 fn a_connection_that_is_handed_on_belongs_to_who_serves_it() {
-    for hook in Hook::ALL {
-        let (traced, ports) = traced(with(*hook), "handed.py");
-        both_sides_agree(*hook, &traced, ports[0], 15);
+    for hook in WAYS {
+        let (traced, ports) = traced(with(hook), "handed.py");
+        both_sides_agree(hook, &traced, ports[0], 15);
     }
 }
 
 #[test]
 fn a_connection_older_than_the_agent_is_read_from_the_next_request_on() {
-    for hook in Hook::ALL {
+    for hook in WAYS {
         let (mut program, _told, port) = waiting("older.py");
-        let traced = trace(with(*hook), |_| {
+        let traced = trace(with(hook), |_| {
             writeln!(program.stdin.take().expect("piped")).expect("it listens");
             assert!(program.wait().expect("it ends").success());
         });
-        both_sides_agree(*hook, &traced, port, 5);
+        both_sides_agree(hook, &traced, port, 5);
     }
 }
 
 #[test]
 fn both_families_and_ipv4_in_ipv6_have_the_same_address_on_both_sides() {
-    for hook in Hook::ALL {
-        let (traced, ports) = traced(with(*hook), "families.py");
-        both_sides_agree(*hook, &traced, ports[0], 3);
+    for hook in WAYS {
+        let (traced, ports) = traced(with(hook), "families.py");
+        both_sides_agree(hook, &traced, ports[0], 3);
         let mut seen: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for span in traced.of_port(ports[0]) {
             let ends = (span.flow.client_address.as_deref(), span.flow.server_address.as_deref());
@@ -183,10 +183,10 @@ fn both_families_and_ipv4_in_ipv6_have_the_same_address_on_both_sides() {
 
 #[test]
 fn two_processors_report_in_any_order() {
-    for hook in Hook::ALL {
-        let (traced, ports) = traced(with(*hook), "across.py");
+    for hook in WAYS {
+        let (traced, ports) = traced(with(hook), "across.py");
         assert_eq!(traced.counters["kernel_events_lost_ring_full"], 0, "{hook}");
-        both_sides_agree(*hook, &traced, ports[0], 2000);
+        both_sides_agree(hook, &traced, ports[0], 2000);
     }
 }
 
@@ -219,10 +219,9 @@ impl Reading {
 
 #[test]
 fn after_events_were_lost_no_answer_is_given_to_another_request() {
-    for hook in Hook::ALL {
+    for hook in WAYS {
         let ring_bytes = 1 << 20;
-        let config =
-            KernelConfig { hook: HookChoice::Only(*hook), ring_bytes, ..Default::default() };
+        let config = KernelConfig { hook, ring_bytes, ..Default::default() };
         let kernel = Kernel::attach(&config).unwrap_or_else(|error| panic!("{error}"));
         let (mut program, mut told, port) = waiting("flood.py");
         let tracer = Tracer::new(TracerConfig::default(), Box::new(Everyone));
@@ -261,7 +260,7 @@ fn after_events_were_lost_no_answer_is_given_to_another_request() {
             .collect();
         assert!(counters["gap_bytes"] > 0, "{hook}: {counters:?}");
         let traced = Traced { spans, counters };
-        answers_are_right(*hook, &traced, port);
+        answers_are_right(hook, &traced, port);
         for capture in BOTH {
             let spans = traced.side(port, capture);
             let count =
@@ -291,15 +290,15 @@ fn thousands_of_processes_that_live_for_a_request_keep_their_names() {
     const CLIENTS: usize = 2000;
     let directory = Directory::new("short");
     let (program, names) = short_clients(directory.path());
-    for hook in Hook::ALL {
+    for hook in WAYS {
         let port = free_port();
         let _server = Server::start(port);
         let mut known_before = 0;
-        let traced = trace(with(*hook), |agent| {
+        let traced = trace(with(hook), |agent| {
             known_before = agent.facts().counters.get("processes_known").copied().unwrap_or(0);
             run(Command::new(&program).args([port.to_string(), CLIENTS.to_string()]).args(&names));
         });
-        both_sides_agree(*hook, &traced, port, CLIENTS);
+        both_sides_agree(hook, &traced, port, CLIENTS);
         let clients = traced.side(port, Capture::ClientProcess);
         for span in &clients {
             let name = path(span).trim_start_matches('/').trim_end_matches("/204");
@@ -419,17 +418,17 @@ fn wait(children: impl IntoIterator<Item = Child>) {
 #[test]
 fn both_sides_of_a_hop_between_network_namespaces_are_seen_and_agree() {
     let namespaces = Namespaces::new();
-    for hook in Hook::ALL {
+    for hook in WAYS {
         let port = free_port().to_string();
         let mut numbers = [0; 2];
-        let traced = trace(with(*hook), |_| {
+        let traced = trace(with(hook), |_| {
             let (server, served) = namespaces.talk(1, &["server", ADDRESSES[1], &port]);
             let (client, asked) = namespaces.talk(0, &["client", ADDRESSES[1], &port, "202"]);
             numbers = [asked, served];
             wait([client, server]);
         });
         let port = port.parse().expect("a port");
-        both_sides_agree(*hook, &traced, port, 5);
+        both_sides_agree(hook, &traced, port, 5);
         assert_ne!(numbers[0], numbers[1]);
         for (capture, number) in BOTH.into_iter().zip(numbers) {
             for span in traced.side(port, capture) {
@@ -444,11 +443,11 @@ fn both_sides_of_a_hop_between_network_namespaces_are_seen_and_agree() {
 #[test]
 fn the_same_addresses_and_ports_in_two_namespaces_are_not_confused() {
     let namespaces = Namespaces::new();
-    for (round, hook) in Hook::ALL.iter().enumerate() {
+    for (round, hook) in WAYS.into_iter().enumerate() {
         let port = free_port().to_string();
         let own = (20_000 + round).to_string();
         let mut numbers = [0; 2];
-        let traced = trace(with(*hook), |_| {
+        let traced = trace(with(hook), |_| {
             let mut children = Vec::new();
             for (which, number) in numbers.iter_mut().enumerate() {
                 let (server, found) = namespaces.talk(which, &["server", "127.0.0.1", &port]);
@@ -462,7 +461,7 @@ fn the_same_addresses_and_ports_in_two_namespaces_are_not_confused() {
             wait(children);
         });
         let port = port.parse().expect("a port");
-        both_sides_agree(*hook, &traced, port, 10);
+        both_sides_agree(hook, &traced, port, 10);
         for span in traced.of_port(port) {
             let expected = if span.status_code == Some(201) { numbers[0] } else { numbers[1] };
             assert_eq!(span.flow.network_namespace, Some(expected), "{hook}");

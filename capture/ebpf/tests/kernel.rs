@@ -3,6 +3,8 @@
 //! These tests load BPF and so need the right to; without it they fail, for a
 //! test that passes unrun would prove nothing.
 
+mod support;
+
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
@@ -13,6 +15,7 @@ use spanwise_capture_ebpf::kernel::{
     Hook, HookChoice, Kernel, KernelConfig, KernelLosses, RingReader, decode,
 };
 use spanwise_capture_ebpf::recording::{RecordedDatagram, RecordedEvent};
+use support::agents::WAYS;
 
 /// Held by tests that take a port that others of them want.
 static PORT: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -36,8 +39,8 @@ struct Seen {
 
 /// Runs `work` under the hook and returns what was seen of this process on
 /// connections with this server port.
-fn watch(hook: Hook, port: u16, work: impl FnOnce()) -> Seen {
-    let config = KernelConfig { hook: HookChoice::Only(hook), ..KernelConfig::default() };
+fn watch(hook: impl Into<HookChoice>, port: u16, work: impl FnOnce()) -> Seen {
+    let config = KernelConfig { hook: hook.into(), ..KernelConfig::default() };
     let kernel = Kernel::attach(&config).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(kernel.tls_refusal(), None);
     let mut seen = Seen::default();
@@ -123,7 +126,7 @@ fn exchange(client: &TcpStream, server: &TcpStream, payload: &[u8]) -> usize {
     5
 }
 
-fn sees_every_call(hook: Hook) {
+fn sees_every_call(hook: HookChoice) {
     let (listener, port) = pair();
     let payload = b"GET /every-call HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut messages = 0;
@@ -161,26 +164,18 @@ fn sees_every_call(hook: Hook) {
 }
 
 #[test]
-fn sock_length_sees_every_call() {
-    sees_every_call(Hook::SockLength);
-}
-
-#[test]
-fn sys_exit_btf_sees_every_call() {
-    sees_every_call(Hook::SysExitBtf);
-}
-
-#[test]
-fn sys_exit_raw_sees_every_call() {
-    sees_every_call(Hook::SysExitRaw);
+fn every_call_is_seen() {
+    for hook in WAYS {
+        sees_every_call(hook);
+    }
 }
 
 #[test]
 fn scattered_buffers_and_several_messages_are_put_together() {
-    for hook in Hook::ALL {
+    for hook in WAYS {
         let (listener, port) = pair();
         let parts: [&[u8]; 3] = [b"GET /scattered ", b"", b"HTTP/1.1\r\n\r\n"];
-        let seen = watch(*hook, port, || {
+        let seen = watch(hook, port, || {
             let client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
             let (mut server, _) = listener.accept().expect("accepts");
             let mut vectors = parts.map(|part| libc::iovec {
@@ -217,7 +212,7 @@ fn vector(bytes: &[u8]) -> libc::iovec {
 }
 
 /// What was captured of each call that sent something.
-fn sent(hook: Hook, send: impl Fn(RawFd)) -> Vec<Vec<u8>> {
+fn sent(hook: HookChoice, send: impl Fn(RawFd)) -> Vec<Vec<u8>> {
     let (listener, port) = pair();
     let seen = watch(hook, port, || {
         let client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
@@ -251,8 +246,8 @@ fn of_a_response_in_two_buffers_the_head_is_captured() {
         (head(100, end), b"HTTP/1.1 304 Not Modified", false),
         (head(100, end), b"<a>", false),
     ];
-    for hook in Hook::ALL {
-        let captured = sent(*hook, |socket| {
+    for hook in WAYS {
+        let captured = sent(hook, |socket| {
             for (first, second, _) in &cases {
                 let vectors = [vector(first), vector(second)];
                 // SAFETY: The vectors refer to memory that outlives the call.
@@ -336,8 +331,8 @@ fn a_message_is_read_wherever_its_header_and_its_vectors_lie() {
         .filter(|(header, at, count)| !overlaps(*header, *at, at + 16 * count))
         .collect();
     assert!(cases.len() > places.len());
-    for hook in Hook::ALL {
-        let captured = sent(*hook, |socket| {
+    for hook in WAYS {
+        let captured = sent(hook, |socket| {
             for (header, at, count) in &cases {
                 let page = LonelyPage::new();
                 for (index, text) in text[..*count].iter().enumerate() {
@@ -419,9 +414,9 @@ fn ipv6_is_traced_and_a_process_can_be_left_out() {
 
 #[test]
 fn the_read_that_takes_the_last_bytes_before_a_fin_counts_bytes_only() {
-    for hook in Hook::ALL {
+    for hook in WAYS {
         let (listener, port) = pair();
-        let seen = watch(*hook, port, || {
+        let seen = watch(hook, port, || {
             let mut client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
             let (mut server, _) = listener.accept().expect("accepts");
             client.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("writes");
@@ -453,9 +448,9 @@ fn reset(socket: TcpStream) {
 
 #[test]
 fn a_connection_that_is_first_read_after_its_reset_is_closed_with_that() {
-    for hook in Hook::ALL {
+    for hook in WAYS {
         let (listener, port) = pair();
-        let seen = watch(*hook, port, || {
+        let seen = watch(hook, port, || {
             let mut client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
             client.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("writes");
             reset(client);
@@ -477,8 +472,8 @@ fn a_connection_that_is_first_read_after_its_reset_is_closed_with_that() {
 }
 
 /// Datagrams of this process that `work` moved.
-fn watch_datagrams(hook: Hook, work: impl FnOnce()) -> Vec<RecordedDatagram> {
-    let config = KernelConfig { hook: HookChoice::Only(hook), ..KernelConfig::default() };
+fn watch_datagrams(hook: HookChoice, work: impl FnOnce()) -> Vec<RecordedDatagram> {
+    let config = KernelConfig { hook, ..KernelConfig::default() };
     let kernel = Kernel::attach(&config).unwrap_or_else(|error| panic!("{error}"));
     work();
     let mut seen = Vec::new();
@@ -512,14 +507,14 @@ fn watched_port(address: &str) -> UdpSocket {
 #[test]
 fn datagrams_to_watched_ports_are_seen_whoever_sends_them_how() {
     let _one_at_a_time = PORT.lock();
-    for (hook, address) in Hook::ALL.iter().flat_map(|hook| [(hook, "127.0.0.7"), (hook, "::1")]) {
+    for (hook, address) in WAYS.into_iter().flat_map(|hook| [(hook, "127.0.0.7"), (hook, "::1")]) {
         let server = watched_port(address);
         let port = server.local_addr().expect("bound").port();
         let other = UdpSocket::bind((address, 0)).expect("a loopback port");
         let client = UdpSocket::bind((address, 0)).expect("a loopback port");
         let mine = client.local_addr().expect("bound").port();
         let mut buffer = [0; 2048];
-        let seen = watch_datagrams(*hook, || {
+        let seen = watch_datagrams(hook, || {
             // Neither is connected.
             client.send_to(b"query", (address, port)).expect("sends");
             let (_, from) = server.recv_from(&mut buffer).expect("receives");
@@ -549,7 +544,7 @@ fn datagrams_to_watched_ports_are_seen_whoever_sends_them_how() {
         assert_eq!(remote(0), Some((address.to_owned(), port)), "{hook}");
         assert_eq!(remote(2), Some((address.to_owned(), mine)), "{hook}");
         assert_eq!(remote(4), Some((address.to_owned(), port)), "{hook}");
-        let knows_sender = *hook != Hook::SockLength;
+        let knows_sender = hook != HookChoice::Only(Hook::SockLength);
         assert_eq!(remote(1), knows_sender.then(|| (address.to_owned(), mine)), "{hook}");
         assert_eq!((seen[0].local.port, seen[1].local.port), (mine, port));
         assert_eq!(seen[0].bytes, b"query");
@@ -560,13 +555,13 @@ fn datagrams_to_watched_ports_are_seen_whoever_sends_them_how() {
 #[test]
 fn several_datagrams_of_one_call_are_seen_each() {
     let _one_at_a_time = PORT.lock();
-    for hook in Hook::ALL {
+    for hook in WAYS {
         let server = watched_port("127.0.0.7");
         let client = UdpSocket::bind("127.0.0.7:0").expect("a loopback port");
         client.connect(server.local_addr().expect("bound")).expect("connects");
         let mut parts: [Vec<u8>; 2] = [b"first".to_vec(), b"the second".to_vec()];
         let mut into = [[0u8; 64]; 2];
-        let seen = watch_datagrams(*hook, || {
+        let seen = watch_datagrams(hook, || {
             // SAFETY: the vectors refer to buffers that outlive the calls; headers
             // live on this stack.
             unsafe {

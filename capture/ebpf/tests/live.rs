@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig, LiveConfig};
 use spanwise_capture_ebpf::budget::Budget;
 use spanwise_capture_ebpf::filter::Filter;
-use spanwise_capture_ebpf::kernel::{Hook, HookChoice};
+use spanwise_capture_ebpf::kernel::HookChoice;
 use spanwise_capture_ebpf::sampling::Sampling;
 use spanwise_model::{AttributeValue, Capture, Span, SpanBatch, SpanRows};
+use support::agents::WAYS;
 use support::programs::{Running, free_port, wait_for};
 
 /// One process that serves on two ports; paths that begin with `/slow` take 2.2 s,
@@ -143,9 +144,9 @@ fn seen(spans: &[Span]) -> BTreeSet<(String, u16, bool)> {
         .collect()
 }
 
-fn follows_the_filter(hook: Hook) {
+fn follows_the_filter(hook: HookChoice) {
     let mut pair = Pair::start();
-    let config = AgentConfig { hook: HookChoice::Only(hook), ..AgentConfig::default() };
+    let config = AgentConfig { hook, ..AgentConfig::default() };
     let traced = Traced::start(config);
     let namespace = std::fs::read_link("/proc/self/ns/net").expect("a network namespace");
     let namespace = namespace.to_string_lossy().replace("net:[", "netns=").replace(']', "");
@@ -185,18 +186,10 @@ fn follows_the_filter(hook: Hook) {
 }
 
 #[test]
-fn sock_length_follows_the_filter_on_open_connections() {
-    follows_the_filter(Hook::SockLength);
-}
-
-#[test]
-fn sys_exit_btf_follows_the_filter_on_open_connections() {
-    follows_the_filter(Hook::SysExitBtf);
-}
-
-#[test]
-fn sys_exit_raw_follows_the_filter_on_open_connections() {
-    follows_the_filter(Hook::SysExitRaw);
+fn open_connections_follow_the_filter() {
+    for hook in WAYS {
+        follows_the_filter(hook);
+    }
 }
 
 #[test]
@@ -259,13 +252,13 @@ for batch in range(11):
     time.sleep(0.1)
 ";
 
-fn more_is_captured_where_messages_go_out_together(hook: Hook) {
+fn more_is_captured_where_messages_go_out_together(hook: HookChoice) {
     let port = free_port();
     let mut redis = Command::new("redis-server");
     redis.args(["--port", &port.to_string(), "--save", "", "--bind", "127.0.0.1"]);
     let _redis = Running(redis.stdout(Stdio::null()).spawn().expect("redis-server runs"));
     wait_for(port);
-    let config = AgentConfig { hook: HookChoice::Only(hook), ..AgentConfig::default() };
+    let config = AgentConfig { hook, ..AgentConfig::default() };
     let traced = Traced::start(config);
     let client = Command::new("python3").args(["-c", PIPELINES, &port.to_string()]).status();
     assert!(client.expect("python3 runs").success());
@@ -279,12 +272,8 @@ fn more_is_captured_where_messages_go_out_together(hook: Hook) {
 }
 
 #[test]
-fn sock_length_captures_more_where_messages_go_out_together() {
-    more_is_captured_where_messages_go_out_together(Hook::SockLength);
-}
-
-#[test]
-fn sys_exit_captures_more_where_messages_go_out_together() {
-    more_is_captured_where_messages_go_out_together(Hook::SysExitBtf);
-    more_is_captured_where_messages_go_out_together(Hook::SysExitRaw);
+fn more_is_captured_where_it_is_found_that_messages_go_out_together() {
+    for hook in WAYS {
+        more_is_captured_where_messages_go_out_together(hook);
+    }
 }

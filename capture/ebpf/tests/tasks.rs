@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
-use spanwise_capture_ebpf::kernel::Hook;
+use spanwise_capture_ebpf::kernel::{Hook, HookChoice};
 use support::agents::{trace, with};
 use support::links::{Links, links};
 use support::programs::{Directory, Running, free_port, wait_for, wait_until_looked_at};
@@ -69,7 +69,7 @@ struct Kinds {
 const CONCURRENCY: usize = 32;
 const REQUESTS: usize = 640;
 
-fn run(hook: Hook, kinds: Kinds, way: &str, concurrency: usize, requests: usize) -> Links {
+fn run(hook: HookChoice, kinds: Kinds, way: &str, concurrency: usize, requests: usize) -> Links {
     let directory = Directory::new(&format!("tasks-{way}"));
     directory.certificate();
     let ports = [free_port(), free_port()];
@@ -118,11 +118,18 @@ fn run(hook: Hook, kinds: Kinds, way: &str, concurrency: usize, requests: usize)
 }
 
 /// Every linked call is right, and nearly all are linked.
-fn check(hook: Hook, kinds: Kinds, way: &str) {
+fn check(hook: impl Into<HookChoice>, kinds: Kinds, way: &str) {
     check_at(hook, kinds, way, CONCURRENCY, REQUESTS);
 }
 
-fn check_at(hook: Hook, kinds: Kinds, way: &str, concurrency: usize, requests: usize) {
+fn check_at(
+    hook: impl Into<HookChoice>,
+    kinds: Kinds,
+    way: &str,
+    concurrency: usize,
+    requests: usize,
+) {
+    let hook = hook.into();
     let links = run(hook, kinds, way, concurrency, requests);
     let Kinds { front, backend, .. } = kinds;
     println!("{hook}, {concurrency} at once, {way}, {front:?}, {backend:?}: {links:?}");
@@ -146,6 +153,7 @@ fn a_shared_client_calls_for_the_goroutine_that_asks_it() {
 fn sys_exit_hooks_tell_goroutines_apart_too() {
     check(Hook::SysExitBtf, plain(), "parallel");
     check(Hook::SysExitRaw, plain(), "sequential");
+    check(HookChoice::Older(Hook::SysExitBtf), plain(), "parallel");
 }
 
 #[test]
@@ -164,6 +172,7 @@ fn encrypted_calls_are_followed() {
     let tls = Kinds { backend: ["tls", "pooled"], front: ["tls", "pooled"], ..plain() };
     check(Hook::SockLength, tls, "sequential");
     check(Hook::SysExitRaw, Kinds { backend: ["tls", "fresh"], ..tls }, "parallel");
+    check(HookChoice::Older(Hook::SysExitRaw), tls, "sequential");
 }
 
 fn over_grpc() -> Kinds {

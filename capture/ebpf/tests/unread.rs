@@ -14,7 +14,7 @@ use spanwise_capture_ebpf::event::{Direction, Unread};
 use spanwise_capture_ebpf::kernel::{Hook, HookChoice, Kernel, KernelConfig, decode};
 use spanwise_capture_ebpf::recording::{RecordedData, RecordedEvent};
 use spanwise_model::{Capture, Span};
-use support::agents::{compile, python, trace, with};
+use support::agents::{WAYS, compile, python, trace, with};
 use support::programs::{Directory, Running, free_port, wait_for};
 
 /// Answers each message by as many bytes, on one connection after the other.
@@ -58,8 +58,8 @@ fn uses_io_uring(program: &std::path::Path, port: u16, only: bool) -> Option<u32
 fn what_io_uring_moves_is_counted_and_no_other_memory_is_taken_for_it() {
     let directory = Directory::new("io-uring");
     let program = compile("unread/io_uring.c", directory.path());
-    for hook in Hook::ALL {
-        let config = KernelConfig { hook: HookChoice::Only(*hook), ..KernelConfig::default() };
+    for hook in WAYS {
+        let config = KernelConfig { hook, ..KernelConfig::default() };
         let kernel = Kernel::attach(&config).unwrap_or_else(|error| panic!("{error}"));
         let Some(process) = uses_io_uring(&program, echo(), false) else { return };
         let mut seen: Vec<RecordedData> = Vec::new();
@@ -84,7 +84,7 @@ fn what_io_uring_moves_is_counted_and_no_other_memory_is_taken_for_it() {
         let (sent, received, uring) = (Direction::Sent, Direction::Received, Some(Unread::IoUring));
         let plain = (sent, 5, None, "plain".to_owned());
         let unread = |direction, length| (direction, length, uring, String::new());
-        if *hook == Hook::SockLength {
+        if hook == HookChoice::Only(Hook::SockLength) {
             let pair = [unread(sent, 6), unread(received, 6)];
             let [a, b] = pair.clone();
             let [c, d] = pair.clone();
@@ -161,11 +161,11 @@ fn nginx(directory: &std::path::Path, port: u16) -> Running {
 #[test]
 fn files_that_nginx_sends_by_sendfile_are_responses_of_their_length() {
     let directory = Directory::new("sendfile");
-    for hook in Hook::ALL {
+    for hook in WAYS {
         let port = free_port();
         let _nginx = nginx(directory.path(), port);
         let url = |path: &str| format!("http://127.0.0.1:{port}/{path}");
-        let traced = trace(with(*hook), |_| {
+        let traced = trace(with(hook), |_| {
             // One connection.
             let asked = Command::new("curl")
                 .args(["-sS", "--limit-rate", "40M", "-o", "/dev/null", "-o", "/dev/null"])
@@ -257,10 +257,10 @@ print(listener.getsockname()[1])
 
 #[test]
 fn bodies_that_a_proxy_splices_end_its_spans_all_the_same() {
-    for hook in Hook::ALL {
+    for hook in WAYS {
         let back = free_port();
         let mut front = 0;
-        let traced = trace(with(*hook), |_| {
+        let traced = trace(with(hook), |_| {
             front = python(SPLICING, &[&back.to_string()]).trim().parse().expect("a port");
         });
         for (port, capture) in [
@@ -278,8 +278,8 @@ fn bodies_that_a_proxy_splices_end_its_spans_all_the_same() {
                 assert_eq!(span.network.response_bytes, Some(100_043), "{hook} {capture}");
                 // Under the hooks on socket calls, what is spliced from a socket is
                 // known by what comes after it: the span says that its end is not.
-                let unseen =
-                    *hook == Hook::SockLength && (port, capture) == (back, Capture::ClientProcess);
+                let unseen = hook == HookChoice::Only(Hook::SockLength)
+                    && (port, capture) == (back, Capture::ClientProcess);
                 let said = attribute(span, "spanwise.response_end");
                 assert_eq!(said.as_deref(), unseen.then_some("unseen"), "{hook} {capture}");
                 assert!(span.duration_nano < 350_000_000, "{hook} {capture}: {span:#?}");

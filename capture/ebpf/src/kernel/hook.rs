@@ -101,6 +101,25 @@ pub enum HookChoice {
     Auto,
     /// This one or none.
     Only(Hook),
+    /// The same with the programs for kernels before Linux 5.12, which newer ones take as well:
+    /// for tests.
+    Older(Hook),
+}
+
+impl From<Hook> for HookChoice {
+    fn from(hook: Hook) -> Self {
+        Self::Only(hook)
+    }
+}
+
+impl fmt::Display for HookChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Only(hook) => hook.fmt(f),
+            Self::Older(hook) => write!(f, "{hook} for kernels before 5.12"),
+        }
+    }
 }
 
 impl FromStr for HookChoice {

@@ -89,6 +89,28 @@ impl EmptyHooks {
     }
 }
 
+/// What this kernel takes, of what is decided before any set of hooks is tried.
+#[derive(Clone, Copy)]
+struct Takes {
+    /// The programs that are made for it.
+    object: &'static [u8],
+    /// Whether probes can be set at many functions at once.
+    many_uprobes: bool,
+}
+
+impl Takes {
+    const OLDER: Self = Self { object: objects::CAPTURE_BEFORE_5_12, many_uprobes: false };
+
+    fn of_this_kernel() -> Self {
+        let object = if probe::functions_take_pointers() {
+            objects::CAPTURE
+        } else {
+            objects::CAPTURE_BEFORE_5_12
+        };
+        Self { object, many_uprobes: probe::many_uprobes_attach() }
+    }
+}
+
 /// What the kernel side could not report, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KernelLosses {
@@ -115,12 +137,13 @@ impl Kernel {
     pub fn attach(config: &KernelConfig) -> Result<Self, LoadError> {
         let candidates: &[Hook] = match &config.hook {
             HookChoice::Auto => Hook::ALL,
-            HookChoice::Only(hook) => std::slice::from_ref(hook),
+            HookChoice::Only(hook) | HookChoice::Older(hook) => std::slice::from_ref(hook),
         };
-        let many = probe::many_uprobes_attach();
+        let older = matches!(config.hook, HookChoice::Older(_));
+        let takes = if older { Takes::OLDER } else { Takes::of_this_kernel() };
         let mut refusals = Vec::new();
         for hook in candidates {
-            match Self::attach_hook(*hook, config, many) {
+            match Self::attach_hook(*hook, config, takes) {
                 Ok(kernel) => return Ok(kernel),
                 Err(reason) => refusals.push((*hook, reason)),
             }
@@ -128,10 +151,10 @@ impl Kernel {
         Err(LoadError::NoHook { refusals })
     }
 
-    fn attach_hook(hook: Hook, config: &KernelConfig, many: bool) -> Result<Self, String> {
+    fn attach_hook(hook: Hook, config: &KernelConfig, takes: Takes) -> Result<Self, String> {
         let mut refusal = String::new();
         for programs in hook.program_sets() {
-            match Self::attach_set(hook, programs, config, many) {
+            match Self::attach_set(hook, programs, config, takes) {
                 Ok(kernel) => return Ok(kernel),
                 Err(reason) => refusal = reason,
             }
@@ -143,10 +166,10 @@ impl Kernel {
         hook: Hook,
         programs: &'static [&'static str],
         config: &KernelConfig,
-        many: bool,
+        takes: Takes,
     ) -> Result<Self, String> {
-        let with = |uprobes| Self::attach_programs(hook, programs, config, uprobes);
-        let probed = if many { with(Uprobes::Many) } else { Err(String::new()) };
+        let with = |uprobes| Self::attach_programs(hook, programs, config, takes.object, uprobes);
+        let probed = if takes.many_uprobes { with(Uprobes::Many) } else { Err(String::new()) };
         probed.or_else(|_| with(Uprobes::Single)).or_else(|reason| with(Uprobes::Refused(reason)))
     }
 
@@ -154,12 +177,13 @@ impl Kernel {
         hook: Hook,
         programs: &[&str],
         config: &KernelConfig,
+        capture: &[u8],
         uprobes: Uprobes,
     ) -> Result<Self, String> {
         let ring_bytes = config.ring_bytes.clamp(1 << 16, 1 << 30).next_power_of_two();
         let (further, many) = uprobes.programs(config.tls);
         let wanted = [programs, &[tasks::THREAD_MADE], &further].concat();
-        let object = objects::load(objects::CAPTURE, &wanted, &many, |name, map| {
+        let object = objects::load(capture, &wanted, &many, |name, map| {
             if name == "events" {
                 map.set_max_entries(ring_bytes)?;
             } else if name.ends_with(".rodata")

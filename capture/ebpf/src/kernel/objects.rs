@@ -16,11 +16,16 @@ struct Aligned<T: ?Sized>(T);
 
 static CAPTURE_ALIGNED: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/capture.bpf.o")));
+static CAPTURE_BEFORE_5_12_ALIGNED: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/capture_before_5_12.bpf.o")));
 static EMPTY_ALIGNED: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/empty.bpf.o")));
 
 /// The programs of the agent.
 pub(super) static CAPTURE: &[u8] = &CAPTURE_ALIGNED.0;
+/// The same for kernels whose functions take no pointers; without those of the hooks that such
+/// kernels do not have.
+pub(super) static CAPTURE_BEFORE_5_12: &[u8] = &CAPTURE_BEFORE_5_12_ALIGNED.0;
 /// Programs that do nothing.
 pub(super) static EMPTY: &[u8] = &EMPTY_ALIGNED.0;
 
@@ -79,6 +84,10 @@ pub(super) fn load(
     });
     LIBBPF_LOG.lock().clear();
     let mut open = ObjectBuilder::default().open_memory(bytes).map_err(explain)?;
+    let there: Vec<_> = open.progs().map(|program| program.name().to_owned()).collect();
+    if let Some(missing) = programs.iter().find(|name| there.iter().all(|found| found != **name)) {
+        return Err(format!("there is no {missing} for kernels like this (before Linux 5.12)"));
+    }
     for mut program in open.progs_mut() {
         let wanted = programs.iter().any(|name| program.name() == *name);
         program.set_autoload(wanted);

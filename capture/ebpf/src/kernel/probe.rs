@@ -31,6 +31,9 @@ pub enum ProbeOutcome {
 /// Probes at many functions at once, in all processes.
 const MANY_UPROBES: &str = "uprobe.multi";
 const EMPTY_UPROBE: &str = "empty_uprobe";
+/// Functions that take pointers.
+const FUNCTIONS: &str = "BPF functions with pointers";
+const EMPTY_FUNCTIONS: &str = "empty_functions";
 
 const PROBES: &[(&str, &str, &str, &str)] = &[
     (
@@ -82,6 +85,12 @@ const PROBES: &[(&str, &str, &str, &str)] = &[
         "the agent cannot run (Linux 5.8 or newer is needed)",
     ),
     (
+        FUNCTIONS,
+        EMPTY_FUNCTIONS,
+        "keep what programs pass to them on the stack",
+        "programs for kernels before 5.12 are used, which pass it through a table",
+    ),
+    (
         "socket storage in tracing programs",
         "empty_storage",
         "keeps what is known of a socket in the socket",
@@ -118,6 +127,11 @@ const PROBES: &[(&str, &str, &str, &str)] = &[
 /// all the same.
 pub(super) fn many_uprobes_attach() -> bool {
     attempt(MANY_UPROBES, EMPTY_UPROBE).is_ok()
+}
+
+/// Whether functions that the verifier follows by themselves take pointers (Linux 5.12).
+pub(super) fn functions_take_pointers() -> bool {
+    attempt(FUNCTIONS, EMPTY_FUNCTIONS).is_ok()
 }
 
 fn attempt(feature: &str, program: &str) -> Result<(), String> {

@@ -30,11 +30,20 @@ impl Traced {
     }
 }
 
+/// The ways to see what sockets carry, each to be tried.
+pub(crate) const WAYS: [HookChoice; 5] = [
+    HookChoice::Only(Hook::SockLength),
+    HookChoice::Only(Hook::SysExitBtf),
+    HookChoice::Only(Hook::SysExitRaw),
+    HookChoice::Older(Hook::SysExitBtf),
+    HookChoice::Older(Hook::SysExitRaw),
+];
+
 /// A configuration that uses these hooks.
-pub(crate) fn with(hook: Hook) -> AgentConfig {
+pub(crate) fn with(hook: impl Into<HookChoice>) -> AgentConfig {
     // Room for what else goes on on a busy machine.
     let ring_bytes = 64 << 20;
-    AgentConfig { hook: HookChoice::Only(hook), tls: false, ring_bytes, ..AgentConfig::default() }
+    AgentConfig { hook: hook.into(), tls: false, ring_bytes, ..AgentConfig::default() }
 }
 
 /// Runs `work` under an agent. Its own process is not traced: what is to be seen

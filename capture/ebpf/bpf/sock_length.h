@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Hooks where the kernel says how many bytes a socket has sent or received: the programs sock_length,
+ * and tcp_length with other_length. What is known of a socket is kept in it. */
+#ifndef SPANWISE_SOCK_LENGTH_H
+#define SPANWISE_SOCK_LENGTH_H
+
+#include "unix.h"
+
+/* What bpf_get_current_pid_tgid says, without asking for it: each helper costs a call. */
+static __always_inline __u64 numbers_of(const struct task_struct *task)
+{
+    return (__u64)task->tgid << 32 | (__u32)task->pid;
+}
+
+/* A socket of TCP as such; kernels since 6.2 take the program's word for what it is. */
+static __always_inline const struct tcp_sock *tcp_of(struct sock *sk)
+{
+    if (bpf_ksym_exists(bpf_rdonly_cast))
+        return bpf_core_cast(sk, struct tcp_sock);
+    return bpf_skc_to_tcp_sock(sk);
+}
+
+/* How far behind the beginning of its stack a task's registers are, the same for all tasks; 0
+ * while it is not known. */
+__u64 registers_offset SEC(".data.registers") = 0;
+
+static __noinline __u64 find_registers_offset(struct task_struct *task)
+{
+    const struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+    __u64 address = 0;
+    /* To the verifier the pointer itself is no number. */
+    bpf_probe_read_kernel(&address, sizeof address, &regs);
+    registers_offset = address - (__u64)task->stack;
+    return registers_offset;
+}
+
+/* What bpf_task_pt_regs says, asking for it once only, as above. */
+static __always_inline const struct pt_regs *registers_of(struct task_struct *task)
+{
+    if (!bpf_ksym_exists(bpf_rdonly_cast))
+        return (struct pt_regs *)bpf_task_pt_regs(task);
+    __u64 offset = registers_offset;
+    if (!offset)
+        offset = find_registers_offset(task);
+    return bpf_core_cast((__u64)task->stack + offset, struct pt_regs);
+}
+
+static __noinline int on_datagram(struct sock *sk, int result, bool sent)
+{
+    if (!is_datagram(sk, true))
+        return 0;
+    struct socket_state *state = bpf_sk_storage_get(&datagram_sockets, sk, 0, 0);
+    const bool asked = state && state->role == SPANWISE_CLIENT;
+    const bool connected = sk->__sk_common.skc_dport != 0;
+    if (!sent && !connected && !asked && !is_datagram_port(sk->__sk_common.skc_num))
+        return 0;
+    struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+    __u32 unread;
+    int shape = shape_now(sk, regs, &unread);
+    struct datagram_call call = {
+        .sk = (__u64)sk,
+        .array = REGS_ARG2(regs),
+        .count = REGS_ARG3(regs),
+        .name = shape == BUFFER_PLAIN && REGS_NR(regs) == NR_SENDTO ? REGS_ARG5(regs) : 0,
+        .length = result,
+        .shape = shape,
+        .sent = sent,
+        .named = sent,
+        .watched = !sent && asked,
+    };
+    if (call.shape == BUFFER_MESSAGES) {
+        if (!state)
+            state = bpf_sk_storage_get(&datagram_sockets, sk, 0,
+                                       BPF_LOCAL_STORAGE_GET_F_CREATE);
+        if (!state)
+            return 0;
+        if (state->direction != sent) {
+            state->direction = sent;
+            state->message_index = 0;
+        }
+        struct call array = { .array = call.array, .count = call.count };
+        call.array = message_header_of(state, &array);
+        call.shape = BUFFER_MESSAGE;
+    }
+    if (!emit_datagram(HANDLE(pass_datagram_call(&call))) || !sent || connected || asked)
+        return 0;
+    /* From whom it receives is not known here: that it asks must be enough. */
+    state = bpf_sk_storage_get(&datagram_sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+    if (state)
+        state->role = SPANWISE_CLIENT;
+    return 0;
+}
+
+/* Of sockets that are not TCP's. */
+static __always_inline int on_other_length(struct sock *sk, int result, int flags, const bool sent)
+{
+    if (sk->__sk_common.skc_family == AF_UNIX)
+        return result < 0 ? 0 : on_unix(sk, result, flags, sent);
+    return result <= 0 || is_tcp(sk, true) ? 0 : on_datagram(sk, result, sent);
+}
+
+/* Of all sockets, or of TCP's alone: before Linux 6.13 all programs of a call share one stack of
+ * 512 bytes, and so the others have a program of their own there. */
+static __always_inline int on_length(struct sock *sk, int result, int flags, const bool sent,
+                                     const bool all)
+{
+    if (sk->__sk_common.skc_family == AF_UNIX)
+        return !all || result < 0 ? 0 : on_unix(sk, result, flags, sent);
+    if (result <= 0)
+        return 0;
+    struct socket_state *state = bpf_sk_storage_get(&sockets, sk, 0, 0);
+    if (!state) {
+        if (!is_tcp(sk, true))
+            return all ? on_datagram(sk, result, sent) : 0;
+        state = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+        if (!state)
+            return 0;
+    }
+    struct task_struct *current = bpf_get_current_task_btf();
+    __u64 task = numbers_of(current);
+    if (!is_looked_at(sk, state, task)) {
+        after_close(state);
+        tls_left_out(state, task);
+        return 0;
+    }
+    if (!state->connection && !announce(sk, state, task))
+        return 0;
+    const struct tcp_sock *tcp = tcp_of(sk);
+    if (!tcp)
+        return 0;
+    const struct pt_regs *regs = registers_of(current);
+    __u32 unread;
+    struct call call = {
+        .array = REGS_ARG2(regs),
+        .count = REGS_ARG3(regs),
+        .shape = shape_now(sk, regs, &unread),
+    };
+    if (flags & MSG_TRUNC) {
+        call.shape = BUFFER_NONE;
+        unread = SPANWISE_UNREAD_OTHER;
+    }
+    struct transfer transfer = {
+        .task = task,
+        .extra = unread,
+        .connection = state->connection,
+        .length = result,
+        .kind = SPANWISE_DATA,
+        .sent = sent,
+        .srtt_eighth_micros = tcp->srtt_us,
+        .retransmits = tcp->total_retrans,
+        .sleeps = current->nvcsw,
+    };
+    if (sent) {
+        transfer.seq = tcp->write_seq - result;
+        /* Where all of it has left, TCP noted when: that is before the receiver
+         * could read it, which the time now is not. */
+        transfer.time_nano = tcp->snd_nxt == tcp->write_seq ? tcp->tcp_clock_cache : 0;
+        if (!transfer.time_nano)
+            transfer.time_nano = bpf_ktime_get_ns();
+    } else {
+        transfer.seq = tcp->copied_seq - result -
+                       took_fin(sk->__sk_common.skc_state, tcp->copied_seq, tcp->rcv_nxt);
+        transfer.time_nano = bpf_ktime_get_ns();
+    }
+    if (!tls_attached || !tls_covers(state, &transfer, call.array, call.shape)) {
+        find_task(state, task, sent ? (__u64)sk : 0, &transfer.ids);
+        if (!sent && transfer.ids.loop)
+            python_has_read(task, state->connection, REGS_SP(regs));
+        emit(state, &transfer, &call, true);
+    }
+    after_transfer(sk, state, true);
+    return 0;
+}
+
+SEC("?tp_btf/sock_send_length")
+int BPF_PROG(sock_length_send, struct sock *sk, int result, int flags)
+{
+    return on_length(sk, result, 0, true, true);
+}
+
+SEC("?tp_btf/sock_recv_length")
+int BPF_PROG(sock_length_receive, struct sock *sk, int result, int flags)
+{
+    return flags & MSG_PEEK ? 0 : on_length(sk, result, flags, false, true);
+}
+
+SEC("?tp_btf/sock_send_length")
+int BPF_PROG(tcp_length_send, struct sock *sk, int result, int flags)
+{
+    return on_length(sk, result, 0, true, false);
+}
+
+SEC("?tp_btf/sock_recv_length")
+int BPF_PROG(tcp_length_receive, struct sock *sk, int result, int flags)
+{
+    return flags & MSG_PEEK ? 0 : on_length(sk, result, flags, false, false);
+}
+
+SEC("?tp_btf/sock_send_length")
+int BPF_PROG(other_length_send, struct sock *sk, int result, int flags)
+{
+    return on_other_length(sk, result, 0, true);
+}
+
+SEC("?tp_btf/sock_recv_length")
+int BPF_PROG(other_length_receive, struct sock *sk, int result, int flags)
+{
+    return flags & MSG_PEEK ? 0 : on_other_length(sk, result, flags, false);
+}
+
+SEC("?tp_btf/inet_sock_set_state")
+int BPF_PROG(state_storage, struct sock *sk, int old, int new)
+{
+    if (!is_tcp(sk, true))
+        return 0;
+    struct socket_state *state = bpf_sk_storage_get(
+        &sockets, sk, 0, creates_state(old, new) ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+    if (state)
+        on_state(sk, state, old, new, true);
+    return 0;
+}
+
+#endif
