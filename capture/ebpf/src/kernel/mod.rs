@@ -89,28 +89,6 @@ impl EmptyHooks {
     }
 }
 
-/// What this kernel takes, of what is decided before any set of hooks is tried.
-#[derive(Clone, Copy)]
-struct Takes {
-    /// The programs that are made for it.
-    object: &'static [u8],
-    /// Whether probes can be set at many functions at once.
-    many_uprobes: bool,
-}
-
-impl Takes {
-    const OLDER: Self = Self { object: objects::CAPTURE_BEFORE_5_12, many_uprobes: false };
-
-    fn of_this_kernel() -> Self {
-        let object = if probe::functions_take_pointers() {
-            objects::CAPTURE
-        } else {
-            objects::CAPTURE_BEFORE_5_12
-        };
-        Self { object, many_uprobes: probe::many_uprobes_attach() }
-    }
-}
-
 /// What the kernel side could not report, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KernelLosses {
@@ -140,21 +118,35 @@ impl Kernel {
             HookChoice::Only(hook) | HookChoice::Older(hook) => std::slice::from_ref(hook),
         };
         let older = matches!(config.hook, HookChoice::Older(_));
-        let takes = if older { Takes::OLDER } else { Takes::of_this_kernel() };
+        let objects: &[&[u8]] = if older || !probe::functions_take_pointers() {
+            &[objects::CAPTURE_BEFORE_5_12]
+        } else {
+            // Programs for older kernels ask less of a kernel that refuses the others.
+            &[objects::CAPTURE, objects::CAPTURE_BEFORE_5_12]
+        };
+        let many = !older && probe::many_uprobes_attach();
         let mut refusals = Vec::new();
-        for hook in candidates {
-            match Self::attach_hook(*hook, config, takes) {
-                Ok(kernel) => return Ok(kernel),
-                Err(reason) => refusals.push((*hook, reason)),
+        for capture in objects {
+            for hook in candidates {
+                match Self::attach_hook(*hook, config, capture, many) {
+                    Ok(kernel) => return Ok(kernel),
+                    Err(reason) => refusals.push((*hook, reason)),
+                }
             }
         }
+        refusals.truncate(candidates.len()); // the reasons for the first object
         Err(LoadError::NoHook { refusals })
     }
 
-    fn attach_hook(hook: Hook, config: &KernelConfig, takes: Takes) -> Result<Self, String> {
+    fn attach_hook(
+        hook: Hook,
+        config: &KernelConfig,
+        capture: &[u8],
+        many: bool,
+    ) -> Result<Self, String> {
         let mut refusal = String::new();
         for programs in hook.program_sets() {
-            match Self::attach_set(hook, programs, config, takes) {
+            match Self::attach_set(hook, programs, config, capture, many) {
                 Ok(kernel) => return Ok(kernel),
                 Err(reason) => refusal = reason,
             }
@@ -166,10 +158,11 @@ impl Kernel {
         hook: Hook,
         programs: &'static [&'static str],
         config: &KernelConfig,
-        takes: Takes,
+        capture: &[u8],
+        many: bool,
     ) -> Result<Self, String> {
-        let with = |uprobes| Self::attach_programs(hook, programs, config, takes.object, uprobes);
-        let probed = if takes.many_uprobes { with(Uprobes::Many) } else { Err(String::new()) };
+        let with = |uprobes| Self::attach_programs(hook, programs, config, capture, uprobes);
+        let probed = if many { with(Uprobes::Many) } else { Err(String::new()) };
         probed.or_else(|_| with(Uprobes::Single)).or_else(|reason| with(Uprobes::Refused(reason)))
     }
 
