@@ -107,7 +107,7 @@ test-restarts: setup ## Programs under TLS probes through a thousand restarts of
 
 test-kernels: build ## The agent on kernels of Debian's, each in a virtual machine (x86-64)
 	@SPANWISE_SETUP=kernels scripts/setup.sh
-	python3 tests/kernels/kernels.py --spanwise $(BINARY)
+	$(CHECKED) python3 tests/kernels/kernels.py --spanwise $(BINARY)
 
 test-cluster: ## The ClickHouse store on a cluster of two shards and two replicas (x86-64)
 	@SPANWISE_SETUP=cluster scripts/setup.sh

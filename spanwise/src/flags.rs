@@ -170,7 +170,7 @@ impl ServerSettings {
 /// Settings of the agent.
 #[derive(Debug, Args)]
 pub(crate) struct AgentSettings {
-    /// Hooks: auto, sock-length, sys-exit-btf or sys-exit-raw [setting: agent.hook]
+    /// Hooks: auto, sock-length, inet-fexit, sys-exit-btf or sys-exit-raw [setting: agent.hook]
     #[arg(long, value_name = "HOOK", value_parser = checked::<spanwise_capture_ebpf::kernel::HookChoice>, help_heading = "Settings")]
     hook: Option<String>,
     /// This machine's name on spans [setting: agent.host, default: its host name]

@@ -3,7 +3,8 @@
 
 A machine has nginx, redis-server, curl, redis-cli, a server and an agent in its memory, and
 nothing else. In it each client asks the same a few times, in plaintext and TLS, and the spans
-are counted: as many of each kind as requests, on both sides.
+are counted: as many of each kind as requests, on both sides. Then the tests of the kernel side
+run there (capture/ebpf/tests/kernel.rs): every call, as the hooks show it.
 
     kernels.py --spanwise target/release/spanwise [--release bookworm] [--hook sys-exit-raw]
 """
@@ -23,13 +24,16 @@ import urllib.request
 HERE = pathlib.Path(__file__).resolve().parent
 MIRROR = "http://deb.debian.org/debian/"
 # Debian's release -> the hooks that are chosen on its kernel.
-RELEASES = {"bullseye": "sys-exit-btf", "bookworm": "sys-exit-btf", "trixie": "sock-length"}
-BOOT_SECONDS = 400
+RELEASES = {"bullseye": "sys-exit-btf", "bookworm": "inet-fexit", "trixie": "sock-length"}
+BOOT_SECONDS = 900
 PROGRAMS = ("nginx", "redis-server", "redis-cli", "curl", "openssl")
 ROUNDS = 5
+# What nginx serves by sendfile.
+FILE_BYTES = 300000
 # Service, kind, operation and status of what is asked ROUNDS times each.
 EXPECTED = {
     ("curl", "client", "GET /bad", "error"), ("curl", "client", "GET /plain", "unset"),
+    ("curl", "client", "GET /file", "unset"), ("nginx:8080", "server", "GET /file", "unset"),
     ("curl", "client", "GET /tls", "unset"), ("curl", "client", "GET /up", "unset"),
     ("nginx:8080", "client", "GET /", "unset"), ("nginx:8080", "server", "GET /bad", "error"),
     ("nginx:8080", "server", "GET /plain", "unset"), ("nginx:8080", "server", "GET /up", "unset"),
@@ -37,6 +41,8 @@ EXPECTED = {
     ("redis-cli", "client", "GET", "unset"), ("redis-cli", "client", "SET", "unset"),
     ("redis-server:6379", "server", "GET", "unset"), ("redis-server:6379", "server", "SET", "unset"),
 }
+# Over a Unix socket: not with hooks at the end of each system call.
+EXPECTED_UNIX = {("redis-cli", "client", "INCR", "unset"), ("redis-server:6379", "server", "INCR", "unset")}
 
 
 def fail(text):
@@ -81,6 +87,15 @@ def put_program(root, source, target=None):
         put(root, library)
 
 
+def tests():
+    """The tests of the kernel side, compiled."""
+    command = ["cargo", "test", "--release", "--locked", "-p", "spanwise-capture-ebpf", "--test", "kernel",
+               "--no-run", "--message-format", "json-render-diagnostics"]
+    made = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=HERE.parent.parent, check=True).stdout
+    return next(said["executable"] for said in map(json.loads, made.splitlines())
+                if said["reason"] == "compiler-artifact" and said["target"]["name"] == "kernel")
+
+
 def initrd(spanwise, directory):
     """All files of the machine."""
     root = directory / "root"
@@ -89,9 +104,10 @@ def initrd(spanwise, directory):
     put_program(root, shutil.which("busybox") or fail("busybox-static is missing"), "/bin/busybox")
     for name in PROGRAMS:
         put_program(root, shutil.which(name) or fail(f"{name} is missing; `make test-kernels` installs it"))
-    stripped = directory / "spanwise"
-    subprocess.run(["strip", "-o", stripped, spanwise], check=True)
-    put_program(root, stripped, "/bin/spanwise")
+    for source, target in ((spanwise, "/bin/spanwise"), (tests(), "/bin/kernel-tests")):
+        stripped = directory / "stripped"
+        subprocess.run(["strip", "-o", stripped, source], check=True)
+        put_program(root, stripped, target)
     put(root, "/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf")
     put(root, HERE / "init.sh", "/init")
     put(root, HERE / "nginx.conf", "/etc/nginx.conf")
@@ -104,9 +120,9 @@ def initrd(spanwise, directory):
     return image
 
 
-def boot(image, files, hook):
-    """What a machine says until it ends."""
-    arguments = f"console=ttyS0 panic=1 quiet mitigations=off HOOK={hook} ROUNDS={ROUNDS}"
+def boot(image, files, choice, hook):
+    """What a machine says until it ends, where the agent is told to use `choice`, and tests `hook`."""
+    arguments = f"console=ttyS0 panic=1 quiet mitigations=off HOOK={choice} TESTED_HOOK={hook} ROUNDS={ROUNDS} FILE_BYTES={FILE_BYTES}"
     command = ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "3000", "-smp", "2", "-nographic",
                "-no-reboot", "-kernel", image, "-initrd", files, "-append", arguments]
     try:
@@ -123,11 +139,16 @@ def judge(said, hook):
         return "no spans were asked for:\n" + said[-3000:]
     if f"with {hook}" not in said:
         return f"the agent does not use {hook}:\n" + said[-3000:]
-    found = {tuple(row[:4]): int(row[4]) for row in json.loads(answer)["rows"]}
-    if found != dict.fromkeys(EXPECTED, ROUNDS):
-        return "\n".join(f"{key}: {found.get(key, 0)} spans of {ROUNDS if key in EXPECTED else 0}"
-                         for key in sorted(EXPECTED | set(found)) if found.get(key) != ROUNDS or key not in EXPECTED)
-    return ""
+    rows = json.loads(answer)["rows"]
+    found = {tuple(row[:4]): int(row[4]) for row in rows}
+    expected = EXPECTED if hook.startswith("sys-exit") else EXPECTED | EXPECTED_UNIX
+    if found != dict.fromkeys(expected, ROUNDS):
+        return "\n".join(f"{key}: {found.get(key, 0)} spans of {ROUNDS if key in expected else 0}"
+                         for key in sorted(expected | set(found)) if found.get(key) != ROUNDS or key not in expected)
+    short = [row for row in rows if row[2] == "GET /file" and int(row[5]) < FILE_BYTES]
+    if short:
+        return f"not all of the file was counted: {short}"
+    return "" if "test result: ok. " in said else "tests fail:\n" + said[-5000:]
 
 
 def main():
@@ -145,7 +166,7 @@ def main():
         for release in options.release or RELEASES:
             image = kernel(release, directory)
             hook = options.hook or RELEASES[release]
-            problem = judge(boot(image, files, options.hook or "auto"), hook)
+            problem = judge(boot(image, files, options.hook or "auto", hook), hook)
             print(f"{image.name.removeprefix('vmlinuz-')} ({release}), {hook}: {problem or 'ok'}", flush=True)
             wrong += bool(problem)
     sys.exit(1 if wrong else 0)

@@ -81,8 +81,12 @@ fn main() {
     };
     pin(0);
     let mut settings = vec![Setting::Bare];
-    settings
-        .extend(Hook::ALL.iter().flat_map(|hook| [Setting::Empty(*hook), Setting::Real(*hook)]));
+    for hook in Hook::ALL {
+        match EmptyHooks::attach(*hook) {
+            Ok(_) => settings.extend([Setting::Empty(*hook), Setting::Real(*hook)]),
+            Err(reason) => eprintln!("without {hook}, which this kernel does not have: {reason}"),
+        }
+    }
     let mut samples: Vec<Vec<Figures>> = vec![Vec::new(); settings.len()];
     let fixture = Fixture::open(PAYLOAD_BYTES);
     // With a second thread, every call pays for the shared table of descriptors.

@@ -250,6 +250,7 @@ static __always_inline bool creates_state(int old, int new)
 
 #ifndef BEFORE_5_12 /* these hooks are newer */
 #include "sock_length.h"
+#include "inet_fexit.h"
 #endif
 #include "sys_exit.h"
 

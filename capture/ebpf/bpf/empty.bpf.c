@@ -50,8 +50,14 @@ int empty_fork(void *context)
     return 0;
 }
 
-SEC("?fentry/tcp_sendmsg")
-int BPF_PROG(empty_fentry, struct sock *sk)
+SEC("?fexit/inet_sendmsg")
+int BPF_PROG(empty_inet_send, struct socket *socket)
+{
+    return 0;
+}
+
+SEC("?fexit/inet_recvmsg")
+int BPF_PROG(empty_inet_receive, struct socket *socket)
 {
     return 0;
 }

@@ -92,26 +92,33 @@ static __noinline int on_datagram(struct sock *sk, int result, bool sent)
 }
 
 /* Of sockets that are not TCP's. */
-static __always_inline int on_other_length(struct sock *sk, int result, int flags, const bool sent)
+static __always_inline int on_other_length(struct sock *sk, int result, const bool sent)
 {
     if (sk->__sk_common.skc_family == AF_UNIX)
-        return result < 0 ? 0 : on_unix(sk, result, flags, sent);
+        return result < 0 ? 0 : on_unix(sk, result, sent);
     return result <= 0 || is_tcp(sk, true) ? 0 : on_datagram(sk, result, sent);
 }
 
-/* Of all sockets, or of TCP's alone: before Linux 6.13 all programs of a call share one stack of
- * 512 bytes, and so the others have a program of their own there. */
+/* Of which sockets a program is told, and which it looks at. Before Linux 6.13 all that a program
+ * calls shares one stack of 512 bytes: then others than TCP's have a program of their own. */
+enum sockets {
+    SOCKETS_ALL,
+    SOCKETS_TCP, /* of all */
+    SOCKETS_INET, /* there are no others */
+};
+
+/* `near` says whether the stack has room to read what lies together at once. */
 static __always_inline int on_length(struct sock *sk, int result, int flags, const bool sent,
-                                     const bool all)
+                                     const enum sockets sockets_told, const bool near)
 {
-    if (sk->__sk_common.skc_family == AF_UNIX)
-        return !all || result < 0 ? 0 : on_unix(sk, result, flags, sent);
+    if (sockets_told != SOCKETS_INET && sk->__sk_common.skc_family == AF_UNIX)
+        return sockets_told == SOCKETS_TCP || result < 0 ? 0 : on_unix(sk, result, sent);
     if (result <= 0)
         return 0;
     struct socket_state *state = bpf_sk_storage_get(&sockets, sk, 0, 0);
     if (!state) {
         if (!is_tcp(sk, true))
-            return all ? on_datagram(sk, result, sent) : 0;
+            return sockets_told == SOCKETS_TCP ? 0 : on_datagram(sk, result, sent);
         state = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
         if (!state)
             return 0;
@@ -166,7 +173,7 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
         find_task(state, task, sent ? (__u64)sk : 0, &transfer.ids);
         if (!sent && transfer.ids.loop)
             python_has_read(task, state->connection, REGS_SP(regs));
-        emit(state, &transfer, &call, true);
+        emit(state, &transfer, &call, near);
     }
     after_transfer(sk, state, true);
     return 0;
@@ -175,37 +182,37 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
 SEC("?tp_btf/sock_send_length")
 int BPF_PROG(sock_length_send, struct sock *sk, int result, int flags)
 {
-    return on_length(sk, result, 0, true, true);
+    return on_length(sk, result, 0, true, SOCKETS_ALL, true);
 }
 
 SEC("?tp_btf/sock_recv_length")
 int BPF_PROG(sock_length_receive, struct sock *sk, int result, int flags)
 {
-    return flags & MSG_PEEK ? 0 : on_length(sk, result, flags, false, true);
+    return flags & MSG_PEEK ? 0 : on_length(sk, result, flags, false, SOCKETS_ALL, true);
 }
 
 SEC("?tp_btf/sock_send_length")
 int BPF_PROG(tcp_length_send, struct sock *sk, int result, int flags)
 {
-    return on_length(sk, result, 0, true, false);
+    return on_length(sk, result, 0, true, SOCKETS_TCP, true);
 }
 
 SEC("?tp_btf/sock_recv_length")
 int BPF_PROG(tcp_length_receive, struct sock *sk, int result, int flags)
 {
-    return flags & MSG_PEEK ? 0 : on_length(sk, result, flags, false, false);
+    return flags & MSG_PEEK ? 0 : on_length(sk, result, flags, false, SOCKETS_TCP, true);
 }
 
 SEC("?tp_btf/sock_send_length")
 int BPF_PROG(other_length_send, struct sock *sk, int result, int flags)
 {
-    return on_other_length(sk, result, 0, true);
+    return on_other_length(sk, result, true);
 }
 
 SEC("?tp_btf/sock_recv_length")
 int BPF_PROG(other_length_receive, struct sock *sk, int result, int flags)
 {
-    return flags & MSG_PEEK ? 0 : on_other_length(sk, result, flags, false);
+    return flags & MSG_PEEK ? 0 : on_other_length(sk, result, false);
 }
 
 SEC("?tp_btf/inet_sock_set_state")

@@ -143,7 +143,9 @@ static __always_inline void ended_unix(struct sock *sk, struct unix_state *state
     state->socket.ended = 1;
 }
 
-static __noinline int on_unix(struct sock *sk, int result, int flags, bool sent)
+/* `near` as in sock_length.h. */
+static __always_inline int on_unix_length(struct sock *sk, int result, const bool sent,
+                                          const bool near)
 {
     if (sk->sk_type != SOCK_STREAM)
         return 0;
@@ -192,8 +194,13 @@ static __noinline int on_unix(struct sock *sk, int result, int flags, bool sent)
         .sleeps = thread_sleeps(),
     };
     find_task(&state->socket, task, sent ? (__u64)sk : 0, &transfer.ids);
-    emit(&state->socket, &transfer, &call, true);
+    emit(&state->socket, &transfer, &call, near);
     return 0;
+}
+
+static __noinline int on_unix(struct sock *sk, int result, bool sent)
+{
+    return on_unix_length(sk, result, sent, true);
 }
 
 #endif

@@ -7,6 +7,7 @@ use std::fs;
 use serde::Serialize;
 
 use crate::kernel::{Hook, HookChoice, Kernel, KernelConfig, Probe, ProbeOutcome, probe_all};
+use crate::rights;
 use crate::tasks::{self, Survey};
 
 /// The findings.
@@ -80,15 +81,12 @@ fn read(path: &str) -> Option<String> {
 }
 
 fn conditions() -> Vec<Condition> {
-    let capabilities = effective_capabilities();
-    let has = |bit: u32| capabilities & (1 << bit) != 0;
-    let right = |name, bit, why: &str| {
-        // CAP_SYS_ADMIN stands in for the newer, narrower ones.
-        let held = has(bit) || (bit >= CAP_PERFMON && has(CAP_SYS_ADMIN));
+    let right = |name, capability, why: &str| {
+        let held = rights::holds(capability);
         Condition {
             name,
             found: if held { "held" } else { "missing" }.to_owned(),
-            blocks: !held && bit >= CAP_PERFMON,
+            blocks: !held && [rights::CAP_BPF, rights::CAP_PERFMON].contains(&capability),
             consequence: why.to_owned(),
         }
     };
@@ -96,17 +94,17 @@ fn conditions() -> Vec<Condition> {
     let lockdown = read("/sys/kernel/security/lockdown");
     let confidential = lockdown.as_deref().is_some_and(|text| text.contains("[confidentiality]"));
     vec![
-        right("CAP_BPF", CAP_BPF, "loads the programs"),
-        right("CAP_PERFMON", CAP_PERFMON, "attaches them and reads kernel memory"),
+        right("CAP_BPF", rights::CAP_BPF, "loads the programs"),
+        right("CAP_PERFMON", rights::CAP_PERFMON, "attaches them and reads kernel memory"),
         right(
             "CAP_SYS_PTRACE",
-            CAP_SYS_PTRACE,
+            rights::CAP_SYS_PTRACE,
             "reads other users' /proc/PID/exe, maps and root; without it services are named by \
              their command and port, and TLS is not read in their processes",
         ),
         right(
             "CAP_DAC_READ_SEARCH",
-            CAP_DAC_READ_SEARCH,
+            rights::CAP_DAC_READ_SEARCH,
             "reads other users' /proc/PID/environ and fd, and libraries in directories that only \
              they may enter; without it OTEL_SERVICE_NAME and listening ports are not known, nor \
              TLS of such libraries",
@@ -128,23 +126,6 @@ fn conditions() -> Vec<Condition> {
                 .to_owned(),
         },
     ]
-}
-
-const CAP_DAC_READ_SEARCH: u32 = 2;
-const CAP_SYS_PTRACE: u32 = 19;
-const CAP_SYS_ADMIN: u32 = 21;
-pub(crate) const CAP_SYS_NICE: u32 = 23;
-const CAP_PERFMON: u32 = 38;
-const CAP_BPF: u32 = 39;
-
-/// The capabilities of this process, each a bit (`linux/capability.h`).
-pub(crate) fn effective_capabilities() -> u64 {
-    read("/proc/self/status")
-        .and_then(|status| {
-            let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?.trim();
-            u64::from_str_radix(line, 16).ok()
-        })
-        .unwrap_or(0)
 }
 
 impl fmt::Display for Report {
@@ -196,11 +177,11 @@ impl fmt::Display for Report {
                 writeln!(f, "The agent can run, with {hook}.")?;
                 writeln!(
                     f,
-                    "Seen: TCP over IPv4 and IPv6, stream Unix sockets (with sock-length), and DNS \
+                    "Seen: TCP over IPv4 and IPv6, stream Unix sockets (not with sys-exit), and DNS \
                      over UDP; what OpenSSL, GnuTLS and Go encrypt, in the clear.\n\
                      Not seen: other UDP, TLS of the JVM and of rustls; payload \
-                     moved by sendfile, splice or io_uring is counted, not read (by io_uring with \
-                     sock-length only)."
+                     moved by sendfile, splice or io_uring is counted, not read (by io_uring not \
+                     with sys-exit)."
                 )
             }
             None => writeln!(

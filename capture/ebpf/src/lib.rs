@@ -21,6 +21,7 @@ pub mod processes;
 mod protocols;
 pub mod recording;
 mod redact;
+mod rights;
 pub mod sampling;
 mod sessions;
 mod spans;

@@ -22,7 +22,7 @@ use spanwise_capture_ebpf::kernel::{HookChoice, Kernel, KernelConfig, decode};
 use spanwise_capture_ebpf::tracer::{Tracer, TracerConfig};
 use spanwise_model::{Capture, Span};
 use support::Everyone;
-use support::agents::{Traced, WAYS, compile, trace, with};
+use support::agents::{Traced, compile, trace, ways, with};
 use support::programs::{Directory, free_port};
 
 const BOTH: [Capture; 2] = [Capture::ClientProcess, Capture::ServerProcess];
@@ -109,7 +109,7 @@ fn paths<'a>(spans: &[&'a Span]) -> Vec<&'a str> {
 
 #[test]
 fn threads_and_forked_processes_share_a_connection() {
-    for hook in WAYS {
+    for hook in ways() {
         let (traced, ports) = traced(with(hook), "writers.py");
         both_sides_agree(hook, &traced, ports[0], 40 + 10 + 1);
     }
@@ -117,7 +117,7 @@ fn threads_and_forked_processes_share_a_connection() {
 
 #[test]
 fn a_descriptor_that_is_used_again_is_another_connection() {
-    for hook in WAYS {
+    for hook in ways() {
         let (traced, ports) = traced(with(hook), "reuse.py");
         for (port, asked) in [(ports[0], "/a/200"), (ports[1], "/b/201")] {
             both_sides_agree(hook, &traced, port, 30);
@@ -129,7 +129,7 @@ fn a_descriptor_that_is_used_again_is_another_connection() {
 
 #[test]
 fn of_processes_that_share_a_port_each_has_the_spans_that_it_served() {
-    for hook in WAYS {
+    for hook in ways() {
         let (traced, ports) = traced(with(hook), "shared.py");
         both_sides_agree(hook, &traced, ports[0], 60);
         let served: BTreeSet<_> = traced
@@ -143,7 +143,7 @@ fn of_processes_that_share_a_port_each_has_the_spans_that_it_served() {
 
 #[test]
 fn a_connection_that_is_handed_on_belongs_to_who_serves_it() {
-    for hook in WAYS {
+    for hook in ways() {
         let (traced, ports) = traced(with(hook), "handed.py");
         both_sides_agree(hook, &traced, ports[0], 15);
     }
@@ -151,7 +151,7 @@ fn a_connection_that_is_handed_on_belongs_to_who_serves_it() {
 
 #[test]
 fn a_connection_older_than_the_agent_is_read_from_the_next_request_on() {
-    for hook in WAYS {
+    for hook in ways() {
         let (mut program, _told, port) = waiting("older.py");
         let traced = trace(with(hook), |_| {
             writeln!(program.stdin.take().expect("piped")).expect("it listens");
@@ -163,7 +163,7 @@ fn a_connection_older_than_the_agent_is_read_from_the_next_request_on() {
 
 #[test]
 fn both_families_and_ipv4_in_ipv6_have_the_same_address_on_both_sides() {
-    for hook in WAYS {
+    for hook in ways() {
         let (traced, ports) = traced(with(hook), "families.py");
         both_sides_agree(hook, &traced, ports[0], 3);
         let mut seen: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -183,7 +183,7 @@ fn both_families_and_ipv4_in_ipv6_have_the_same_address_on_both_sides() {
 
 #[test]
 fn two_processors_report_in_any_order() {
-    for hook in WAYS {
+    for hook in ways() {
         let (traced, ports) = traced(with(hook), "across.py");
         assert_eq!(traced.counters["kernel_events_lost_ring_full"], 0, "{hook}");
         both_sides_agree(hook, &traced, ports[0], 2000);
@@ -219,7 +219,7 @@ impl Reading {
 
 #[test]
 fn after_events_were_lost_no_answer_is_given_to_another_request() {
-    for hook in WAYS {
+    for hook in ways() {
         let ring_bytes = 1 << 20;
         let config = KernelConfig { hook, ring_bytes, ..Default::default() };
         let kernel = Kernel::attach(&config).unwrap_or_else(|error| panic!("{error}"));
@@ -290,7 +290,7 @@ fn thousands_of_processes_that_live_for_a_request_keep_their_names() {
     const CLIENTS: usize = 2000;
     let directory = Directory::new("short");
     let (program, names) = short_clients(directory.path());
-    for hook in WAYS {
+    for hook in ways() {
         let port = free_port();
         let _server = Server::start(port);
         let mut known_before = 0;
@@ -418,7 +418,7 @@ fn wait(children: impl IntoIterator<Item = Child>) {
 #[test]
 fn both_sides_of_a_hop_between_network_namespaces_are_seen_and_agree() {
     let namespaces = Namespaces::new();
-    for hook in WAYS {
+    for hook in ways() {
         let port = free_port().to_string();
         let mut numbers = [0; 2];
         let traced = trace(with(hook), |_| {
@@ -443,7 +443,7 @@ fn both_sides_of_a_hop_between_network_namespaces_are_seen_and_agree() {
 #[test]
 fn the_same_addresses_and_ports_in_two_namespaces_are_not_confused() {
     let namespaces = Namespaces::new();
-    for (round, hook) in WAYS.into_iter().enumerate() {
+    for (round, hook) in ways().into_iter().enumerate() {
         let port = free_port().to_string();
         let own = (20_000 + round).to_string();
         let mut numbers = [0; 2];

@@ -15,7 +15,7 @@ use spanwise_capture_ebpf::kernel::{
     Hook, HookChoice, Kernel, KernelConfig, KernelLosses, RingReader, decode,
 };
 use spanwise_capture_ebpf::recording::{RecordedDatagram, RecordedEvent};
-use support::agents::WAYS;
+use support::agents::{best_way, ways};
 
 /// Held by tests that take a port that others of them want.
 static PORT: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -165,14 +165,14 @@ fn sees_every_call(hook: HookChoice) {
 
 #[test]
 fn every_call_is_seen() {
-    for hook in WAYS {
+    for hook in ways() {
         sees_every_call(hook);
     }
 }
 
 #[test]
 fn scattered_buffers_and_several_messages_are_put_together() {
-    for hook in WAYS {
+    for hook in ways() {
         let (listener, port) = pair();
         let parts: [&[u8]; 3] = [b"GET /scattered ", b"", b"HTTP/1.1\r\n\r\n"];
         let seen = watch(hook, port, || {
@@ -246,7 +246,7 @@ fn of_a_response_in_two_buffers_the_head_is_captured() {
         (head(100, end), b"HTTP/1.1 304 Not Modified", false),
         (head(100, end), b"<a>", false),
     ];
-    for hook in WAYS {
+    for hook in ways() {
         let captured = sent(hook, |socket| {
             for (first, second, _) in &cases {
                 let vectors = [vector(first), vector(second)];
@@ -331,7 +331,7 @@ fn a_message_is_read_wherever_its_header_and_its_vectors_lie() {
         .filter(|(header, at, count)| !overlaps(*header, *at, at + 16 * count))
         .collect();
     assert!(cases.len() > places.len());
-    for hook in WAYS {
+    for hook in ways() {
         let captured = sent(hook, |socket| {
             for (header, at, count) in &cases {
                 let page = LonelyPage::new();
@@ -358,7 +358,7 @@ fn a_message_is_read_wherever_its_header_and_its_vectors_lie() {
 fn a_long_message_is_captured_in_part_and_counted_whole() {
     let (listener, port) = pair();
     let payload = vec![b'x'; 200_000];
-    let seen = watch(Hook::SockLength, port, || {
+    let seen = watch(best_way(), port, || {
         let mut client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
         let (mut server, _) = listener.accept().expect("accepts");
         let writer = std::thread::spawn({
@@ -389,7 +389,7 @@ fn ipv6_is_traced_and_a_process_can_be_left_out() {
         client.write_all(b"PING\r\n").expect("writes");
         assert_eq!(server.read(&mut [0; 64]).expect("reads"), 6);
     };
-    let seen = watch(Hook::SockLength, port, talk);
+    let seen = watch(best_way(), port, talk);
     let expected: IpAddr = "::1".parse().expect("an address");
     assert_eq!(seen.opened.len(), 2);
     assert!(seen.opened.values().all(|opened| opened.local.address == expected));
@@ -414,7 +414,7 @@ fn ipv6_is_traced_and_a_process_can_be_left_out() {
 
 #[test]
 fn the_read_that_takes_the_last_bytes_before_a_fin_counts_bytes_only() {
-    for hook in WAYS {
+    for hook in ways() {
         let (listener, port) = pair();
         let seen = watch(hook, port, || {
             let mut client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
@@ -448,7 +448,7 @@ fn reset(socket: TcpStream) {
 
 #[test]
 fn a_connection_that_is_first_read_after_its_reset_is_closed_with_that() {
-    for hook in WAYS {
+    for hook in ways() {
         let (listener, port) = pair();
         let seen = watch(hook, port, || {
             let mut client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
@@ -507,7 +507,8 @@ fn watched_port(address: &str) -> UdpSocket {
 #[test]
 fn datagrams_to_watched_ports_are_seen_whoever_sends_them_how() {
     let _one_at_a_time = PORT.lock();
-    for (hook, address) in WAYS.into_iter().flat_map(|hook| [(hook, "127.0.0.7"), (hook, "::1")]) {
+    for (hook, address) in ways().into_iter().flat_map(|hook| [(hook, "127.0.0.7"), (hook, "::1")])
+    {
         let server = watched_port(address);
         let port = server.local_addr().expect("bound").port();
         let other = UdpSocket::bind((address, 0)).expect("a loopback port");
@@ -544,7 +545,7 @@ fn datagrams_to_watched_ports_are_seen_whoever_sends_them_how() {
         assert_eq!(remote(0), Some((address.to_owned(), port)), "{hook}");
         assert_eq!(remote(2), Some((address.to_owned(), mine)), "{hook}");
         assert_eq!(remote(4), Some((address.to_owned(), port)), "{hook}");
-        let knows_sender = hook != HookChoice::Only(Hook::SockLength);
+        let knows_sender = !matches!(hook, HookChoice::Only(Hook::SockLength | Hook::InetFexit));
         assert_eq!(remote(1), knows_sender.then(|| (address.to_owned(), mine)), "{hook}");
         assert_eq!((seen[0].local.port, seen[1].local.port), (mine, port));
         assert_eq!(seen[0].bytes, b"query");
@@ -555,7 +556,7 @@ fn datagrams_to_watched_ports_are_seen_whoever_sends_them_how() {
 #[test]
 fn several_datagrams_of_one_call_are_seen_each() {
     let _one_at_a_time = PORT.lock();
-    for hook in WAYS {
+    for hook in ways() {
         let server = watched_port("127.0.0.7");
         let client = UdpSocket::bind("127.0.0.7:0").expect("a loopback port");
         client.connect(server.local_addr().expect("bound")).expect("connects");

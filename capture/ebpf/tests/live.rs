@@ -17,7 +17,7 @@ use spanwise_capture_ebpf::filter::Filter;
 use spanwise_capture_ebpf::kernel::HookChoice;
 use spanwise_capture_ebpf::sampling::Sampling;
 use spanwise_model::{AttributeValue, Capture, Span, SpanBatch, SpanRows};
-use support::agents::WAYS;
+use support::agents::ways;
 use support::programs::{Running, free_port, wait_for};
 
 /// One process that serves on two ports; paths that begin with `/slow` take 2.2 s,
@@ -187,7 +187,7 @@ fn follows_the_filter(hook: HookChoice) {
 
 #[test]
 fn open_connections_follow_the_filter() {
-    for hook in WAYS {
+    for hook in ways() {
         follows_the_filter(hook);
     }
 }
@@ -273,7 +273,7 @@ fn more_is_captured_where_messages_go_out_together(hook: HookChoice) {
 
 #[test]
 fn more_is_captured_where_it_is_found_that_messages_go_out_together() {
-    for hook in WAYS {
+    for hook in ways() {
         more_is_captured_where_messages_go_out_together(hook);
     }
 }

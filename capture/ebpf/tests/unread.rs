@@ -14,7 +14,7 @@ use spanwise_capture_ebpf::event::{Direction, Unread};
 use spanwise_capture_ebpf::kernel::{Hook, HookChoice, Kernel, KernelConfig, decode};
 use spanwise_capture_ebpf::recording::{RecordedData, RecordedEvent};
 use spanwise_model::{Capture, Span};
-use support::agents::{WAYS, compile, python, trace, with};
+use support::agents::{compile, python, trace, ways, with};
 use support::programs::{Directory, Running, free_port, wait_for};
 
 /// Answers each message by as many bytes, on one connection after the other.
@@ -58,7 +58,7 @@ fn uses_io_uring(program: &std::path::Path, port: u16, only: bool) -> Option<u32
 fn what_io_uring_moves_is_counted_and_no_other_memory_is_taken_for_it() {
     let directory = Directory::new("io-uring");
     let program = compile("unread/io_uring.c", directory.path());
-    for hook in WAYS {
+    for hook in ways() {
         let config = KernelConfig { hook, ..KernelConfig::default() };
         let kernel = Kernel::attach(&config).unwrap_or_else(|error| panic!("{error}"));
         let Some(process) = uses_io_uring(&program, echo(), false) else { return };
@@ -161,7 +161,7 @@ fn nginx(directory: &std::path::Path, port: u16) -> Running {
 #[test]
 fn files_that_nginx_sends_by_sendfile_are_responses_of_their_length() {
     let directory = Directory::new("sendfile");
-    for hook in WAYS {
+    for hook in ways() {
         let port = free_port();
         let _nginx = nginx(directory.path(), port);
         let url = |path: &str| format!("http://127.0.0.1:{port}/{path}");
@@ -257,7 +257,7 @@ print(listener.getsockname()[1])
 
 #[test]
 fn bodies_that_a_proxy_splices_end_its_spans_all_the_same() {
-    for hook in WAYS {
+    for hook in ways() {
         let back = free_port();
         let mut front = 0;
         let traced = trace(with(hook), |_| {

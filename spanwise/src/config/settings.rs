@@ -97,7 +97,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
          as a guess that says how sure it is",
     ),
     setting("agent.server", "http://127.0.0.1:4317", "the server that `spanwise agent` reports to"),
-    setting("agent.hook", "auto", "auto, sock-length, sys-exit-btf or sys-exit-raw"),
+    setting("agent.hook", "auto", "auto, sock-length, inet-fexit, sys-exit-btf or sys-exit-raw"),
     setting("agent.host", "", "this machine's name on spans; empty for its host name"),
     setting("agent.payload_bytes", "1024", "bytes of each message that are looked at, 64 to 1024"),
     setting(

@@ -13,13 +13,13 @@ use spanwise_model::SpanRows;
 
 use super::{AgentConfig, LiveConfig, Shared};
 use crate::budget::{self, Detail, Governor};
-use crate::doctor::{CAP_SYS_NICE, effective_capabilities};
 use crate::event::{Event, LeftOut};
 use crate::filter::Applied;
 use crate::kernel::{Kernel, RingReader, decode};
 use crate::libraries::Libraries;
 use crate::processes::Processes;
 use crate::recording;
+use crate::rights;
 use crate::sampling::Sampling;
 use crate::tasks::TaskRules;
 use crate::tracer::{Tracer, TracerConfig};
@@ -214,7 +214,7 @@ impl Course {
 /// But when it wakes up it lets whoever runs go on (sched(7), `SCHED_BATCH`): the ring has
 /// room for as long, and a request that is being answered has not.
 fn take_precedence() {
-    let allowed = effective_capabilities() & (1 << CAP_SYS_NICE) != 0;
+    let allowed = rights::holds(rights::CAP_SYS_NICE);
     // Only this thread's.
     if allowed && getpriority_process(None) == Ok(0) {
         let _ = setpriority_process(None, NICENESS);
@@ -347,6 +347,7 @@ fn counters(kernel: &Kernel, state: &Pipeline, batches: &Batches) -> BTreeMap<St
             ("connections_closed_unseen", losses.connections_unseen),
             ("io_uring_calls_unseen", losses.io_uring_calls),
             ("reads_after_close_unseen", losses.reads_after_close),
+            ("kernel_calls_missed", losses.calls_missed),
             ("processes_known", state.tracer.processes() as u64),
             ("tls_libraries_probed", probed as u64),
             ("tls_looks_at_processes_asked", asked),

@@ -11,6 +11,9 @@ pub enum Hook {
     /// `tp_btf/sock_send_length` and `tp_btf/sock_recv_length`: they fire for
     /// socket calls alone. Linux 6.4 and newer.
     SockLength,
+    /// `fexit` of the kernel's functions that send and receive for sockets, behind which those
+    /// tracepoints stand: the same for Linux 5.15 to 6.3.
+    InetFexit,
     /// `tp_btf/sys_exit`: fires at the end of every system call.
     SysExitBtf,
     /// `raw_tp/sys_exit`: the same, without typed arguments.
@@ -19,12 +22,14 @@ pub enum Hook {
 
 impl Hook {
     /// Best first.
-    pub const ALL: &'static [Self] = &[Self::SockLength, Self::SysExitBtf, Self::SysExitRaw];
+    pub const ALL: &'static [Self] =
+        &[Self::SockLength, Self::InetFexit, Self::SysExitBtf, Self::SysExitRaw];
 
     /// Its name in flags and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SockLength => "sock-length",
+            Self::InetFexit => "inet-fexit",
             Self::SysExitBtf => "sys-exit-btf",
             Self::SysExitRaw => "sys-exit-raw",
         }
@@ -37,6 +42,10 @@ impl Hook {
                 "socket calls only are touched; other system calls cost nothing; who sent a \
                  datagram to a socket without a fixed peer is known by the answer only; what \
                  splice takes from a socket is known by what comes after it"
+            }
+            Self::InetFexit => {
+                "as sock-length; where the kernel interrupts a hook for another thread, that one's \
+                 calls go unseen meanwhile (counted as kernel_calls_missed)"
             }
             Self::SysExitBtf => {
                 "every system call of the machine passes the filter (about 80 to 200 ns each); \
@@ -72,6 +81,18 @@ impl Hook {
                     "process_exit",
                 ],
             ],
+            Self::InetFexit => &[&[
+                "inet_send",
+                "inet6_send",
+                "inet_send_page",
+                "inet_receive",
+                "inet6_receive",
+                "unix_send",
+                "unix_receive",
+                "state_storage",
+                "process_exec",
+                "process_exit",
+            ]],
             Self::SysExitBtf => &[&["sys_exit_btf", "state_table", "process_exec", "process_exit"]],
             Self::SysExitRaw => &[&["sys_exit_raw", "state_raw", "process_exec", "process_exit"]],
         }
@@ -81,6 +102,7 @@ impl Hook {
     pub(super) const fn empty_programs(self) -> &'static [&'static str] {
         match self {
             Self::SockLength => &["empty_send_length", "empty_recv_length"],
+            Self::InetFexit => &["empty_inet_send", "empty_inet_receive"],
             Self::SysExitBtf => &["empty_sys_exit_btf"],
             Self::SysExitRaw => &["empty_sys_exit_raw"],
         }

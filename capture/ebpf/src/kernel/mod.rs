@@ -10,6 +10,7 @@ mod ring;
 mod tasks;
 mod uprobes;
 
+use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU32;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object};
@@ -57,6 +58,8 @@ pub struct Kernel {
     hook: Hook,
     // Links go before the object that holds their programs.
     links: Vec<Link>,
+    /// The programs of the hooks, open while the object is.
+    programs: Vec<RawFd>,
     /// What sees threads being made, once that was wanted; empty where it is refused.
     thread_made: Mutex<Option<Vec<Link>>>,
     object: Object,
@@ -104,6 +107,8 @@ pub struct KernelLosses {
     pub io_uring_calls: u64,
     /// Calls that read what had come before their connection ended, after that.
     pub reads_after_close: u64,
+    /// Calls for which a hook did not run, for it had been interrupted on the same processor.
+    pub calls_missed: u64,
 }
 
 impl Kernel {
@@ -195,11 +200,22 @@ impl Kernel {
             }
         }
         let links = objects::attach(&object, programs)?;
+        let programs = objects::descriptors(&object, programs);
         let connection_share = AtomicU32::new(u32::MAX);
         let thread_made = Mutex::new(None);
         let tls = config.tls;
         let tallies = Tallies::of(&object);
-        Ok(Self { hook, links, object, tallies, uprobes, tls, thread_made, connection_share })
+        Ok(Self {
+            hook,
+            links,
+            programs,
+            object,
+            tallies,
+            uprobes,
+            tls,
+            thread_made,
+            connection_share,
+        })
     }
 
     /// The hooks in use.
@@ -252,6 +268,7 @@ impl Kernel {
             connections_unseen: unseen[0],
             io_uring_calls: unseen[1],
             reads_after_close: unseen[2],
+            calls_missed: self.programs.iter().map(|program| misses(*program)).sum(),
         }
     }
 
@@ -261,6 +278,13 @@ impl Kernel {
         let counted = self.tallies.counted();
         counted[1] + counted[2]
     }
+}
+
+/// How often a program was not run because it ran already (Linux 5.12; 0 before).
+fn misses(program: RawFd) -> u64 {
+    let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{program}")).unwrap_or_default();
+    let counted = told.lines().find_map(|line| line.strip_prefix("recursion_misses:"));
+    counted.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
 /// The sections of globals in which the programs count, in the order in which the C files

@@ -1,5 +1,6 @@
 //! The compiled BPF objects and how they are loaded and attached.
 
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Once;
 
 use libbpf_rs::{
@@ -9,6 +10,7 @@ use libbpf_rs::{
 use parking_lot::Mutex;
 
 use super::Hook;
+use crate::rights;
 
 /// An ELF object, aligned as its reader wants it.
 #[repr(align(8))]
@@ -47,8 +49,9 @@ pub enum LoadError {
 }
 
 fn list(refusals: &[(Hook, String)]) -> String {
-    let all_denied = refusals.iter().all(|(_, reason)| reason.contains("permission"));
-    if all_denied && !refusals.is_empty() {
+    let denied = refusals.iter().any(|(_, reason)| reason.contains("permission"));
+    let allowed = rights::holds(rights::CAP_BPF) && rights::holds(rights::CAP_PERFMON);
+    if denied && !allowed {
         return "the kernel allows this process no BPF (permission denied); run as root or with \
                 CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
             .to_owned();
@@ -111,6 +114,13 @@ pub(super) fn attach(object: &Object, programs: &[&str]) -> Result<Vec<Link>, St
         }
     }
     Ok(links)
+}
+
+/// The named programs' descriptors, open while the object is.
+pub(super) fn descriptors(object: &Object, programs: &[&str]) -> Vec<RawFd> {
+    let named =
+        object.progs().filter(|program| programs.iter().any(|name| program.name() == *name));
+    named.map(|program| program.as_fd().as_raw_fd()).collect()
 }
 
 /// Attaches a program to a function that this process is not going to call, as one

@@ -40,18 +40,30 @@ const PROBES: &[(&str, &str, &str, &str)] = &[
         "tp_btf/sock_send_length",
         "empty_send_length",
         "sees what processes send, at no cost to other system calls",
-        "sys_exit is used: every system call of the machine pays for its filter",
+        "fexit or, at the price of a filter for every system call of the machine, sys_exit is used",
     ),
     (
         "tp_btf/sock_recv_length",
         "empty_recv_length",
         "sees what processes receive, at no cost to other system calls",
-        "sys_exit is used: every system call of the machine pays for its filter",
+        "fexit or, at the price of a filter for every system call of the machine, sys_exit is used",
+    ),
+    (
+        "fexit/inet_sendmsg",
+        "empty_inet_send",
+        "the same as sock_send_length, for kernels that do not have it (before 6.4)",
+        "nothing is lost where sock_send_length works; else sys_exit is used",
+    ),
+    (
+        "fexit/inet_recvmsg",
+        "empty_inet_receive",
+        "the same as sock_recv_length, for kernels that do not have it (before 6.4)",
+        "nothing is lost where sock_recv_length works; else sys_exit is used",
     ),
     (
         "tp_btf/sys_exit",
         "empty_sys_exit_btf",
-        "second choice for seeing transfers",
+        "third choice for seeing transfers",
         "raw_tp/sys_exit remains",
     ),
     (
@@ -108,12 +120,6 @@ const PROBES: &[(&str, &str, &str, &str)] = &[
         "the same, where the kernel knows no uprobe.multi (before 6.6)",
         "nothing is lost where uprobe.multi works; else of encrypted connections only the \
          handshake's facts, bytes and times are seen",
-    ),
-    (
-        "fentry",
-        "empty_fentry",
-        "not used: it would see no more than sock_send_length does",
-        "nothing is lost",
     ),
     (
         "kprobe",

@@ -30,14 +30,25 @@ impl Traced {
     }
 }
 
-/// The ways to see what sockets carry, each to be tried.
-pub(crate) const WAYS: [HookChoice; 5] = [
-    HookChoice::Only(Hook::SockLength),
-    HookChoice::Only(Hook::SysExitBtf),
-    HookChoice::Only(Hook::SysExitRaw),
-    HookChoice::Older(Hook::SysExitBtf),
-    HookChoice::Older(Hook::SysExitRaw),
-];
+/// The ways to see what sockets carry, each to be tried. On other kernels than Linux 6.4 and
+/// newer, those that `SPANWISE_TEST_HOOKS` names, with commas between.
+pub(crate) fn ways() -> Vec<HookChoice> {
+    match std::env::var("SPANWISE_TEST_HOOKS") {
+        Ok(names) => names.split(',').map(|name| name.parse().expect("a hook")).collect(),
+        Err(_) => vec![
+            HookChoice::Only(Hook::SockLength),
+            HookChoice::Only(Hook::SysExitBtf),
+            HookChoice::Only(Hook::SysExitRaw),
+            HookChoice::Older(Hook::SysExitBtf),
+            HookChoice::Older(Hook::SysExitRaw),
+        ],
+    }
+}
+
+/// The first of them: what the agent would use.
+pub(crate) fn best_way() -> HookChoice {
+    ways()[0]
+}
 
 /// A configuration that uses these hooks.
 pub(crate) fn with(hook: impl Into<HookChoice>) -> AgentConfig {
