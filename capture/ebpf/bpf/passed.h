@@ -2,8 +2,8 @@
 /* How structures reach functions that the verifier follows by themselves, once and not for each
  * call. Since Linux 5.12 these take pointers. Before (BEFORE_5_12: capture.bpf.c is compiled for
  * both), numbers only: there a structure is put where all functions of a program find it, one
- * place for each processor. Programs that use a place do not interrupt each other: they run with
- * preemption off, and on behalf of a thread. */
+ * place for each processor. Programs that use a place do not interrupt each other: on kernels that
+ * need this they run with preemption off, and on behalf of a thread. */
 #ifndef SPANWISE_PASSED_H
 #define SPANWISE_PASSED_H
 
