@@ -45,8 +45,7 @@ pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
     block_on_with_receivers(async |receivers: Handle| {
         let plugins = plugins(&loaded.config.agent)?;
         let stop = signals::watch()?;
-        let mut server = Server::start(&loaded.config, &receivers).await?;
-        server.status().set_agent(AgentState::Starting);
+        let mut server = Server::start(&loaded.config, &receivers, AgentState::Starting).await?;
         let settings = &loaded.config.agent;
         let started = LocalAgent::start(settings, plugins, server.destination(), false).await;
         let agent = match started {
@@ -83,7 +82,7 @@ pub(crate) fn server(loaded: &Loaded) -> Result<(), Failure> {
     memory::keep_what_is_freed();
     block_on_with_receivers(async |receivers: Handle| {
         let stop = signals::watch()?;
-        let mut server = Server::start(&loaded.config, &receivers).await?;
+        let mut server = Server::start(&loaded.config, &receivers, AgentState::Remote).await?;
         print(&banner(loaded, &server, "none here; start one with `spanwise agent`"))?;
         let served = server.serve(&stop).await;
         server.stop().await.and(served)

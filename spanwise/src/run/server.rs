@@ -20,7 +20,7 @@ use super::assembly::Assembly;
 use super::listen::Listeners;
 use super::receivers;
 use super::sink::StoreSink;
-use super::status::ServerStatus;
+use super::status::{AgentState, ServerStatus};
 use crate::config::{Config, Listen, StoreAt};
 use crate::failure::Failure;
 
@@ -43,11 +43,16 @@ pub(crate) struct Server {
 
 impl Server {
     /// Takes the ports, opens the store, and begins to serve. What is received is
-    /// handled, up to the store and in assembly, on the threads of `receivers`.
+    /// handled, up to the store and in assembly, on the threads of `receivers`. Until it is told
+    /// otherwise, its status says of the agent that it is as `agent` says.
     ///
     /// # Errors
     /// Where a port or the data directory cannot be had.
-    pub(crate) async fn start(config: &Config, receivers: &Handle) -> Result<Self, Failure> {
+    pub(crate) async fn start(
+        config: &Config,
+        receivers: &Handle,
+        agent: AgentState,
+    ) -> Result<Self, Failure> {
         let listen = config.listen;
         let listeners = receivers.spawn(async move { Listeners::bind(&listen).await });
         let listeners = listeners.await.map_err(Failure::cannot)??;
@@ -58,7 +63,8 @@ impl Server {
         let sink = Arc::new(StoreSink::new(Arc::clone(&store), queue));
         let limits = Limits { drain_time: RECEIVERS_DRAIN, ..Limits::default() };
         let ingest = Ingest::new(sink, limits);
-        let status = Arc::new(ServerStatus::new(bound, config, ingest.clone(), assembly.status()));
+        let status =
+            Arc::new(ServerStatus::new(bound, config, ingest.clone(), assembly.status(), agent));
         let api = spanwise_serve::router(ApiState {
             store: Arc::clone(&store),
             status: Arc::<ServerStatus>::clone(&status),

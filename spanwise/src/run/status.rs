@@ -46,6 +46,7 @@ impl ServerStatus {
         config: &Config,
         ingest: Ingest,
         assembly: Arc<AssemblyStatus>,
+        agent: AgentState,
     ) -> Self {
         Self {
             began: Instant::now(),
@@ -53,7 +54,7 @@ impl ServerStatus {
             data: config.data.clone(),
             ingest,
             assembly,
-            agent: Mutex::new(AgentState::Remote),
+            agent: Mutex::new(agent),
         }
     }
 
