@@ -95,7 +95,7 @@ static __noinline int on_datagram(struct sock *sk, int result, bool sent)
 static __always_inline int on_other_length(struct sock *sk, int result, const bool sent)
 {
     if (sk->__sk_common.skc_family == AF_UNIX)
-        return result < 0 ? 0 : on_unix(sk, result, sent);
+        return result < 0 ? 0 : on_unix_length(sk, result, sent, false);
     return result <= 0 || is_tcp(sk, true) ? 0 : on_datagram(sk, result, sent);
 }
 
@@ -201,6 +201,19 @@ SEC("?tp_btf/sock_recv_length")
 int BPF_PROG(tcp_length_receive, struct sock *sk, int result, int flags)
 {
     return flags & MSG_PEEK ? 0 : on_length(sk, result, flags, false, SOCKETS_TCP, true);
+}
+
+/* With a stack that fits where stacks are counted in steps of 32 bytes (before Linux 6.8). */
+SEC("?tp_btf/sock_send_length")
+int BPF_PROG(tcp_small_send, struct sock *sk, int result, int flags)
+{
+    return on_length(sk, result, 0, true, SOCKETS_TCP, false);
+}
+
+SEC("?tp_btf/sock_recv_length")
+int BPF_PROG(tcp_small_receive, struct sock *sk, int result, int flags)
+{
+    return flags & MSG_PEEK ? 0 : on_length(sk, result, flags, false, SOCKETS_TCP, false);
 }
 
 SEC("?tp_btf/sock_send_length")

@@ -80,6 +80,16 @@ impl Hook {
                     "process_exec",
                     "process_exit",
                 ],
+                // Nor, before 6.8, for what reads most at once.
+                &[
+                    "tcp_small_send",
+                    "tcp_small_receive",
+                    "other_length_send",
+                    "other_length_receive",
+                    "state_storage",
+                    "process_exec",
+                    "process_exit",
+                ],
             ],
             Self::InetFexit => &[&[
                 "inet_send",
