@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-/* Reports what TCP sockets carry, and some UDP ports. Three sets of hooks do the same; user space
+/* Reports what TCP sockets carry, and some UDP ports. Four sets of hooks do the same; user space
  * attaches the first that the kernel takes:
  *
  *   sock_length   tp_btf/sock_{send,recv}_length: fires for socket calls only
+ *   inet_fexit    fexit of the functions before these, for kernels without them
  *   sys_exit_btf  tp_btf/sys_exit, filtered by system call number
  *   sys_exit_raw  raw_tp/sys_exit, for kernels whose BTF lacks the above
  *
- * They are compiled twice: for Linux 5.12 and newer, and for kernels before (BEFORE_5_12), of
- * which the first set of hooks asks too much. passed.h says where they differ.
+ * They are compiled twice: for Linux 5.12 and newer, and for kernels before (BEFORE_5_12), which
+ * take only the hooks at the end of system calls. passed.h says where they differ.
  *
  * What a call rarely needs are functions of their own (__noinline), so that what every
  * call runs is short and lies together: little of it is in a processor's caches when the
@@ -234,6 +235,18 @@ static __noinline void after_end(const struct sock *sk, struct socket_state *sta
     state->closed_unseen = 0;
     on_state(sk, state, TCP_CLOSE, TCP_CLOSE, false);
     state->ended = 1;
+}
+
+/* Whether a call is to be reported; then user space knows of its connection. */
+static __always_inline bool is_reported(const struct sock *sk, struct socket_state *state,
+                                        __u64 task)
+{
+    if (!is_looked_at(sk, state, task)) {
+        after_close(state);
+        tls_left_out(state, task);
+        return false;
+    }
+    return state->connection || announce(sk, state, task);
 }
 
 static __always_inline void after_transfer(const struct sock *sk, struct socket_state *state,

@@ -339,15 +339,15 @@ static __always_inline bool find_in_far_message(struct transfer *transfer, __u64
 #define NEAR_BYTES 128
 
 /* As `find_in_vectors`. Where one function has a message's header and its vectors on its stack,
- * one read takes both. `varies` says whether this kernel takes offsets into a program's own stack
- * that vary (5.12). */
+ * one read takes both, where `near`: the kernel takes offsets into a program's own stack that vary
+ * (5.12), and the stack has room. */
 static __always_inline bool find_in_message(struct transfer *transfer, __u64 header,
-                                            struct wanted *wanted, const bool varies)
+                                            struct wanted *wanted, const bool near)
 {
     __u64 around[NEAR_BYTES / 8];
     const __u64 from = header - NEAR_BEFORE;
     const struct message_header *message = (void *)around + NEAR_BEFORE;
-    if (!varies || bpf_probe_read_user(around, sizeof around, (void *)from))
+    if (!near || bpf_probe_read_user(around, sizeof around, (void *)from))
         return find_in_far_message(transfer, header, wanted);
     __u64 at = (__u64)message->vectors - from;
     if (message->vector_count != 1 || at % 8 || at > NEAR_BYTES - sizeof(struct iovec))
@@ -427,7 +427,7 @@ static __noinline void begin_direction(struct socket_state *state, const struct 
 }
 
 static __always_inline void emit(struct socket_state *state, struct transfer *transfer,
-                                 const struct call *call, const bool varies)
+                                 const struct call *call, const bool near)
 {
     if (state->direction != transfer->sent) {
         state->direction = transfer->sent;
@@ -451,7 +451,7 @@ static __always_inline void emit(struct socket_state *state, struct transfer *tr
     case BUFFER_MESSAGES: {
         __u64 header =
             call->shape == BUFFER_MESSAGE ? call->array : message_header_of(state, call);
-        if (!find_in_message(transfer, header, &wanted, varies))
+        if (!find_in_message(transfer, header, &wanted, near))
             return;
         break;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /* The hooks of capture.bpf.c with nothing behind them: what the kernel itself
- * takes for being watched. Loaded by the capture benchmark and by `doctor`'s
- * probes only. */
+ * takes for being watched. Loaded by the capture benchmark, and for a moment
+ * each by what tries a kernel (src/kernel/probe.rs). */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>

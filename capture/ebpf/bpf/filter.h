@@ -36,19 +36,15 @@ struct {
     __type(value, __u8);
 } ignored_processes SEC(".maps");
 
-/* Ports that a socket may serve on. The second is 0 where the first is known to be. */
-struct served {
-    __u16 ports[2];
-};
-
-static __always_inline bool has_port(const struct port_range *ranges, const struct served *served)
+/* Whether one of the ports that a socket may serve on is here. */
+static __always_inline bool has_port(const struct port_range *ranges, __u16 port, __u16 other_port)
 {
     for (int i = 0; i < FILTER_ENTRIES; i++) {
         __u16 first = ranges[i].first, last = ranges[i].last;
         if (!last)
             break;
-        if ((served->ports[0] >= first && served->ports[0] <= last)
-            || (served->ports[1] && served->ports[1] >= first && served->ports[1] <= last))
+        if ((port >= first && port <= last)
+            || (other_port && other_port >= first && other_port <= last))
             return true;
     }
     return false;
@@ -62,15 +58,15 @@ static __always_inline bool has_namespace(const __u32 *namespaces, __u32 namespa
     return false;
 }
 
-/* Of a socket with this hash, which is the same at both ends of a connection. A function of its
- * own to the verifier. */
+/* Of a socket with this hash, which is the same at both ends of a connection, and the ports that it
+ * may serve on; the second is 0 where the first is known to be. A function of its own to the
+ * verifier. */
 __noinline int is_wanted(__u32 process, __u32 namespace, __u32 hash, __u16 port, __u16 other_port)
 {
-    const struct served served = { .ports = { port, other_port } };
     if (bpf_map_lookup_elem(&ignored_processes, &process))
         return 0;
-    if ((filter.only_ports[0].last && !has_port(filter.only_ports, &served))
-        || has_port(filter.except_ports, &served))
+    if ((filter.only_ports[0].last && !has_port(filter.only_ports, port, other_port))
+        || has_port(filter.except_ports, port, other_port))
         return 0;
     if ((filter.only_namespaces[0] && !has_namespace(filter.only_namespaces, namespace))
         || has_namespace(filter.except_namespaces, namespace))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* Hooks where the kernel says how many bytes a socket has sent or received: the programs sock_length,
- * and tcp_length with other_length. What is known of a socket is kept in it. */
+ * or other_length with one of tcp_length and tcp_small. What is known of a socket is kept in it. */
 #ifndef SPANWISE_SOCK_LENGTH_H
 #define SPANWISE_SOCK_LENGTH_H
 
@@ -82,7 +82,7 @@ static __noinline int on_datagram(struct sock *sk, int result, bool sent)
         call.array = message_header_of(state, &array);
         call.shape = BUFFER_MESSAGE;
     }
-    if (!emit_datagram(HANDLE(pass_datagram_call(&call))) || !sent || connected || asked)
+    if (!emit_datagram(HANDLE(&call)) || !sent || connected || asked)
         return 0;
     /* From whom it receives is not known here: that it asks must be enough. */
     state = bpf_sk_storage_get(&datagram_sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -107,7 +107,7 @@ enum sockets {
     SOCKETS_INET, /* there are no others */
 };
 
-/* `near` says whether the stack has room to read what lies together at once. */
+/* `near` as in emit.h. */
 static __always_inline int on_length(struct sock *sk, int result, int flags, const bool sent,
                                      const enum sockets sockets_told, const bool near)
 {
@@ -125,12 +125,7 @@ static __always_inline int on_length(struct sock *sk, int result, int flags, con
     }
     struct task_struct *current = bpf_get_current_task_btf();
     __u64 task = numbers_of(current);
-    if (!is_looked_at(sk, state, task)) {
-        after_close(state);
-        tls_left_out(state, task);
-        return 0;
-    }
-    if (!state->connection && !announce(sk, state, task))
+    if (!is_reported(sk, state, task))
         return 0;
     const struct tcp_sock *tcp = tcp_of(sk);
     if (!tcp)

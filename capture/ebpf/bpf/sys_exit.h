@@ -101,12 +101,7 @@ static __always_inline int on_exit(const struct exit_call *exit, long result)
             return 0;
     }
     __u64 task = bpf_get_current_pid_tgid();
-    if (!is_looked_at(sk, state, task)) {
-        after_close(state);
-        tls_left_out(state, task);
-        return 0;
-    }
-    if (!state->connection && !announce(sk, state, task))
+    if (!is_reported(sk, state, task))
         return 0;
     struct tcp_sock *tcp = (struct tcp_sock *)sk;
     __u32 end_seq = sent ? BPF_CORE_READ(tcp, write_seq) : BPF_CORE_READ(tcp, copied_seq);

@@ -143,7 +143,7 @@ static __always_inline void ended_unix(struct sock *sk, struct unix_state *state
     state->socket.ended = 1;
 }
 
-/* `near` as in sock_length.h. */
+/* `near` as in emit.h. */
 static __always_inline int on_unix_length(struct sock *sk, int result, const bool sent,
                                           const bool near)
 {

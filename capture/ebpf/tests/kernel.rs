@@ -12,10 +12,10 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use spanwise_capture_ebpf::event::{Direction, Event, Opened, Role};
 use spanwise_capture_ebpf::kernel::{
-    Hook, HookChoice, Kernel, KernelConfig, KernelLosses, RingReader, decode,
+    HookChoice, Kernel, KernelConfig, KernelLosses, RingReader, decode,
 };
 use spanwise_capture_ebpf::recording::{RecordedDatagram, RecordedEvent};
-use support::agents::{best_way, ways};
+use support::agents::{at_sockets, best_way, ways};
 
 /// Held by tests that take a port that others of them want.
 static PORT: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -545,7 +545,7 @@ fn datagrams_to_watched_ports_are_seen_whoever_sends_them_how() {
         assert_eq!(remote(0), Some((address.to_owned(), port)), "{hook}");
         assert_eq!(remote(2), Some((address.to_owned(), mine)), "{hook}");
         assert_eq!(remote(4), Some((address.to_owned(), port)), "{hook}");
-        let knows_sender = !matches!(hook, HookChoice::Only(Hook::SockLength | Hook::InetFexit));
+        let knows_sender = !at_sockets(hook);
         assert_eq!(remote(1), knows_sender.then(|| (address.to_owned(), mine)), "{hook}");
         assert_eq!((seen[0].local.port, seen[1].local.port), (mine, port));
         assert_eq!(seen[0].bytes, b"query");

@@ -11,10 +11,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use spanwise_capture_ebpf::event::{Direction, Unread};
-use spanwise_capture_ebpf::kernel::{Hook, HookChoice, Kernel, KernelConfig, decode};
+use spanwise_capture_ebpf::kernel::{Hook, Kernel, KernelConfig, decode};
 use spanwise_capture_ebpf::recording::{RecordedData, RecordedEvent};
 use spanwise_model::{Capture, Span};
-use support::agents::{compile, python, trace, ways, with};
+use support::agents::{at_sockets, compile, python, trace, ways, with};
 use support::programs::{Directory, Running, free_port, wait_for};
 
 /// Answers each message by as many bytes, on one connection after the other.
@@ -84,7 +84,7 @@ fn what_io_uring_moves_is_counted_and_no_other_memory_is_taken_for_it() {
         let (sent, received, uring) = (Direction::Sent, Direction::Received, Some(Unread::IoUring));
         let plain = (sent, 5, None, "plain".to_owned());
         let unread = |direction, length| (direction, length, uring, String::new());
-        if hook == HookChoice::Only(Hook::SockLength) {
+        if at_sockets(hook) {
             let pair = [unread(sent, 6), unread(received, 6)];
             let [a, b] = pair.clone();
             let [c, d] = pair.clone();
@@ -278,8 +278,7 @@ fn bodies_that_a_proxy_splices_end_its_spans_all_the_same() {
                 assert_eq!(span.network.response_bytes, Some(100_043), "{hook} {capture}");
                 // Under the hooks on socket calls, what is spliced from a socket is
                 // known by what comes after it: the span says that its end is not.
-                let unseen = hook == HookChoice::Only(Hook::SockLength)
-                    && (port, capture) == (back, Capture::ClientProcess);
+                let unseen = at_sockets(hook) && (port, capture) == (back, Capture::ClientProcess);
                 let said = attribute(span, "spanwise.response_end");
                 assert_eq!(said.as_deref(), unseen.then_some("unseen"), "{hook} {capture}");
                 assert!(span.duration_nano < 350_000_000, "{hook} {capture}: {span:#?}");

@@ -107,7 +107,8 @@ pub struct KernelLosses {
     pub io_uring_calls: u64,
     /// Calls that read what had come before their connection ended, after that.
     pub reads_after_close: u64,
-    /// Calls for which a hook did not run, for it had been interrupted on the same processor.
+    /// Calls, or changes of a connection's state, for which a hook did not run: it had been
+    /// interrupted on the same processor.
     pub calls_missed: u64,
 }
 

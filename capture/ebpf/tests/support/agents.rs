@@ -50,6 +50,11 @@ pub(crate) fn best_way() -> HookChoice {
     ways()[0]
 }
 
+/// Whether these hooks are at socket calls, and not at the end of each system call.
+pub(crate) fn at_sockets(hook: HookChoice) -> bool {
+    matches!(hook, HookChoice::Only(Hook::SockLength | Hook::InetFexit))
+}
+
 /// A configuration that uses these hooks.
 pub(crate) fn with(hook: impl Into<HookChoice>) -> AgentConfig {
     // Room for what else goes on on a busy machine.
