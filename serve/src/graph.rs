@@ -8,7 +8,7 @@ use serde_json::Value;
 use spanwise_analyze::{Call, Graph};
 use spanwise_model::schema::column;
 use spanwise_model::{Kind, SpanId, Status};
-use spanwise_store::{Predicate, Query};
+use spanwise_store::{Order, Predicate, Query};
 
 use crate::parameters::Parameters;
 use crate::problem::Problem;
@@ -43,6 +43,7 @@ pub(crate) async fn graph(
         time,
         columns: COLUMNS.to_vec(),
         limit: MAX_ROWS,
+        order: Order::NewestFirst,
     };
     let batches = state.store.find(&query).await?;
     let mut calls = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use spanwise_store::{AttributeMatch, TimeRange};
+use spanwise_store::{AttributeCondition, AttributeTest, TimeRange};
 
 use crate::problem::Problem;
 
@@ -71,12 +71,13 @@ impl Parameters {
     }
 
     /// `attribute=key=value`, as often as it stands there.
-    pub(crate) fn attributes(&self, name: &str) -> Result<Vec<AttributeMatch>, Problem> {
+    pub(crate) fn attributes(&self, name: &str) -> Result<Vec<AttributeCondition>, Problem> {
         self.all(name)
             .filter(|text| !text.is_empty())
             .map(|text| match text.split_once('=') {
                 Some((key, value)) if !key.is_empty() => {
-                    Ok(AttributeMatch { key: key.to_owned(), value: value.to_owned() })
+                    let test = AttributeTest::Equal(value.to_owned());
+                    Ok(AttributeCondition { key: key.to_owned(), test })
                 }
                 _ => Err(Problem::invalid(format!(
                     "`{name}` is `{text}`; write KEY=VALUE, for example \

@@ -11,7 +11,7 @@ use spanwise_analyze::{Labels, TraceSummary};
 use spanwise_assemble::{Row, Trace};
 use spanwise_model::schema::column;
 use spanwise_model::{Status, TraceId};
-use spanwise_store::{Key, Outline, Predicate, Query, TimeRange};
+use spanwise_store::{Key, Order, Outline, Predicate, Query, TimeRange};
 
 use crate::parameters::Parameters;
 use crate::problem::Problem;
@@ -205,6 +205,7 @@ async fn newest_traces(
         time,
         columns: vec![column::ASSEMBLED_TRACE_ID, column::START_UNIX_NANO],
         limit: (limit * ROWS_PER_TRACE).min(MAX_ROWS),
+        order: Order::NewestFirst,
     };
     let (mut seen, mut traces, mut left) = (HashSet::new(), Vec::new(), MAX_ROWS);
     loop {

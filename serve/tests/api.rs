@@ -128,7 +128,7 @@ impl Api {
         let rows = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
         match self.store.append(rows.into(), None).await.expect("stored") {
             Appended::Stored { batch } => batch,
-            Appended::Duplicate => panic!("no origin was given"),
+            other => panic!("its spans are new: {other:?}"),
         }
     }
 

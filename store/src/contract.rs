@@ -1,5 +1,7 @@
 //! The contract that every store fulfils.
 
+mod condition;
+
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -7,12 +9,17 @@ use async_trait::async_trait;
 use serde::Serialize;
 use spanwise_model::{Assembled, SpanId, SpanRows, Status, TraceId};
 
+pub(crate) use condition::{DOUBLE, INT};
+pub use condition::{AttributeCondition, AttributeTest, Number};
+
 /// Takes span rows durably and finds them again.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Makes a batch of the span schema durable and findable. When this
     /// returns, the rows survive `kill -9`. A batch whose `origin` was taken
-    /// before is not stored again.
+    /// before is not stored again. Of a batch without an origin, a row is not stored
+    /// again that names a trace and agrees with a stored one in trace, span, start,
+    /// duration, kind, service and operation: it is the same span, sent twice.
     ///
     /// # Errors
     /// [`StoreError::Full`] where memory or disk has no room: the sender shall
@@ -47,7 +54,7 @@ pub trait Store: Send + Sync {
         self.find_by_keys(keys, time).await
     }
 
-    /// Rows that fulfil the query's predicate, newest start first.
+    /// Rows that fulfil the query's predicate, in its order.
     async fn find(&self, query: &Query) -> Result<Vec<RecordBatch>, StoreError>;
 
     /// Runs one read-only SQL statement over the table `spans`. A store that
@@ -87,14 +94,22 @@ pub struct Origin {
 }
 
 /// What became of an appended batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Appended {
     /// Stored under this number, which [`spanwise_model::RowRef`] refers to.
     Stored {
         /// The batch's number.
         batch: u64,
     },
-    /// Its origin was stored before; there is nothing to do.
+    /// Some of its spans were stored before. The others are, under this number:
+    /// [`spanwise_model::RowRef`] counts only these.
+    Partly {
+        /// The batch's number.
+        batch: u64,
+        /// The places in the appended batch of the rows that are stored, in order.
+        rows: Vec<u32>,
+    },
+    /// Its origin was stored before, or all its spans were; there is nothing to do.
     Duplicate,
 }
 
@@ -151,21 +166,12 @@ pub struct Predicate {
     pub max_duration_nano: Option<i64>,
     /// `status` is this.
     pub status: Option<Status>,
-    /// The attributes hold all of these.
-    pub attributes: Vec<AttributeMatch>,
+    /// All of these hold.
+    pub attributes: Vec<AttributeCondition>,
     /// `assembled_trace_id` is known.
     pub assembled: bool,
     /// `assembled_parent` is null: the row is the root of its trace.
     pub root: bool,
-}
-
-/// An attribute with this key and this canonical text as its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttributeMatch {
-    /// The attribute's key.
-    pub key: String,
-    /// Its value's text.
-    pub value: String,
 }
 
 /// Which rows, how many, and what of them.
@@ -179,6 +185,18 @@ pub struct Query {
     pub columns: Vec<&'static str>,
     /// The most rows to return.
     pub limit: usize,
+    /// Which of them come first, and are returned where there are more.
+    pub order: Order,
+}
+
+/// An order of rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Order {
+    /// By their starts, the latest first.
+    #[default]
+    NewestFirst,
+    /// By their durations, the longest first; of equal ones the latest start.
+    LongestFirst,
 }
 
 /// What is wanted of rows that are not wanted whole.

@@ -9,6 +9,7 @@ mod contract;
 pub mod embedded;
 
 pub use contract::{
-    Appended, AttributeMatch, Deleted, Key, ObjectStorageStatus, Origin, Outline, Predicate, Query,
-    Selection, SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,
+    Appended, AttributeCondition, AttributeTest, Deleted, Key, Number, ObjectStorageStatus, Order,
+    Origin, Outline, Predicate, Query, Selection, SqlLimits, Store, StoreError, StoreStatus,
+    TimeRange, Unsettled,
 };

@@ -52,6 +52,17 @@ async fn take(
             slot.send(Unsettled { batch: number, rows: batch });
             Ok(())
         }
+        Ok(Appended::Partly { batch: number, rows }) => match batch.take(&rows.into()) {
+            Ok(rows) => {
+                slot.send(Unsettled { batch: number, rows });
+                Ok(())
+            }
+            // They are stored, and are assembled at the next start.
+            Err(error) => {
+                tracing::error!(%error, "the rows of a batch cannot be assembled");
+                Ok(())
+            }
+        },
         Ok(Appended::Duplicate) => Ok(()),
         Err(StoreError::Full { reason, retry_after }) => {
             Err(Refused::Later { reason, retry_after })

@@ -7,7 +7,9 @@ use spanwise_model::schema::column;
 
 use super::literal;
 use super::schema::{ATTRIBUTE_PAIRS, INSERT_ID, MINUTE_NANO, minute};
-use crate::contract::{Key, Predicate, Selection, TimeRange};
+use crate::contract::{
+    AttributeCondition, AttributeTest, DOUBLE, INT, Key, Number, Predicate, Selection, TimeRange,
+};
 
 /// The start lies in the range; the last instant of time counts as in a range
 /// that ends with it.
@@ -51,16 +53,7 @@ pub(super) fn fulfils(predicate: &Predicate) -> Vec<String> {
         Status::Ok => format!("{} != '{}'", column::STATUS, Status::Error.as_str()),
         status => format!("{} = '{}'", column::STATUS, status.as_str()),
     }));
-    for wanted in &predicate.attributes {
-        let (key, value) = (literal::text(&wanted.key), literal::text(&wanted.value));
-        let pair = literal::text(&format!("{}={}", wanted.key, wanted.value));
-        // The hint is for the index only; the rest decides.
-        all.push(format!(
-            "indexHint(has({ATTRIBUTE_PAIRS}, {pair})) AND mapContains({attributes}, {key}) \
-             AND tupleElement({attributes}[{key}], 2) = {value}",
-            attributes = column::ATTRIBUTES,
-        ));
-    }
+    all.extend(predicate.attributes.iter().map(of_attribute));
     if predicate.assembled {
         all.push(format!("{} IS NOT NULL", column::ASSEMBLED_TRACE_ID));
     }
@@ -68,6 +61,81 @@ pub(super) fn fulfils(predicate: &Predicate) -> Vec<String> {
         all.push(format!("{} IS NULL", column::ASSEMBLED_PARENT));
     }
     all
+}
+
+/// What a condition says of the span's own attribute and of its resource.
+fn of_attribute(condition: &AttributeCondition) -> String {
+    let key = literal::text(&condition.key);
+    let (attributes, resource) = (column::ATTRIBUTES, column::RESOURCE);
+    let own = format!("tupleElement({attributes}[{key}], 2)");
+    // A string is its text, anything else what is written.
+    let of_resource = format!(
+        "if(JSONType({resource}, {key}) = 'String', JSONExtractString({resource}, {key}), \
+         JSONExtractRaw({resource}, {key}))"
+    );
+    let has_own = format!("mapContains({attributes}, {key})");
+    let has_resource = format!("JSONHas({resource}, {key})");
+    let own_type = format!("tupleElement({attributes}[{key}], 1)");
+    let resource_type = format!("JSONType({resource}, {key})");
+    let either = |own: String, of_resource: String| {
+        format!("(({has_own} AND {own}) OR ({has_resource} AND {of_resource}))")
+    };
+    let equal = |wanted: &str| {
+        let text = literal::text(wanted);
+        let (mut of_own, mut in_resource) =
+            (format!("{own} = {text}"), format!("{of_resource} = {text}"));
+        let all = AttributeTest::Equal(wanted.to_owned()).equal_texts().unwrap_or_default();
+        if all.len() > 1 {
+            let texts: Vec<String> = all.iter().map(|text| literal::text(text)).collect();
+            let texts = texts.join(", ");
+            of_own = format!("({of_own} OR {own_type} IN ({INT}, {DOUBLE}) AND {own} IN ({texts}))");
+            in_resource = format!(
+                "({in_resource} OR {resource_type} IN ('Int64', 'UInt64', 'Double') AND \
+                 {of_resource} IN ({texts}))"
+            );
+        }
+        // The hint is for the index only; the rest decides.
+        let pairs: Vec<String> =
+            all.iter().map(|text| literal::text(&format!("{}={text}", condition.key))).collect();
+        of_own = format!("indexHint(hasAny({ATTRIBUTE_PAIRS}, [{}])) AND {of_own}", pairs.join(", "));
+        either(of_own, in_resource)
+    };
+    let compared = |operator: &str, number: Number| {
+        let number = match number {
+            Number::Int(number) => number.to_string(),
+            Number::Double(number) => format!("{number:e}"),
+        };
+        // What is no number is null, and null is not so.
+        let finite = |text: &str| {
+            let value = format!("toFloat64OrNull({text})");
+            format!("isFinite({value}) AND {value} {operator} {number}")
+        };
+        either(
+            format!("{own_type} <= {DOUBLE} AND ifNull({}, 0)", finite(&own)),
+            format!(
+                "{resource_type} IN ('String', 'Int64', 'UInt64', 'Double') AND \
+                 ifNull({}, 0)",
+                finite(&of_resource)
+            ),
+        )
+    };
+    match &condition.test {
+        AttributeTest::Equal(wanted) => equal(wanted),
+        AttributeTest::NotEqual(wanted) => {
+            format!("(({has_own} OR {has_resource}) AND NOT {})", equal(wanted))
+        }
+        AttributeTest::Less(number) => compared("<", *number),
+        AttributeTest::LessOrEqual(number) => compared("<=", *number),
+        AttributeTest::Greater(number) => compared(">", *number),
+        AttributeTest::GreaterOrEqual(number) => compared(">=", *number),
+        AttributeTest::Contains(part) => {
+            let part = literal::text(part);
+            let has = |text: &str| format!("positionCaseInsensitiveUTF8({text}, {part}) > 0");
+            either(has(&own), has(&of_resource))
+        }
+        AttributeTest::Exists => format!("({has_own} OR {has_resource})"),
+        AttributeTest::Absent => format!("NOT ({has_own} OR {has_resource})"),
+    }
 }
 
 /// The row has any of the keys, as one condition for each kind of key: an index
@@ -147,7 +215,6 @@ pub(super) fn where_all(conditions: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::AttributeMatch;
     use spanwise_model::{SpanId, TraceId};
 
     /// ClickHouse itself is asked about these by the tests beside the crate.
@@ -160,7 +227,9 @@ mod tests {
             min_duration_nano: Some(1),
             max_duration_nano: Some(2),
             status: Some(Status::Ok),
-            attributes: vec![AttributeMatch { key: "a.b".to_owned(), value: "'".to_owned() }],
+            attributes: [AttributeTest::Equal("'".to_owned()), AttributeTest::Absent]
+                .map(|test| AttributeCondition { key: "a.b".to_owned(), test })
+                .to_vec(),
             assembled: true,
             root: true,
         };

@@ -19,9 +19,9 @@ mod config;
 mod conform;
 mod failure;
 mod figures;
+mod first;
 mod literal;
 mod migrate;
-mod newest;
 mod outbox;
 mod outgoing;
 mod schema;
@@ -193,7 +193,9 @@ impl ClickHouseStore {
 fn answered(query: &Query) -> SchemaRef {
     let whole = span_schema();
     let wanted = |name: &str| {
-        query.columns.is_empty() || query.columns.contains(&name) || name == column::START_UNIX_NANO
+        query.columns.is_empty()
+            || query.columns.contains(&name)
+            || first::columns(query.order).contains(&name)
     };
     let fields: Vec<_> =
         whole.fields().iter().filter(|field| wanted(field.name())).cloned().collect();
@@ -250,12 +252,14 @@ impl Store for ClickHouseStore {
             return Ok(found);
         }
         let conditions = [in_range(query.time), fulfils(&query.predicate), not_of(&held)].concat();
-        let mut order = format!(" ORDER BY {} DESC", column::START_UNIX_NANO);
+        let by: Vec<String> =
+            first::columns(query.order).iter().map(|name| format!("{name} DESC")).collect();
+        let mut order = format!(" ORDER BY {}", by.join(", "));
         if query.limit < usize::MAX {
             order.push_str(&format!(" LIMIT {}", query.limit));
         }
         found.extend(self.select(&answered(query), &[conditions], &order).await?);
-        newest::newest(found, query.limit).map_err(engine("cannot put rows in order"))
+        first::first(found, query.order, query.limit).map_err(engine("cannot put rows in order"))
     }
 
     async fn sql(

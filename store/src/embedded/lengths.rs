@@ -16,9 +16,30 @@ pub(super) const fn length(duration_nano: i64) -> u8 {
     if number > u8::MAX as u32 { u8::MAX } else { number as u8 }
 }
 
+/// The longest duration that has this number.
+pub(super) const fn longest(length: u8) -> i64 {
+    match length {
+        0 | 1 => (1 << LEAST_POWER) - 1,
+        u8::MAX => i64::MAX,
+        number => {
+            let (power, eighth) = (LEAST_POWER + (number as u32 - 2) / 8, (number as i64 - 2) % 8);
+            (1 << power) + ((eighth + 1) << (power - 3)) - 1
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_of_a_number_is_the_last_that_has_it() {
+        for number in 1..u8::MAX {
+            let most = longest(number);
+            assert_eq!((length(most), length(most + 1)), (number, number + 1));
+        }
+        assert_eq!(longest(u8::MAX), i64::MAX);
+    }
 
     #[test]
     fn numbers_of_durations_go_up_with_them() {

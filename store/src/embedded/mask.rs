@@ -7,11 +7,11 @@ use arrow::compute::{and, is_not_null, is_null, not};
 use arrow::datatypes::Int32Type;
 use arrow::error::ArrowError;
 use spanwise_model::schema::column;
-use spanwise_model::{SpanRows, Status, Template};
+use spanwise_model::{SpanRows, Status};
 
-use super::attribute;
+use super::condition;
 use super::keys::{in_range, starts};
-use crate::contract::{AttributeMatch, Predicate, TimeRange};
+use crate::contract::{Predicate, TimeRange};
 
 /// The columns of rows that decide.
 pub(super) fn columns(predicate: &Predicate) -> Vec<&'static str> {
@@ -23,6 +23,7 @@ pub(super) fn columns(predicate: &Predicate) -> Vec<&'static str> {
     need(duration, column::DURATION_NANO);
     need(predicate.status.is_some(), column::STATUS);
     need(!predicate.attributes.is_empty(), column::ATTRIBUTES);
+    need(!predicate.attributes.is_empty(), column::RESOURCE);
     need(predicate.assembled, column::ASSEMBLED_TRACE_ID);
     need(predicate.root, column::ASSEMBLED_PARENT);
     columns
@@ -80,58 +81,12 @@ pub(super) fn of_rows_in_memory(
     predicate: &Predicate,
     time: TimeRange,
 ) -> Result<BooleanArray, ArrowError> {
-    let Some(templated) = rows.templated().filter(|_| !predicate.attributes.is_empty()) else {
-        return of_rows(rows.columns(), predicate, time);
-    };
     let of_columns = Predicate { attributes: Vec::new(), ..predicate.clone() };
     let mut mask = of_rows(rows.columns(), &of_columns, time)?;
     for wanted in &predicate.attributes {
-        let has: Vec<Has> =
-            templated.templates().iter().map(|template| Has::of(template, wanted)).collect();
-        let in_map = of_attribute(rows.columns(), wanted)?;
-        let is_it = |row| match templated.place(row).map(|place| has[place]) {
-            Some(Has::All) => true,
-            Some(Has::None) => false,
-            Some(Has::Own(own)) => {
-                templated.texts().value(templated.own(row).start + own) == wanted.value
-            }
-            None => in_map.is_valid(row) && in_map.value(row),
-        };
-        mask = and(&mask, &BooleanBuffer::collect_bool(rows.num_rows(), is_it).into())?;
+        mask = and(&mask, &condition::of_rows_in_memory(rows, wanted)?)?;
     }
     Ok(mask)
-}
-
-/// Whether the rows of a template have an attribute.
-#[derive(Clone, Copy)]
-enum Has {
-    All,
-    None,
-    /// Those of which this is its value among their own texts.
-    Own(usize),
-}
-
-impl Has {
-    fn of(template: &Template, wanted: &AttributeMatch) -> Self {
-        let slots = template.slots();
-        let Some(place) = slots.iter().position(|slot| *slot.key == *wanted.key) else {
-            return Self::None;
-        };
-        match &slots[place].text {
-            Some(text) if **text == *wanted.value => Self::All,
-            Some(_) => Self::None,
-            None => Self::Own(slots[..place].iter().filter(|slot| slot.text.is_none()).count()),
-        }
-    }
-}
-
-/// Which rows have an attribute in their map.
-fn of_attribute(batch: &RecordBatch, wanted: &AttributeMatch) -> Result<BooleanArray, ArrowError> {
-    let maps = column_of(batch, column::ATTRIBUTES)?.as_map_opt();
-    let texts = maps.and_then(|maps| attribute::texts(maps, &wanted.key));
-    let texts = texts
-        .ok_or_else(|| ArrowError::SchemaError("attributes are no map of texts".to_owned()))?;
-    Ok(texts.map(|text| Some(text == Some(wanted.value.as_str()))).collect())
 }
 
 /// Which rows fulfil the predicate.
@@ -160,7 +115,7 @@ pub(super) fn of_rows(
         also(cmp::lt_eq(column(column::DURATION_NANO)?, &Int64Array::new_scalar(most))?)?;
     }
     for wanted in &predicate.attributes {
-        also(of_attribute(batch, wanted)?)?;
+        also(condition::of_rows(batch, wanted)?)?;
     }
     if predicate.assembled {
         also(is_not_null(column(column::ASSEMBLED_TRACE_ID)?)?)?;

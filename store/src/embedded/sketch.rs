@@ -20,7 +20,7 @@ use super::cache::Cache;
 use super::files::SpanFile;
 use super::index::BLOCK_ROWS;
 use super::layout::{ASKED, Layout, Shapes, Wanted, file_column};
-use super::lengths::length;
+use super::lengths::{length, longest};
 use super::{mask, reader};
 use crate::contract::Predicate;
 
@@ -86,6 +86,20 @@ impl Sketch {
     }
 }
 
+impl Sketch {
+    /// The longest that a row of any of these shapes may have taken, block by block;
+    /// none where a block has none.
+    fn longest(&self, fulfils: &[bool]) -> Vec<Option<i64>> {
+        let has_it = |shape: &u32| fulfils.get(*shape as usize).is_some_and(|has_it| *has_it);
+        let of_block = |lengths: &Vec<u8>| {
+            let of_shapes = self.shapes.iter().zip(lengths);
+            let most = of_shapes.filter(|(shape, _)| has_it(shape)).map(|(_, length)| *length);
+            most.max().filter(|most| *most > 0).map(longest)
+        };
+        self.lengths.iter().map(of_block).collect()
+    }
+}
+
 /// Whether a predicate asks anything that sketches know.
 pub(super) const fn is_of_use(predicate: &Predicate) -> bool {
     asks_of_shapes(predicate)
@@ -130,6 +144,30 @@ pub(super) fn blocks(
     let blocks = Sketch::of(file, group, count.min(MOST_BLOCKS))?.blocks(&fulfils, least);
     // Without an index, a row group is one block.
     Ok(if file.index.has_blocks() || blocks == 0 { blocks } else { u32::MAX })
+}
+
+/// The longest that a row of each block of a row group may have taken which fulfils
+/// what a predicate says of shapes; none where there is no such row.
+///
+/// # Errors
+/// Where the file is damaged.
+pub(super) fn longest_in_blocks(
+    file: &SpanFile,
+    group: usize,
+    predicate: &Predicate,
+) -> Result<Vec<Option<i64>>, ParquetError> {
+    let (_, fulfils) = deciding(file, group, predicate)?;
+    if !fulfils.contains(&true) {
+        return Ok(Vec::new());
+    }
+    let bounds = file.group_rows();
+    let count = (bounds[group + 1] - bounds[group]).div_ceil(BLOCK_ROWS);
+    let longest = Sketch::of(file, group, count.min(MOST_BLOCKS))?.longest(&fulfils);
+    // Without an index, a row group is one block.
+    Ok(match file.index.has_blocks() {
+        true => longest,
+        false => vec![longest.into_iter().max().flatten()],
+    })
 }
 
 /// Those of some rows, given in order, that fulfil what a predicate says of shapes

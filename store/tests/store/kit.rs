@@ -10,8 +10,8 @@ use spanwise_model::schema::{column, span_schema};
 use spanwise_model::{Evidence, Span, Status};
 use spanwise_store::embedded::EmbeddedConfig;
 use spanwise_store::{
-    Appended, AttributeMatch, Deleted, Key, Outline, Predicate, Query, Selection, SqlLimits, Store,
-    StoreError, TimeRange,
+    Appended, AttributeCondition, AttributeTest, Deleted, Key, Number, Order, Outline, Predicate,
+    Query, Selection, SqlLimits, Store, StoreError, TimeRange,
 };
 
 use super::clickhouse;
@@ -239,7 +239,8 @@ async fn outlines_have_what_is_wanted(place: Place) {
 }
 
 fn query(predicate: Predicate) -> Query {
-    Query { predicate, time: TimeRange::ALL, columns: Vec::new(), limit: 1000 }
+    let order = Order::NewestFirst;
+    Query { predicate, time: TimeRange::ALL, columns: Vec::new(), limit: 1000, order }
 }
 
 async fn rows_are_found_by_predicate(place: Place) {
@@ -263,13 +264,50 @@ async fn rows_are_found_by_predicate(place: Place) {
     check(Predicate { max_duration_nano: Some(9_000), ..any() }, &|n| n <= 9).await;
     check(Predicate { status: Some(Status::Error), ..any() }, &|n| n % 3 == 2).await;
     check(Predicate { status: Some(Status::Ok), ..any() }, &|n| n % 3 != 2).await;
-    let has = |key: &str, value: &str| AttributeMatch { key: key.into(), value: value.into() };
+    let condition = |key: &str, test| AttributeCondition { key: key.into(), test };
+    let has = |key: &str, value: &str| condition(key, AttributeTest::Equal(value.into()));
     let attributes = vec![has("http.route", "/pay"), has("cached", "true")];
     check(Predicate { attributes, ..any() }, &|n| n % 2 == 1).await;
     let attributes = vec![has("n", "17")];
     check(Predicate { attributes, ..any() }, &|n| n == 17).await;
     let attributes = vec![has("absent", "")];
     check(Predicate { attributes, ..any() }, &|_| false).await;
+    // As a double is shown, and as people write it.
+    for (shown, holds) in [("0.5", true), (".5", true), ("5e-1", true), ("0.50", true), ("5", false)]
+    {
+        let attributes = vec![has("share", shown)];
+        check(Predicate { attributes, ..any() }, &|_| holds).await;
+    }
+    let attributes = vec![has("n", "17.0")];
+    check(Predicate { attributes, ..any() }, &|n| n == 17).await;
+    // Every span has this resource.
+    let number = |text: &str| Number::parse(text).expect("a number");
+    let text = |text: &str| text.to_owned();
+    for (key, test, holds) in [
+        ("n", AttributeTest::NotEqual(text("17")), &(|n| n != 17) as &dyn Fn(u64) -> bool),
+        ("n", AttributeTest::Less(number("7")), &|n| n < 7),
+        ("n", AttributeTest::LessOrEqual(number("7.5")), &|n| n <= 7),
+        ("n", AttributeTest::Greater(number("-1")), &|_| true),
+        ("n", AttributeTest::GreaterOrEqual(number("5e1")), &|n| n >= 50),
+        ("share", AttributeTest::Greater(number("0.4")), &|_| true),
+        ("share", AttributeTest::Greater(number("0.5")), &|_| false),
+        ("http.route", AttributeTest::Contains(text("PA")), &|n| n % 2 == 1),
+        ("http.route", AttributeTest::Greater(number("0")), &|_| false),
+        ("cached", AttributeTest::Exists, &|_| true),
+        ("cached", AttributeTest::Absent, &|_| false),
+        ("absent", AttributeTest::Exists, &|_| false),
+        ("absent", AttributeTest::Absent, &|_| true),
+        ("absent", AttributeTest::NotEqual(text("x")), &|_| false),
+        ("service.name", AttributeTest::Equal(text("cart")), &|_| true),
+        ("service.name", AttributeTest::Equal(text("stock")), &|_| false),
+        ("service.name", AttributeTest::NotEqual(text("stock")), &|_| true),
+        ("service.name", AttributeTest::Contains(text("aR")), &|_| true),
+        ("service.name", AttributeTest::Exists, &|_| true),
+        ("service.name", AttributeTest::Absent, &|_| false),
+    ] {
+        let attributes = vec![condition(key, test)];
+        check(Predicate { attributes, ..any() }, holds).await;
+    }
     check(Predicate { assembled: true, ..any() }, &|_| false).await;
     check(Predicate { root: true, ..any() }, &|_| true).await;
     check(
@@ -311,6 +349,21 @@ async fn the_newest_come_first_and_no_more_than_asked(place: Place) {
             (0..100).rev().take(limit).map(|n| BEGIN_UNIX_NANO + n * SECOND_NANO).collect();
         assert_eq!(starts, wanted, "limit {limit}");
         assert!(found.iter().all(|batch| batch.num_columns() == 3));
+    }
+    // The longest are the newest, but of one service.
+    for limit in [1, 7, 500] {
+        let order = Order::LongestFirst;
+        let predicate = Predicate { service: Some("stock".into()), ..Predicate::default() };
+        let found = store.find(&Query { order, limit, ..query(predicate) }).await.expect("found");
+        let durations: Vec<i64> = found
+            .iter()
+            .flat_map(|batch| {
+                let durations = batch.column_by_name(column::DURATION_NANO).expect("durations");
+                durations.as_primitive::<Int64Type>().values().to_vec()
+            })
+            .collect();
+        let wanted = (0..100).rev().filter(|n| n % 3 == 2).map(|n| n * 1000);
+        assert_eq!(durations, wanted.take(limit).collect::<Vec<i64>>(), "limit {limit}");
     }
     let at = |n: i64| BEGIN_UNIX_NANO + n * SECOND_NANO;
     let time = TimeRange { from_unix_nano: at(10), to_unix_nano: at(20) };

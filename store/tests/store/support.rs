@@ -136,7 +136,7 @@ pub(crate) fn origin(source: u8, sequence: u64) -> Option<Origin> {
 pub(crate) async fn append(store: &dyn Store, numbers: impl IntoIterator<Item = u64>) -> u64 {
     match store.append(batch(numbers), None).await.expect("stored") {
         Appended::Stored { batch } => batch,
-        Appended::Duplicate => panic!("a batch of no origin is no duplicate"),
+        other => panic!("its spans are new: {other:?}"),
     }
 }
 
@@ -162,6 +162,7 @@ pub(crate) async fn everything(store: &dyn Store) -> Vec<RecordBatch> {
         time: TimeRange::ALL,
         columns: Vec::new(),
         limit: usize::MAX,
+        order: spanwise_store::Order::NewestFirst,
     };
     store.find(&query).await.expect("found")
 }

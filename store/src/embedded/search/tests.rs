@@ -6,10 +6,12 @@ use std::sync::LazyLock;
 use arrow::array::AsArray;
 use arrow::buffer::BooleanBuffer;
 use proptest::prelude::*;
-use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder, SpanId, Status, TraceId};
+use spanwise_model::{
+    AttributeValue, Capture, Kind, ResourceJson, Span, SpanBatchBuilder, SpanId, Status, TraceId,
+};
 
 use super::*;
-use crate::contract::AttributeMatch;
+use crate::contract::{AttributeCondition, AttributeTest, Number, TimeRange};
 use crate::embedded::keys::in_range;
 use crate::embedded::origins::TakenRanges;
 use crate::embedded::writer;
@@ -40,7 +42,24 @@ fn span(n: u64) -> Span {
     span.attributes = vec![
         ("many".to_owned(), ["a", "b"][draw(8) as usize % 2].into()),
         ("few".to_owned(), format!("{}", draw(9) % 3000).into()),
+        // Numbers of either type, and some as texts.
+        (
+            "number".to_owned(),
+            match (draw(10) % 40) as i64 {
+                n @ 0..20 => n.into(),
+                n @ 20..35 => AttributeValue::Double(n as f64 - 25.0),
+                n => (n - 30).to_string().into(),
+            },
+        ),
     ];
+    // Some have one key in both places, and some have no such resource.
+    let zone: AttributeValue = ["a", "b", "c"][draw(11) as usize % 3].into();
+    let size = AttributeValue::Int((draw(12) % 4) as i64);
+    let resource = [("zone", &zone), ("size", &size)];
+    span.resource = ResourceJson::from_attributes(resource.into_iter().take(draw(13) as usize % 3));
+    if draw(14).is_multiple_of(10) {
+        span.attributes.push(("zone".to_owned(), "c".into()));
+    }
     span
 }
 
@@ -68,9 +87,23 @@ static FILES: LazyLock<(tempfile::TempDir, Snapshot)> = LazyLock::new(|| {
     (directory, Snapshot { recent: Vec::new(), files: files.to_vec() })
 });
 
+/// The same in memory.
+static MEMORY: LazyLock<Snapshot> = LazyLock::new(|| {
+    let mut builder = SpanBatchBuilder::sharing();
+    let views = (0..2 * SPANS).filter(|n| !is_deleted(*n)).collect::<Vec<u64>>();
+    let views = views.chunks(1_500).map(|numbers| {
+        numbers.iter().for_each(|n| builder.push(&span(*n)));
+        let rows = builder.finish_rows().expect("rows");
+        let starts = starts(rows.columns()).expect("starts").values();
+        let starts = (starts[0], starts[starts.len() - 1]);
+        Arc::new(View { rows, starts })
+    });
+    Snapshot { recent: views.collect(), files: Vec::new() }
+});
+
 fn all(service: &str) -> Query {
     let predicate = Predicate { service: Some(service.to_owned()), ..Predicate::default() };
-    Query { predicate, time: TimeRange::ALL, columns: Vec::new(), limit: usize::MAX }
+    Query { predicate, time: TimeRange::ALL, columns: Vec::new(), limit: usize::MAX, order: Order::NewestFirst }
 }
 
 fn numbers(batches: &[RecordBatch]) -> Vec<u64> {
@@ -89,8 +122,19 @@ fn found(snapshot: &Snapshot, query: &Query) -> Vec<u64> {
 
 fn fulfils(span: &Span, predicate: &Predicate) -> bool {
     let Predicate { service, operation, min_duration_nano, max_duration_nano, .. } = predicate;
-    let has = |wanted: &AttributeMatch| {
-        span.attribute(&wanted.key).and_then(|value| value.as_str()) == Some(&wanted.value)
+    let has = |wanted: &AttributeCondition| {
+        let own = span.attribute(&wanted.key).cloned();
+        let resource: serde_json::Value =
+            serde_json::from_str(span.resource.as_str()).expect("JSON");
+        let of_resource = resource.get(&wanted.key).map(|value| match value {
+            serde_json::Value::String(text) => AttributeValue::from(text.as_str()),
+            number => AttributeValue::Int(number.as_i64().expect("a number")),
+        });
+        let values: Vec<AttributeValue> = own.into_iter().chain(of_resource).collect();
+        let passes = values
+            .iter()
+            .any(|value| wanted.test.passes(value.type_number(), &value.to_string()));
+        wanted.test.holds(!values.is_empty(), passes)
     };
     service.as_ref().is_none_or(|service| *service == span.service)
         && operation.as_ref().is_none_or(|operation| *operation == span.operation)
@@ -106,6 +150,27 @@ fn fulfils(span: &Span, predicate: &Predicate) -> bool {
         && (!predicate.root || span.assembled_parent.is_none())
 }
 
+fn condition() -> impl Strategy<Value = AttributeCondition> {
+    let key = prop::sample::select(&["many", "few", "number", "zone", "size", "none"][..]);
+    let text = prop::sample::select(&["a", "c", "C", "7", "7.0", "-3", "0", "-0.0", "2999", ""][..]);
+    (key, text, 0usize..9).prop_map(|(key, text, test)| {
+        let number = Number::parse(text).unwrap_or(Number::Double(1.5));
+        let text = text.to_owned();
+        let test = match test {
+            0 => AttributeTest::Equal(text),
+            1 => AttributeTest::NotEqual(text),
+            2 => AttributeTest::Less(number),
+            3 => AttributeTest::LessOrEqual(number),
+            4 => AttributeTest::Greater(number),
+            5 => AttributeTest::GreaterOrEqual(number),
+            6 => AttributeTest::Contains(text),
+            7 => AttributeTest::Exists,
+            _ => AttributeTest::Absent,
+        };
+        AttributeCondition { key: key.to_owned(), test }
+    })
+}
+
 prop_compose! {
     fn predicate()(
         service in proptest::option::of(prop::sample::select(&["cart", "seldom", "nobody"][..])),
@@ -118,19 +183,20 @@ prop_compose! {
         )),
         many in proptest::option::weighted(0.2, "[a-c]"),
         few in proptest::option::weighted(0.2, 0u64..3100),
+        other in proptest::option::weighted(0.4, condition()),
         assembled in any::<bool>(),
         root in proptest::bool::weighted(0.2),
     ) -> Predicate {
-        let attribute = |key: &str, value| AttributeMatch { key: key.to_owned(), value };
-        let many = many.map(|value| attribute("many", value));
-        let few = few.map(|value| attribute("few", value.to_string()));
+        let attribute = |key: &str, test| AttributeCondition { key: key.to_owned(), test };
+        let many = many.map(|value| attribute("many", AttributeTest::Equal(value)));
+        let few = few.map(|value| attribute("few", AttributeTest::Equal(value.to_string())));
         Predicate {
             service: service.map(str::to_owned),
             operation,
             min_duration_nano: least.map(|power| (1 << power) + off_by),
             max_duration_nano: most.map(|power| (1 << power) + off_by),
             status,
-            attributes: many.into_iter().chain(few).collect(),
+            attributes: many.into_iter().chain(few).chain(other).collect(),
             assembled,
             root,
         }
@@ -141,8 +207,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn a_search_finds_the_newest_that_fulfil_the_predicate(
+    fn a_search_finds_the_first_that_fulfil_the_predicate(
         predicate in predicate(),
+        longest in any::<bool>(),
+        in_memory in proptest::bool::weighted(0.2),
         limit in prop_oneof![Just(1usize), 2..40usize, Just(usize::MAX)],
         from in proptest::option::of(0i64..20_000_000),
         to in proptest::option::of(0i64..20_000_000),
@@ -151,14 +219,21 @@ proptest! {
             from_unix_nano: from.unwrap_or(i64::MIN),
             to_unix_nano: to.unwrap_or(i64::MAX),
         };
-        let query = Query { predicate, time, columns: vec![column::SPAN_ID], limit };
+        let order = if longest { Order::LongestFirst } else { Order::NewestFirst };
+        let query = Query { predicate, time, columns: vec![column::SPAN_ID], limit, order };
         let is_it = |n: &u64| {
             let span = span(*n);
             !is_deleted(*n)
                 && in_range(span.start_unix_nano, time)
                 && fulfils(&span, &query.predicate)
         };
-        let wanted: Vec<u64> = (0..2 * SPANS).rev().filter(is_it).take(limit).collect();
-        prop_assert_eq!(found(&FILES.1, &query), wanted);
+        let mut wanted: Vec<u64> = (0..2 * SPANS).rev().filter(is_it).collect();
+        if longest {
+            // Stable: of equal ones the newest stays first.
+            wanted.sort_by_key(|n| Reverse(span(*n).duration_nano));
+        }
+        wanted.truncate(limit);
+        let snapshot = if in_memory { &*MEMORY } else { &FILES.1 };
+        prop_assert_eq!(found(snapshot, &query), wanted);
     }
 }

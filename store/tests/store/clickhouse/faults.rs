@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use spanwise_store::clickhouse::{ClickHouseConfig, ClickHouseStore};
-use spanwise_store::{Key, Predicate, Query, Store, StoreError, TimeRange};
+use spanwise_store::{Key, Order, Predicate, Query, Store, StoreError, TimeRange};
 
 use super::server::{ClickHouse, address, shared};
 use super::{keeping, open, sending};
@@ -141,7 +141,7 @@ async fn kills_in_the_midst_lose_nothing_and_double_nothing() {
 }
 
 pub(crate) fn everything_of(limit: usize) -> Query {
-    Query { predicate: Predicate::default(), time: TimeRange::ALL, columns: Vec::new(), limit }
+    Query { predicate: Predicate::default(), time: TimeRange::ALL, columns: Vec::new(), limit, order: Order::NewestFirst }
 }
 
 #[tokio::test]

@@ -118,6 +118,7 @@ async fn no_clock_makes_partitions_or_hides_a_row() {
             time: spanwise_store::TimeRange { from_unix_nano: from, to_unix_nano: to },
             columns: Vec::new(),
             limit: 100,
+            order: spanwise_store::Order::NewestFirst,
         };
         let found = store.find(&query).await.expect("found");
         assert_eq!(numbers(&found), wanted, "{from} to {to}");
