@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use serde::Serialize;
 use spanwise_model::{Assembled, SpanId, SpanRows, Status, TraceId};
 
-pub(crate) use condition::{DOUBLE, INT};
 pub use condition::{AttributeCondition, AttributeTest, Number};
+pub(crate) use condition::{DOUBLE, INT};
 
 /// Takes span rows durably and finds them again.
 #[async_trait]

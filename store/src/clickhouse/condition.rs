@@ -88,7 +88,8 @@ fn of_attribute(condition: &AttributeCondition) -> String {
         if all.len() > 1 {
             let texts: Vec<String> = all.iter().map(|text| literal::text(text)).collect();
             let texts = texts.join(", ");
-            of_own = format!("({of_own} OR {own_type} IN ({INT}, {DOUBLE}) AND {own} IN ({texts}))");
+            of_own =
+                format!("({of_own} OR {own_type} IN ({INT}, {DOUBLE}) AND {own} IN ({texts}))");
             in_resource = format!(
                 "({in_resource} OR {resource_type} IN ('Int64', 'UInt64', 'Double') AND \
                  {of_resource} IN ({texts}))"
@@ -97,7 +98,8 @@ fn of_attribute(condition: &AttributeCondition) -> String {
         // The hint is for the index only; the rest decides.
         let pairs: Vec<String> =
             all.iter().map(|text| literal::text(&format!("{}={text}", condition.key))).collect();
-        of_own = format!("indexHint(hasAny({ATTRIBUTE_PAIRS}, [{}])) AND {of_own}", pairs.join(", "));
+        of_own =
+            format!("indexHint(hasAny({ATTRIBUTE_PAIRS}, [{}])) AND {of_own}", pairs.join(", "));
         either(of_own, in_resource)
     };
     let compared = |operator: &str, number: Number| {

@@ -220,13 +220,15 @@ impl<'de> Visitor<'de> for Find<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
         while let Some(is_it) = entries.next_key_seed(IsKey(self.0))? {
             if is_it {
-                return entries.next_value().map(Some);
+                found = Some(entries.next_value()?);
+            } else {
+                entries.next_value::<IgnoredAny>()?;
             }
-            entries.next_value::<IgnoredAny>()?;
         }
-        Ok(None)
+        Ok(found)
     }
 }
 

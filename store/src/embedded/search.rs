@@ -382,16 +382,14 @@ fn put_longest_first(
         }
         let longest = match known.entry((source, block.group)) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => {
-                match sketch::longest_in_blocks(file, block.group, predicate) {
-                    Ok(longest) => place.insert(longest),
-                    Err(error) => {
-                        unreadable.push((source, error.to_string()));
-                        broken.push(source);
-                        continue;
-                    }
+            Entry::Vacant(place) => match sketch::longest_in_blocks(file, block.group, predicate) {
+                Ok(longest) => place.insert(longest),
+                Err(error) => {
+                    unreadable.push((source, error.to_string()));
+                    broken.push(source);
+                    continue;
                 }
-            }
+            },
         };
         let longest = longest.get(block.number as usize).copied().flatten();
         let longest = longest.map(|most| predicate.max_duration_nano.unwrap_or(most).min(most));

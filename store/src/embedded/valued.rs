@@ -72,8 +72,8 @@ fn of_resources(
 ) -> Result<(Arc<Shapes>, Vec<Verdict>), ParquetError> {
     let shapes = file.shapes.group(group, &resource_places(file))?;
     let resources = shapes.rows().column_by_name(column::RESOURCE);
-    let resources = resources
-        .ok_or_else(|| ParquetError::General("shapes have no resources".to_owned()))?;
+    let resources =
+        resources.ok_or_else(|| ParquetError::General("shapes have no resources".to_owned()))?;
     let verdicts = condition::of_resources(resources, condition)?;
     Ok((shapes, verdicts))
 }

@@ -188,7 +188,13 @@ async fn a_file_that_breaks_while_it_is_served_is_set_aside_by_whoever_meets_it(
 /// The spans of one service, every third.
 async fn of_cart(store: &dyn Store) -> Vec<arrow::array::RecordBatch> {
     let predicate = Predicate { service: Some("cart".to_owned()), ..Predicate::default() };
-    let query = Query { predicate, time: TimeRange::ALL, columns: Vec::new(), limit: usize::MAX, order: Order::NewestFirst };
+    let query = Query {
+        predicate,
+        time: TimeRange::ALL,
+        columns: Vec::new(),
+        limit: usize::MAX,
+        order: Order::NewestFirst,
+    };
     store.find(&query).await.expect("found")
 }
 

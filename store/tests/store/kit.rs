@@ -273,7 +273,8 @@ async fn rows_are_found_by_predicate(place: Place) {
     let attributes = vec![has("absent", "")];
     check(Predicate { attributes, ..any() }, &|_| false).await;
     // As a double is shown, and as people write it.
-    for (shown, holds) in [("0.5", true), (".5", true), ("5e-1", true), ("0.50", true), ("5", false)]
+    for (shown, holds) in
+        [("0.5", true), (".5", true), ("5e-1", true), ("0.50", true), ("5", false)]
     {
         let attributes = vec![has("share", shown)];
         check(Predicate { attributes, ..any() }, &|_| holds).await;
@@ -284,7 +285,7 @@ async fn rows_are_found_by_predicate(place: Place) {
     let number = |text: &str| Number::parse(text).expect("a number");
     let text = |text: &str| text.to_owned();
     for (key, test, holds) in [
-        ("n", AttributeTest::NotEqual(text("17")), &(|n| n != 17) as &dyn Fn(u64) -> bool),
+        ("n", AttributeTest::NotEqual(text("17")), &(|n: u64| n != 17) as &dyn Fn(u64) -> bool),
         ("n", AttributeTest::Less(number("7")), &|n| n < 7),
         ("n", AttributeTest::LessOrEqual(number("7.5")), &|n| n <= 7),
         ("n", AttributeTest::Greater(number("-1")), &|_| true),

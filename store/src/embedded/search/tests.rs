@@ -103,7 +103,13 @@ static MEMORY: LazyLock<Snapshot> = LazyLock::new(|| {
 
 fn all(service: &str) -> Query {
     let predicate = Predicate { service: Some(service.to_owned()), ..Predicate::default() };
-    Query { predicate, time: TimeRange::ALL, columns: Vec::new(), limit: usize::MAX, order: Order::NewestFirst }
+    Query {
+        predicate,
+        time: TimeRange::ALL,
+        columns: Vec::new(),
+        limit: usize::MAX,
+        order: Order::NewestFirst,
+    }
 }
 
 fn numbers(batches: &[RecordBatch]) -> Vec<u64> {
@@ -131,9 +137,8 @@ fn fulfils(span: &Span, predicate: &Predicate) -> bool {
             number => AttributeValue::Int(number.as_i64().expect("a number")),
         });
         let values: Vec<AttributeValue> = own.into_iter().chain(of_resource).collect();
-        let passes = values
-            .iter()
-            .any(|value| wanted.test.passes(value.type_number(), &value.to_string()));
+        let passes =
+            values.iter().any(|value| wanted.test.passes(value.type_number(), &value.to_string()));
         wanted.test.holds(!values.is_empty(), passes)
     };
     service.as_ref().is_none_or(|service| *service == span.service)
@@ -152,7 +157,8 @@ fn fulfils(span: &Span, predicate: &Predicate) -> bool {
 
 fn condition() -> impl Strategy<Value = AttributeCondition> {
     let key = prop::sample::select(&["many", "few", "number", "zone", "size", "none"][..]);
-    let text = prop::sample::select(&["a", "c", "C", "7", "7.0", "-3", "0", "-0.0", "2999", ""][..]);
+    let text =
+        prop::sample::select(&["a", "c", "C", "7", "7.0", "-3", "0", "-0.0", "2999", ""][..]);
     (key, text, 0usize..9).prop_map(|(key, text, test)| {
         let number = Number::parse(text).unwrap_or(Number::Double(1.5));
         let text = text.to_owned();
@@ -183,7 +189,7 @@ prop_compose! {
         )),
         many in proptest::option::weighted(0.2, "[a-c]"),
         few in proptest::option::weighted(0.2, 0u64..3100),
-        other in proptest::option::weighted(0.4, condition()),
+        other in proptest::option::weighted(0.6, condition()),
         assembled in any::<bool>(),
         root in proptest::bool::weighted(0.2),
     ) -> Predicate {

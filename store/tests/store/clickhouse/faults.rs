@@ -141,7 +141,13 @@ async fn kills_in_the_midst_lose_nothing_and_double_nothing() {
 }
 
 pub(crate) fn everything_of(limit: usize) -> Query {
-    Query { predicate: Predicate::default(), time: TimeRange::ALL, columns: Vec::new(), limit, order: Order::NewestFirst }
+    Query {
+        predicate: Predicate::default(),
+        time: TimeRange::ALL,
+        columns: Vec::new(),
+        limit,
+        order: Order::NewestFirst,
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use spanwise_model::{Assembled, RowRef, Status};
 use spanwise_store::embedded::{EmbeddedConfig, ObjectStorageConfig};
 use spanwise_store::{
-    Appended, AttributeCondition, AttributeTest, Key, Order, Predicate, Query, SqlLimits, Store, TimeRange,
+    Appended, AttributeCondition, AttributeTest, Key, Order, Predicate, Query, SqlLimits, Store,
+    TimeRange,
 };
 
 use super::super::support::{batch, counter, in_memory, open, span_id, trace_id};
@@ -82,14 +83,21 @@ async fn requests_and_bytes() {
         let found = store.find_by_keys(&keys, TimeRange::ALL).await.expect("found");
         tell(&format!("trace {trace}"), before, found.iter().map(|b| b.num_rows()).sum());
     }
-    let of = |key: &str, value: &str| {
-        AttributeCondition { key: key.into(), test: AttributeTest::Equal(value.into()) }
+    let of = |key: &str, value: &str| AttributeCondition {
+        key: key.into(),
+        test: AttributeTest::Equal(value.into()),
     };
     let errors = Predicate { status: Some(Status::Error), ..Predicate::default() };
     let one = Predicate { attributes: vec![of("n", "500000")], ..Predicate::default() };
     for (what, predicate) in [("the newest errors", errors), ("an attribute", one)] {
         let before = asked();
-        let query = Query { predicate, time: TimeRange::ALL, columns: Vec::new(), limit: 20, order: Order::NewestFirst };
+        let query = Query {
+            predicate,
+            time: TimeRange::ALL,
+            columns: Vec::new(),
+            limit: 20,
+            order: Order::NewestFirst,
+        };
         let found = store.find(&query).await.expect("found");
         tell(what, before, found.iter().map(|b| b.num_rows()).sum());
     }
