@@ -52,6 +52,8 @@ pub(super) struct Name<'a> {
     /// The name that came after it the last time: most spans resemble the one
     /// before.
     next: u32,
+    /// The last pattern that has it.
+    met_in: u32,
 }
 
 /// An attribute of all rows of a pattern.
@@ -203,20 +205,22 @@ impl<'a> Split<'a> {
     }
 
     fn pattern(&mut self, slots: Vec<(u32, Option<&'a str>)>) -> u32 {
-        let slot = |(place, (name, text)): (usize, &(u32, Option<&'a str>))| Slot {
-            name: *name,
-            is_first: !slots[..place].iter().any(|(other, _)| other == name),
-            value: text.map(|text| (text, hash_value(self.names[*name as usize].seed, text))),
-            is_of_shape: false,
+        let number = self.patterns.len() as u32;
+        let slot = |(name, text): (u32, Option<&'a str>)| {
+            let Name { seed, met_in, .. } = &mut self.names[name as usize];
+            let is_first = *met_in != number;
+            *met_in = number;
+            let value = text.map(|text| (text, hash_value(*seed, text)));
+            Slot { name, is_first, value, is_of_shape: false }
         };
-        let slots = slots.iter().enumerate().map(slot).collect();
+        let slots = slots.into_iter().map(slot).collect();
         self.patterns.push(Pattern {
             slots,
             shape: [0; 2],
             may_be_of_shape: Vec::new(),
             left: Vec::new(),
         });
-        self.patterns.len() as u32 - 1
+        number
     }
 
     fn number(&mut self, numbers: &mut Numbers<'a>, key: &'a str, type_number: u8) -> u32 {
@@ -229,7 +233,7 @@ impl<'a> Split<'a> {
         }
         let number = *numbers.names.entry((type_number, key)).or_insert_with(|| {
             let seed = attribute_seed(key);
-            self.names.push(Name { key, type_number, seed, next: 0 });
+            self.names.push(Name { key, type_number, seed, next: 0, met_in: u32::MAX });
             self.names.len() as u32 - 1
         });
         if let Some(name) = self.names.get_mut(before) {

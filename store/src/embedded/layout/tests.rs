@@ -179,3 +179,17 @@ proptest! {
         prop_assert_eq!(found, both);
     }
 }
+
+/// Where each attribute is compared with all before it, this takes minutes.
+#[test]
+fn a_span_of_very_many_attributes_is_written_and_read() {
+    let mut span = Span::new(id(1), Capture::App, Kind::Internal, "s", "o", 1, 1);
+    // Each key comes twice.
+    let key = |n: i64| (format!("key {}", n / 2), AttributeValue::Int(n));
+    span.attributes = (0..400_000).map(key).collect();
+    let batch = [&span].into_iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = writer::write(directory.path(), (1, 1), &[batch.into()], &notes());
+    let file = file.expect("written").expect("rows");
+    assert_eq!(sorted(read(&file, &[file.all_rows()])), sorted(vec![span]));
+}
