@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use spanwise_model::TraceId;
 use spanwise_model::schema::column;
 
-use super::fault;
+use super::{fault, private};
 use crate::contract::{Selection, StoreError};
 
 /// One deletion.
@@ -236,7 +236,7 @@ impl Deletions {
                 fs::remove_file(&self.path)?;
             } else {
                 let temporary = self.path.with_extension("tmp");
-                let mut file = File::create(&temporary)?;
+                let mut file = private::create(&temporary)?;
                 for deletion in &self.list {
                     file.write_all(&line(deletion)?)?;
                 }
@@ -265,7 +265,7 @@ fn sync_parent(path: &Path) -> io::Result<()> {
 /// Where it cannot be; nothing of its line stays.
 pub(super) fn write(path: &Path, deletion: &Deletion) -> Result<(), StoreError> {
     let written = || -> io::Result<()> {
-        let mut file = File::options().create(true).append(true).open(path)?;
+        let mut file = private::options().create(true).append(true).open(path)?;
         let before = file.metadata()?.len();
         let done = file
             .write_all(&line(deletion)?)

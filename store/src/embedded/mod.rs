@@ -45,6 +45,7 @@ mod order;
 mod origins;
 mod pages;
 mod parallel;
+mod private;
 mod reader;
 mod recent;
 mod record;
@@ -64,7 +65,7 @@ mod valued;
 mod wal;
 mod writer;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -144,7 +145,7 @@ impl EmbeddedStore {
     fn open_now(config: EmbeddedConfig) -> Result<Self, StoreError> {
         let (spans, log) = (config.directory.join("spans"), config.directory.join("wal"));
         for directory in [&config.directory, &spans, &log] {
-            fs::create_dir_all(directory).map_err(fault::io(format!(
+            private::create_directory(directory).map_err(fault::io(format!(
                 "cannot make the directory {}; choose one that can be written",
                 directory.display()
             )))?;
@@ -162,6 +163,7 @@ impl EmbeddedStore {
         };
         let found = listing::open(&spans, remote.as_ref())?;
         let mut state = State::new(Deletions::open(&config.directory)?);
+        private::tighten(&config.directory).into_iter().for_each(|warning| state.warn(warning));
         state.has_unreadable_files = !found.unreadable.is_empty();
         for (path, reason) in &found.broken {
             state.count("files_broken_set_aside", 1);
@@ -315,10 +317,12 @@ impl Taker for StateTaker {
 
 fn lock(directory: &Path) -> Result<File, StoreError> {
     let path = directory.join("lock");
-    let file =
-        File::options().create(true).truncate(false).write(true).open(&path).map_err(fault::io(
-            format!("cannot write in {}; choose a directory that can be", directory.display()),
-        ))?;
+    let file = private::options().create(true).truncate(false).write(true).open(&path).map_err(
+        fault::io(format!(
+            "cannot write in {}; choose a directory that can be",
+            directory.display()
+        )),
+    )?;
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::Invalid(format!(

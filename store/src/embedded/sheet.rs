@@ -22,6 +22,7 @@ use spanwise_model::absent::without_values;
 
 use super::handle::Handle;
 use super::leaf::{Leaf, Written};
+use super::private;
 
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -90,7 +91,7 @@ impl Sheet {
         schema: &SchemaRef,
         properties: WriterProperties,
     ) -> Result<Self, Failure> {
-        let file = Buffered(BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?));
+        let file = Buffered(BufWriter::with_capacity(BUFFER_BYTES, private::create(path)?));
         let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties.clone()))?;
         let (writer, _) = writer.into_serialized_writer()?;
         // The Parquet library makes writers of all columns of a schema, at the price

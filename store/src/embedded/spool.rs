@@ -6,8 +6,7 @@
 //! only the file knew: which batches were taken, and which generations there
 //! have been. The numbers of generations are never used again.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -19,7 +18,7 @@ use spanwise_model::schema::span_schema;
 use super::files::SpanFile;
 use super::maintenance::blocking;
 use super::origins::{self, TakenRanges};
-use super::{EmbeddedStore, fault, gather, reader};
+use super::{EmbeddedStore, fault, gather, private, reader};
 use crate::contract::StoreError;
 
 /// What outlives the files that were let go.
@@ -86,14 +85,7 @@ impl Note {
     /// Makes the note durable; it is there as it was, or as it is to be.
     fn write(&self, directory: &Path) -> Result<(), StoreError> {
         let path = path(directory);
-        let temporary = path.with_extension("json.tmp");
-        let write = || -> std::io::Result<()> {
-            let mut file = File::create(&temporary)?;
-            file.write_all(&serde_json::to_vec(self)?)?;
-            file.sync_all()?;
-            fs::rename(&temporary, &path)?;
-            File::open(directory)?.sync_all()
-        };
+        let write = || private::write_durably(&path, &serde_json::to_vec(self)?);
         write().map_err(fault::io(format!("cannot write {}", path.display())))
     }
 }

@@ -1,7 +1,7 @@
 //! The write-ahead log: one segment a generation, written by one thread that
 //! makes all waiting records durable with one sync.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
-use super::fault;
 use super::record::Record;
+use super::{fault, private};
 use crate::contract::StoreError;
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -286,7 +286,7 @@ impl Writer {
         if self.segment.is_none() {
             let path = segment_path(&self.directory, self.open.load(Ordering::Acquire));
             // A file of that name can only be left from an attempt that failed.
-            let file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
+            let file = private::create(&path)?;
             File::open(&self.directory)?.sync_all()?;
             self.segment = Some(Segment { file, bytes: 0 });
         }

@@ -25,7 +25,7 @@ use super::layout::{self, Layout, Own, OwnLeaves, Packed, Plan, Rows, file_colum
 use super::origins::TakenRanges;
 use super::shape_file::directory_of;
 use super::sheet::{Failure, Part, Sheet};
-use super::{encoding, fault, keys, order, reader};
+use super::{encoding, fault, keys, order, private, reader};
 use crate::contract::StoreError;
 
 /// Rows of a row group, at most.
@@ -160,7 +160,7 @@ impl FileWriter {
         distinct: &[Own],
     ) -> Result<Self, Failure> {
         if let Some(directory) = shapes_path.parent() {
-            fs::create_dir_all(directory)?;
+            private::create_directory(directory)?;
         }
         let spans = Sheet::create(path, &layout.schema, encoding::of_spans(&layout, distinct))?;
         let shapes = Sheet::create(shapes_path, &layout.shapes_schema, encoding::of_shapes())?;

@@ -206,3 +206,27 @@ async fn a_query_finishes_over_files_that_go_meanwhile() {
     asking.await.expect("no query failed");
     assert_eq!(counter(&*store, "files_broken_set_aside"), 0);
 }
+
+#[tokio::test]
+async fn nobody_else_may_look_into_the_directory() {
+    use std::os::unix::fs::MetadataExt;
+    fn check(path: &std::path::Path) -> usize {
+        let about = std::fs::symlink_metadata(path).expect("there");
+        assert_eq!(about.mode() & 0o077, 0, "{} {:o}", path.display(), about.mode());
+        if !about.is_dir() {
+            return 1;
+        }
+        let entries = std::fs::read_dir(path).expect("read");
+        entries.map(|entry| check(&entry.expect("an entry").path())).sum()
+    }
+    let (data, bucket) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let directory = data.path().join("new");
+    let url = format!("file://{}", bucket.path().display());
+    let store = open(super::support::in_bucket(&directory, &url)).await;
+    append(&*store, 0..10).await;
+    until_in_files(&*store).await;
+    append(&*store, 10..20).await;
+    store.delete(&Selection::Service("cart".into())).await.expect("deleted");
+    everything(&*store).await;
+    assert!(check(&directory) >= 4);
+}

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +16,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use crate::embedded::handle::tick;
+use crate::embedded::private;
 
 /// Objects are fetched and kept in blocks of this size; the last one is smaller.
 pub(in crate::embedded) const BLOCK_BYTES: u64 = 256 << 10;
@@ -80,7 +81,7 @@ impl Cache {
     /// The cache in a directory, which is made where absent. What cannot be read
     /// of it is as if it were not there.
     pub(super) fn open(directory: PathBuf, max_bytes: u64) -> io::Result<Self> {
-        fs::create_dir_all(&directory)?;
+        private::create_directory(&directory)?;
         let mut blocks = Blocks::default();
         for entry in fs::read_dir(&directory)?.flatten() {
             let name = entry.file_name();
@@ -211,7 +212,7 @@ impl Cache {
         self.shrink_to(self.max_bytes - length);
         let Some(name) = self.blocks.lock().names.get(&serial).cloned() else { return };
         let path = self.path(&name, block);
-        if let Err(error) = fs::write(&path, bytes) {
+        if let Err(error) = private::create(&path).and_then(|mut file| file.write_all(bytes)) {
             if self.writes_failed.fetch_add(1, Ordering::Relaxed) == 0 {
                 tracing::warn!("cannot write {}: {error}; it is fetched anew", path.display());
             }

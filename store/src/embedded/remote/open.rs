@@ -17,7 +17,7 @@ use super::owner::{self, Claim, Marker};
 use super::{Figures, Remote};
 use crate::contract::StoreError;
 use crate::embedded::config::ObjectStorageConfig;
-use crate::embedded::fault;
+use crate::embedded::{fault, private};
 
 /// A start waits no longer than this for a bucket whose files it knows.
 const LOOK_AT_START: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ impl Remote {
         let bucket =
             Arc::new(Bucket::new(&config.url, &config.options).map_err(StoreError::Invalid)?);
         let heads = directory.join("heads");
-        fs::create_dir_all(&heads)
+        private::create_directory(&heads)
             .map_err(fault::io(format!("cannot make the directory {}", heads.display())))?;
         let cached = directory.join("cache");
         let cache = Cache::open(cached.clone(), config.cache_max_bytes)
@@ -169,7 +169,7 @@ impl Remote {
         }
         for (name, bytes) in fetched {
             let path = self.head_path(&name);
-            owner::write_durably(&path, &bytes)
+            private::write_durably(&path, &bytes)
                 .map_err(fault::io(format!("cannot write {}", path.display())))?;
         }
         Ok(())
@@ -216,7 +216,7 @@ impl Remote {
         let (bucket, key) = (Arc::clone(&self.bucket), head_key(&name));
         let bytes = self.bucket.wait(async move { bucket.get(&key).await })??.bytes;
         let head = WithTails::decode(&bytes).map_err(io::Error::other)?;
-        owner::write_durably(path, &bytes)?;
+        private::write_durably(path, &bytes)?;
         Ok(head)
     }
 

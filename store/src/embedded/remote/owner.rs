@@ -1,8 +1,7 @@
 //! Who may write to a prefix: the one whose id its owner object holds. Two
 //! servers that both merged and removed would take each other's files away.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use object_store::PutMode;
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bucket::{Bucket, Failure};
 use crate::contract::StoreError;
-use crate::embedded::fault;
+use crate::embedded::{fault, private};
 
 /// The owner object.
 pub(super) const KEY: &str = "owner.json";
@@ -64,22 +63,9 @@ impl Marker {
     pub(super) fn write(&self, directory: &Path) -> Result<(), StoreError> {
         let path = path(directory);
         let text = serde_json::to_vec(self).map_err(fault::engine("cannot write a marker"))?;
-        write_durably(&path, &text).map_err(fault::io(format!("cannot write {}", path.display())))
+        private::write_durably(&path, &text)
+            .map_err(fault::io(format!("cannot write {}", path.display())))
     }
-}
-
-/// Writes a file that is there whole or not at all.
-pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".tmp");
-    let written = || -> std::io::Result<()> {
-        let mut file = File::create(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
-    };
-    written().inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
 /// An id that nobody else has.

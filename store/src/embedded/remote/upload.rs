@@ -12,9 +12,10 @@ use parking_lot::Mutex;
 use super::bucket::{Failure, PART_BYTES};
 use super::cache::BLOCK_BYTES;
 use super::head::{Head, Part, WithTails, head_key, shapes_key, spans_key};
-use super::{Remote, RemoteFile, owner};
+use super::{Remote, RemoteFile};
 use crate::embedded::files::SpanFile;
 use crate::embedded::handle::Handle;
+use crate::embedded::private;
 
 // Checksums are made of whole blocks of a part.
 const _: () = assert!((PART_BYTES as u64).is_multiple_of(BLOCK_BYTES));
@@ -49,7 +50,7 @@ impl Remote {
         self.check_owner().await?;
         // What may be in the bucket is known here, whenever a crash comes.
         let (intent, own) = (self.intent_path(&name), bytes.clone());
-        here(move || owner::write_durably(&intent, &own)).await?;
+        here(move || private::write_durably(&intent, &own)).await?;
         self.bucket.put(&head_key(&name), bytes).await?;
         let (intent, path) = (self.intent_path(&name), self.head_path(&name));
         here(move || {
