@@ -17,7 +17,7 @@ use spanwise_model::schema::column;
 use spanwise_model::{Assembled, Evidence, SpanId, SpanRows, TraceId};
 
 use super::filter::Filter;
-use super::keys::{each_key, each_trace, hash_trace, key_count, starts};
+use super::keys::{each_key, each_trace, hash_trace, is_past, key_count, oldest, starts};
 use super::record::Record;
 use crate::contract::Origin;
 
@@ -46,6 +46,8 @@ pub(super) struct Chunk {
     /// As it came.
     pub(super) raw: SpanRows,
     pub(super) starts: (i64, i64),
+    /// The earliest start that makes sense.
+    pub(super) oldest_unix_nano: Option<i64>,
     /// Memory of all rows.
     pub(super) memory_bytes: u64,
     assembled: AssembledColumns,
@@ -68,6 +70,7 @@ impl Chunk {
             number: record.batch,
             origin: record.origin,
             starts: (least, most),
+            oldest_unix_nano: if is_past(least) { oldest(starts) } else { Some(least) },
             memory_bytes: record.memory_bytes,
             assembled: AssembledColumns::new(columns),
             gone: Vec::new(),

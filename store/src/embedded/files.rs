@@ -24,6 +24,7 @@ use spanwise_model::schema::column;
 
 use super::handle::Handle;
 use super::index::Index;
+use super::keys::{is_past, oldest as oldest_of};
 use super::layout::Layout;
 use super::origins::TakenRanges;
 use super::remote::RemoteFile;
@@ -33,6 +34,8 @@ use super::shape_file::{ShapeFile, directory_of};
 pub(super) const ORIGINS: &str = "spanwise.origins";
 /// Key of when the newest rows became a file.
 pub(super) const WRITTEN: &str = "spanwise.written_unix_nano";
+/// Key of the earliest start that makes sense.
+pub(super) const OLDEST: &str = "spanwise.oldest_unix_nano";
 /// Key of where the index is.
 pub(super) const INDEX: &str = "spanwise.index";
 /// Key of the number of the last deletion that the file was written without.
@@ -57,6 +60,8 @@ pub(super) struct SpanFile {
     pub(super) bytes: u64,
     /// Least and greatest start.
     pub(super) starts: (i64, i64),
+    /// The earliest start that makes sense, about; none where none does.
+    pub(super) oldest_unix_nano: Option<i64>,
     /// When its newest rows became a file.
     pub(super) written_unix_nano: i64,
     pub(super) index: Index,
@@ -147,6 +152,7 @@ impl SpanFile {
             Layout::of_file(metadata.schema(), shapes.metadata.schema()).ok_or_else(foreign)?;
         let origins = note(ORIGINS).and_then(|text| serde_json::from_str(text).ok());
         let deletions = note(DELETIONS).and_then(|text| text.parse().ok());
+        let oldest = note(OLDEST).and_then(|text| text.parse().ok());
         let written = note(WRITTEN).and_then(|text| text.parse().ok());
         let rows = u64::try_from(about.num_rows()).unwrap_or(0);
         let mapped = note(MAPPED).and_then(|text| serde_json::from_str(text).ok());
@@ -163,6 +169,11 @@ impl SpanFile {
             rows,
             bytes: bytes + shapes.bytes,
             starts: (least, most),
+            oldest_unix_nano: oldest.or_else(|| {
+                // Of a file of before that was noted: of some block, at the latest.
+                let edges = index.blocks.iter().flat_map(|block| [block.starts.0, block.starts.1]);
+                oldest_of(&edges.collect::<Vec<_>>())
+            }),
             written_unix_nano: written.unwrap_or(i64::MAX),
             index,
             origins: origins.unwrap_or_default(),
@@ -228,9 +239,13 @@ impl SpanFile {
     }
 
     /// The start that counts for its age: no row is newer than the file itself,
-    /// whatever its clock said.
+    /// whatever its clock said; and of rows by clocks that were never set, it is known
+    /// when they came.
     pub(super) fn newest(&self) -> i64 {
-        self.starts.1.min(self.written_unix_nano)
+        match is_past(self.starts.1) {
+            true => self.written_unix_nano,
+            false => self.starts.1.min(self.written_unix_nano),
+        }
     }
 
     /// Has ready what tells of these hashes in some row groups.

@@ -7,6 +7,7 @@ use arrow::array::{
 };
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
+use spanwise_model::ClockFault;
 use spanwise_model::schema::column;
 
 use crate::contract::{Key, TimeRange};
@@ -330,6 +331,17 @@ pub(super) fn in_time(batch: &RecordBatch, time: TimeRange) -> BooleanBuffer {
 /// The start column.
 pub(super) fn starts(batch: &RecordBatch) -> Option<&Int64Array> {
     batch.column_by_name(column::START_UNIX_NANO)?.as_primitive_opt::<Int64Type>()
+}
+
+/// The earliest start that makes sense: a clock that was never set says nothing about
+/// how far back spans reach.
+pub(super) fn oldest(starts: &[i64]) -> Option<i64> {
+    starts.iter().copied().filter(|start| !is_past(*start)).min()
+}
+
+/// Whether a start is so early that the clock was never set.
+pub(super) fn is_past(start_unix_nano: i64) -> bool {
+    ClockFault::of(start_unix_nano, 0, i64::MAX) == Some(ClockFault::Past)
 }
 
 /// Whether a start is in the range; the last instant of time counts as in a

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use spanwise_model::SpanRows;
 
+use super::clock::{self, Ahead, utc};
 use super::files::SpanFile;
 use super::origins::{TakenRanges, unite};
+use super::state::State;
 use super::writer::Notes;
 use super::{EmbeddedStore, fault, levels, reader, wal, writer};
 use crate::contract::StoreError;
@@ -34,6 +36,78 @@ fn is_over(pause: &mut Option<Instant>) -> bool {
 
 fn pause() -> Option<Instant> {
     Instant::now().checked_add(RETRY_AFTER)
+}
+
+/// Why files are let go, and how that is counted.
+struct Why {
+    reason: &'static str,
+    files: &'static str,
+    rows: &'static str,
+    bytes: &'static str,
+}
+
+const BY_AGE: Why = Why {
+    reason: "they are older than retain.age",
+    files: "files_dropped_by_age",
+    rows: "rows_dropped_by_age",
+    bytes: "bytes_dropped_by_age",
+};
+const BY_SIZE: Why = Why {
+    reason: "they are the oldest beyond retain.bytes",
+    files: "files_dropped_by_size",
+    rows: "rows_dropped_by_size",
+    bytes: "bytes_dropped_by_size",
+};
+
+/// What is in some files.
+struct Amount {
+    files: u64,
+    rows: u64,
+    bytes: u64,
+    /// The earliest and the latest start.
+    starts: (i64, i64),
+}
+
+impl Amount {
+    fn of(files: &[Arc<SpanFile>]) -> Self {
+        let oldest = files.iter().map(|file| file.oldest_unix_nano.unwrap_or(file.starts.0));
+        Self {
+            files: files.len() as u64,
+            rows: files.iter().map(|file| file.rows).sum(),
+            bytes: files.iter().map(|file| file.bytes).sum(),
+            starts: (
+                oldest.min().unwrap_or(0),
+                files.iter().map(|file| file.newest()).max().unwrap_or(0),
+            ),
+        }
+    }
+}
+
+impl std::fmt::Display for Amount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let s = |count: u64| if count == 1 { "" } else { "s" };
+        write!(
+            f,
+            "{} span{} in {} file{} ({} bytes, started from {} to {})",
+            self.rows,
+            s(self.rows),
+            self.files,
+            s(self.files),
+            self.bytes,
+            utc(self.starts.0),
+            utc(self.starts.1)
+        )
+    }
+}
+
+/// About how long, for people.
+fn about(duration: Duration) -> String {
+    let minutes = duration.as_secs().div_ceil(60);
+    match minutes {
+        0..120 => format!("{minutes} min"),
+        120..2880 => format!("{} h", minutes / 60),
+        _ => format!("{} days", minutes / 1440),
+    }
 }
 
 /// Runs until the store is closed or dropped.
@@ -78,6 +152,7 @@ impl EmbeddedStore {
             pauses.rewrite = pause();
         }
         self.retire();
+        self.clock.lock().note(false);
         self.prune_deletions();
     }
 
@@ -219,22 +294,54 @@ impl EmbeddedStore {
 
     /// Lets go of what is older or more than what is to be kept.
     fn retire(&self) {
-        if let Some(age) = self.config.retain_age {
-            let age = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
-            self.drop_files_before(now_unix_nano().saturating_sub(age));
+        let machine_unix_nano = now_unix_nano();
+        // Without a bound, the clock is noted all the same: there may be one later.
+        let keep = self.config.retain_age.unwrap_or(Duration::MAX);
+        let mut clock = self.clock.lock();
+        let ahead = clock.look(machine_unix_nano, keep);
+        let now_unix_nano = clock.now_unix_nano();
+        drop(clock);
+        if let Some(keep) = self.config.retain_age {
+            let keep = i64::try_from(keep.as_nanos()).unwrap_or(i64::MAX);
+            self.drop_files_before(now_unix_nano.saturating_sub(keep));
+            self.tell_of_clock(ahead, machine_unix_nano.saturating_sub(keep));
         }
         let Some(most) = self.config.retain_bytes else { return };
         let mut state = self.state.lock();
         let mut bytes: u64 = state.files.iter().map(|file| file.bytes).sum();
-        while bytes > most
-            && let Some(oldest) = state.files.first().cloned()
-        {
-            bytes -= oldest.bytes;
-            state.forget(&oldest);
-            state.count("files_dropped_by_size", 1);
-            state.count("rows_dropped_by_size", oldest.rows);
-            oldest.doom_for_good();
+        let beyond = |file: &&Arc<SpanFile>| {
+            let is_beyond = bytes > most;
+            bytes -= file.bytes.min(bytes);
+            is_beyond
+        };
+        let old: Vec<Arc<SpanFile>> = state.files.iter().take_while(beyond).cloned().collect();
+        self.retire_files(&mut state, &old, &BY_SIZE);
+    }
+
+    /// Says what a clock that is not believed would have deleted, by what it calls old.
+    fn tell_of_clock(&self, ahead: Option<Ahead>, before_unix_nano: i64) {
+        let mut state = self.state.lock();
+        let is_old = |file: &&Arc<SpanFile>| file.newest() < before_unix_nano;
+        let old: Vec<Arc<SpanFile>> = state.files.iter().filter(is_old).cloned().collect();
+        let Some(ahead) = ahead.filter(|_| !old.is_empty()) else {
+            state.clock_trouble = None;
+            return;
+        };
+        let trouble = format!(
+            "this machine's clock is {} ahead of what it was when the server last looked. By it, \
+             {} are older than retain.age; they are kept for another {} of running, and then \
+             deleted. If the clock is wrong, set it right. If it is right, and you do not want \
+             to wait, make the file {}",
+            about(ahead.by),
+            Amount::of(&old),
+            about(ahead.for_another),
+            self.config.directory.join(clock::CONFIRMATION).display(),
+        );
+        if state.clock_trouble.is_none() {
+            tracing::warn!("{trouble}");
+            state.count("clock_jumps_ahead", 1);
         }
+        state.clock_trouble = Some(trouble);
     }
 
     /// Lets go of files all of whose rows started before this time.
@@ -242,10 +349,21 @@ impl EmbeddedStore {
         let mut state = self.state.lock();
         let old: Vec<Arc<SpanFile>> =
             state.files.iter().filter(|file| file.newest() < unix_nano).cloned().collect();
+        self.retire_files(&mut state, &old, &BY_AGE);
+    }
+
+    /// Lets go of files, counts what is in them, and says so.
+    fn retire_files(&self, state: &mut State, old: &[Arc<SpanFile>], why: &Why) {
+        if old.is_empty() {
+            return;
+        }
+        let amount = Amount::of(old);
+        tracing::info!("{amount} are deleted: {}", why.reason);
+        state.count(why.files, amount.files);
+        state.count(why.rows, amount.rows);
+        state.count(why.bytes, amount.bytes);
         for file in old {
-            state.forget(&file);
-            state.count("files_dropped_by_age", 1);
-            state.count("rows_dropped_by_age", file.rows);
+            state.forget(file);
             file.doom_for_good();
         }
     }
@@ -309,7 +427,7 @@ fn waits_since(parts: &[Arc<SpanFile>]) -> SystemTime {
     waiting.map(|part| part.waits_since).min().unwrap_or_else(SystemTime::now)
 }
 
-fn now_unix_nano() -> i64 {
+pub(super) fn now_unix_nano() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.ok().and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
 }

@@ -12,6 +12,7 @@
 //! DIRECTORY/deletions            what was deleted on request and is still in a file or the log
 //! DIRECTORY/spans/FIRST-LAST.parquet   generations FIRST to LAST
 //! DIRECTORY/heads, DIRECTORY/cache     what is in object storage; see `remote`
+//! DIRECTORY/clock.json           what the clock was; see [`clock`]
 //! DIRECTORY/spool.json           what another store has taken; see [`EmbeddedConfig::spool`]
 //! ```
 
@@ -20,6 +21,7 @@ mod attribute;
 mod block_sets;
 mod cache;
 mod chunk;
+mod clock;
 mod columns;
 mod condition;
 mod config;
@@ -88,10 +90,11 @@ use crate::contract::{
     StoreStatus, TimeRange, Unsettled,
 };
 use chunk::{Chunk, compact, rows_bytes};
+use clock::Clock;
 use deletions::Deletions;
 use files::SpanFile;
 use keys::KeySet;
-use maintenance::blocking;
+use maintenance::{blocking, now_unix_nano};
 use record::Record;
 use remote::Remote;
 use replay::Next;
@@ -116,6 +119,7 @@ pub struct EmbeddedStore {
     maintenance: Mutex<Option<JoinHandle<()>>>,
     remote: Option<Arc<Remote>>,
     upkeep: Mutex<Option<JoinHandle<()>>>,
+    clock: Mutex<Clock>,
     /// Held by whoever moves rows to a file, and by whoever deletes rows.
     moving: tokio::sync::Mutex<()>,
     /// Holds the directory for this process.
@@ -203,6 +207,9 @@ impl EmbeddedStore {
         for deletion in state.deletions.list().to_vec() {
             state.recent.delete(&deletion).map_err(fault::engine("cannot read the log's rows"))?;
         }
+        let written = state.files.iter().chain(&state.hidden).map(|file| file.written_unix_nano);
+        let written = written.filter(|written| *written < i64::MAX).max();
+        let clock = Clock::open(&config.directory, written, now_unix_nano());
         let state = Arc::new(Mutex::new(state));
         let taker = Box::new(StateTaker(Arc::clone(&state)));
         // Columns, shapes and look-ups begin anew with every row group, so a file has one.
@@ -223,6 +230,7 @@ impl EmbeddedStore {
             maintenance: Mutex::new(None),
             remote,
             upkeep: Mutex::new(None),
+            clock: Mutex::new(clock),
             moving: tokio::sync::Mutex::new(()),
             lock: Mutex::new(Some(lock)),
         })
@@ -445,6 +453,7 @@ impl Store for EmbeddedStore {
             // It looks at `closing` before it begins anything more.
             let _ = task.await;
             self.write_settled().await;
+            self.clock.lock().note(true);
         }
         // What waits for object storage waits on the disk.
         if let Some(task) = self.upkeep.lock().take() {

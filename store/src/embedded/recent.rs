@@ -237,8 +237,9 @@ impl Recent {
         self.generations.values().map(|generation| generation.log_bytes).sum()
     }
 
+    /// The earliest start that makes sense.
     pub(super) fn oldest_start(&self) -> Option<i64> {
         let chunks = self.generations.values().flat_map(|generation| &generation.chunks);
-        chunks.map(|chunk| chunk.starts.0).min().filter(|start| *start < i64::MAX)
+        chunks.filter_map(|chunk| chunk.oldest_unix_nano).min().filter(|start| *start < i64::MAX)
     }
 }

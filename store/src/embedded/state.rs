@@ -38,6 +38,8 @@ pub(super) struct State {
     refusal: Option<(Instant, String)>,
     /// Why no file could be written; `None` once one was.
     pub(super) file_trouble: Option<String>,
+    /// Why spans are kept that are old by the clock; `None` where it is believed.
+    pub(super) clock_trouble: Option<String>,
     counters: BTreeMap<&'static str, u64>,
     warnings: Vec<String>,
 }
@@ -66,6 +68,7 @@ impl State {
             waiting_bytes: 0,
             refusal: None,
             file_trouble: None,
+            clock_trouble: None,
             counters: BTreeMap::new(),
             warnings: Vec::new(),
         }
@@ -151,7 +154,7 @@ impl State {
     }
 
     pub(super) fn status(&self) -> StoreStatus {
-        let oldest_in_files = self.files.iter().map(|file| file.starts.0).min();
+        let oldest_in_files = self.files.iter().filter_map(|file| file.oldest_unix_nano).min();
         let oldest = oldest_in_files.into_iter().chain(self.recent.oldest_start()).min();
         let refusal = self.refusal.as_ref().filter(|(at, _)| at.elapsed() < REFUSAL_SHOWN);
         let refusal = refusal.map(|(_, reason)| format!("new spans are refused: {reason}"));
@@ -168,6 +171,7 @@ impl State {
             warnings: refusal
                 .into_iter()
                 .chain(self.file_trouble.clone())
+                .chain(self.clock_trouble.clone())
                 .chain(self.warnings.iter().cloned())
                 .collect(),
             object_storage: None,

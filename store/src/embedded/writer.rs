@@ -18,7 +18,9 @@ use spanwise_model::SpanRows;
 use spanwise_model::absent::has_values;
 use spanwise_model::schema::column;
 
-use super::files::{DELETIONS, INDEX, MAPPED, ORIGINS, SHAPES, SpanFile, WRITTEN, file_name};
+use super::files::{
+    DELETIONS, INDEX, MAPPED, OLDEST, ORIGINS, SHAPES, SpanFile, WRITTEN, file_name,
+};
 use super::gather::Gathered;
 use super::index::IndexWriter;
 use super::layout::{self, Layout, Own, OwnLeaves, Packed, Plan, Rows, file_column};
@@ -150,6 +152,8 @@ struct FileWriter {
     /// Keys of the attributes in its map; `None` where they are too many to say.
     mapped: Option<BTreeSet<String>>,
     rows: usize,
+    /// The earliest start that makes sense.
+    oldest_unix_nano: Option<i64>,
 }
 
 impl FileWriter {
@@ -174,6 +178,7 @@ impl FileWriter {
             index: IndexWriter::default(),
             mapped: Some(BTreeSet::new()),
             rows: 0,
+            oldest_unix_nano: None,
         })
     }
 
@@ -208,7 +213,14 @@ impl FileWriter {
         })?;
         self.shapes.add(own.shapes, |place, _| Ok(Arc::clone(&columns.shapes[place])))?;
         self.rows += places.len();
+        let starts = gathered.column(column::START_UNIX_NANO)?;
+        let starts = starts.as_primitive::<Int64Type>().values();
+        self.reaches_back_to(keys::oldest(starts));
         Ok(())
+    }
+
+    fn reaches_back_to(&mut self, unix_nano: Option<i64>) {
+        self.oldest_unix_nano = self.oldest_unix_nano.into_iter().chain(unix_nano).min();
     }
 
     /// Some rows have these keys in their maps, or any.
@@ -288,6 +300,7 @@ impl FileWriter {
         self.map_keys(part.mapped.as_deref());
         let rows = part.group_rows();
         self.rows += rows[group + 1] - rows[group];
+        self.reaches_back_to(part.oldest_unix_nano);
         Ok(())
     }
 
@@ -305,6 +318,9 @@ impl FileWriter {
         if let Some(mapped) = &self.mapped {
             let mapped = KeyValue::new(MAPPED.to_owned(), serde_json::to_string(mapped)?);
             writer.append_key_value_metadata(mapped);
+        }
+        if let Some(oldest) = self.oldest_unix_nano {
+            writer.append_key_value_metadata(KeyValue::new(OLDEST.to_owned(), oldest.to_string()));
         }
         for (key, value) in [
             (ORIGINS, serde_json::to_string(&notes.origins)?),

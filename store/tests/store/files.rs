@@ -208,6 +208,76 @@ async fn a_query_finishes_over_files_that_go_meanwhile() {
 }
 
 #[tokio::test]
+async fn a_clock_that_jumps_deletes_nothing_until_somebody_says_that_it_is_right() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = EmbeddedConfig {
+        retain_age: Some(Duration::from_secs(7 * 86_400)),
+        ..in_files(directory.path())
+    };
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    if now.as_nanos() < super::support::BEGIN_UNIX_NANO as u128 + (20 * 86_400_000_000_000) {
+        println!("skipped: this machine's clock is behind that of the tests");
+        return;
+    }
+    // When the server last ran, it was an hour after these spans.
+    let note = super::support::BEGIN_UNIX_NANO + 3600 * super::support::SECOND_NANO;
+    let note = format!("{{\"unix_nano\":{note},\"waited_seconds\":0}}");
+    std::fs::write(directory.path().join("clock.json"), note).expect("written");
+    let store = open(config.clone()).await;
+    append(&*store, 0..10).await;
+    until_in_files(&*store).await;
+    let warned = || {
+        let warnings = store.status().warnings.join("\n");
+        warnings.contains("clock is") && warnings.contains("10 spans in 1 file")
+    };
+    until("a warning", warned).await;
+    assert_eq!(counter(&*store, "clock_jumps_ahead"), 1);
+    assert_eq!(numbers(&everything(&*store).await), (0..10).collect::<Vec<_>>());
+    store.close().await.expect("closed");
+    drop(store);
+    // A restart is no way around it.
+    let store = open(config).await;
+    let warned = || store.status().warnings.join("\n").contains("clock-is-right");
+    until("the warning again", warned).await;
+    assert_eq!(store.status().files, 1);
+    std::fs::write(directory.path().join("clock-is-right"), "").expect("written");
+    until("the file to go", || store.status().files == 0).await;
+    until("the warning to go", || store.status().warnings.is_empty()).await;
+    assert_eq!(counter(&*store, "rows_dropped_by_age"), 10);
+    assert_eq!(counter(&*store, "files_dropped_by_age"), 1);
+    assert!(counter(&*store, "bytes_dropped_by_age") > 0);
+    assert!(!directory.path().join("clock-is-right").exists(), "it holds once");
+}
+
+#[tokio::test]
+async fn a_span_from_1970_does_not_tell_how_far_back_spans_reach() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let oldest = super::support::BEGIN_UNIX_NANO + 3 * super::support::SECOND_NANO;
+    for config in [in_memory(directory.path()), in_files(directory.path())] {
+        let store = open(config).await;
+        if store.status().oldest_unix_nano == 0 {
+            let mut spans: Vec<_> = (3..9).map(super::support::span).collect();
+            spans[2].start_unix_nano = 0;
+            spans[4].start_unix_nano = 900_000_000_000_000_000;
+            let rows = spans.iter().collect::<spanwise_model::SpanBatchBuilder>().finish();
+            store.append(rows.expect("a batch").into(), None).await.expect("taken");
+        } else {
+            until_in_files(&*store).await;
+        }
+        assert_eq!(store.status().oldest_unix_nano, oldest);
+        abandon(store).await;
+    }
+    // As a merge copies it, and as a restart reads it.
+    let store = open(in_files(directory.path())).await;
+    for n in 1..8 {
+        append(&*store, n * 10..n * 10 + 10).await;
+        until_in_files(&*store).await;
+    }
+    until("a merged file", || counter(&*store, "files_merged") > 0).await;
+    assert_eq!(store.status().oldest_unix_nano, oldest);
+}
+
+#[tokio::test]
 async fn nobody_else_may_look_into_the_directory() {
     use std::os::unix::fs::MetadataExt;
     fn check(path: &std::path::Path) -> usize {
