@@ -4,9 +4,10 @@
 
 use ahash::AHashSet;
 use arrow::array::RecordBatch;
-use spanwise_model::{ModelError, SpanId, TraceId};
+use spanwise_model::{Capture, Kind, ModelError, SpanId, TraceId};
 
 use crate::row::Row;
+use crate::text::Text;
 
 /// The most rounds of a search.
 pub const MAX_ROUNDS: usize = 30;
@@ -24,11 +25,21 @@ pub enum SearchKey {
     Hop(u32, u32),
 }
 
+/// What tells a row from every other one, as stores tell spans that were sent twice:
+/// the halves of a call may share an id, and so may two spans of a careless program.
+type Identity = (Option<TraceId>, SpanId, i64, i64, Text, Text, Kind, Capture);
+
+const fn identity(row: &Row) -> Identity {
+    let Row { trace_id, span_id, start_unix_nano, end_unix_nano, .. } = *row;
+    let Row { service, operation, kind, capture, .. } = *row;
+    (trace_id, span_id, start_unix_nano, end_unix_nano, service, operation, kind, capture)
+}
+
 /// A search under way.
 pub struct Expansion {
     batches: Vec<RecordBatch>,
     rows: Vec<Row>,
-    known: AHashSet<(SpanId, i64)>,
+    known: AHashSet<Identity>,
     asked: AHashSet<SearchKey>,
     /// Rows whose keys have been asked for.
     looked_at: usize,
@@ -75,7 +86,7 @@ impl Expansion {
                 self.cut = true;
                 break;
             }
-            if self.known.insert((row.span_id, row.start_unix_nano)) {
+            if self.known.insert(identity(&row)) {
                 self.rows.push(row);
             }
         }
@@ -124,7 +135,7 @@ impl Expansion {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder};
+    use spanwise_model::{Span, SpanBatchBuilder};
 
     fn span(id: u64, fragment: Option<u64>, hop: Option<(u32, u32)>) -> Span {
         let id = SpanId::from_u64(id).expect("not zero");
@@ -173,6 +184,17 @@ mod tests {
         let third = found.rows[2].at;
         let ids = found.batches[third.batch as usize].column(1).clone();
         assert_eq!(ids.len(), 2, "the batch in which the third was found");
+    }
+
+    #[test]
+    fn a_row_that_is_found_twice_counts_once_and_the_halves_of_a_call_do_not() {
+        let mut server = span(1, None, None);
+        server.kind = Kind::Server;
+        let mut search = Expansion::new(100, []);
+        for _ in 0..2 {
+            search.add(batch([&span(1, None, None), &server])).expect("spans");
+        }
+        assert_eq!(search.finish().rows.len(), 2);
     }
 
     #[test]

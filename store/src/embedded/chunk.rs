@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayAccessor, ArrayRef, AsArray, DictionaryArray, FixedSizeBinaryArray,
+    Array, ArrayAccessor, ArrayRef, AsArray, BooleanArray, DictionaryArray, FixedSizeBinaryArray,
     FixedSizeBinaryBuilder, Float32Array, Float32Builder, Int32Array, RecordBatch, StringArray,
     StringDictionaryBuilder, UInt32Array,
 };
 use arrow::buffer::{Buffer, NullBuffer};
-use arrow::compute::take;
+use arrow::compute::{filter_record_batch, take};
 use arrow::datatypes::{DataType, Float32Type, Int32Type};
 use arrow::error::ArrowError;
 use spanwise_model::absent::{has_values, is_shared, shared_without_values};
@@ -123,6 +123,15 @@ impl Chunk {
     /// gone.
     pub(super) fn columns(&self) -> Result<RecordBatch, ArrowError> {
         self.assembled.put_into(self.raw.columns())
+    }
+
+    /// The columns as they came of those rows that are not gone.
+    pub(super) fn there(&self) -> Option<RecordBatch> {
+        if self.gone.is_empty() {
+            return Some(self.raw.columns().clone());
+        }
+        let there: BooleanArray = self.gone.iter().map(|gone| Some(!gone)).collect();
+        filter_record_batch(self.raw.columns(), &there).ok()
     }
 
     pub(super) fn view(&mut self) -> Result<Arc<View>, ArrowError> {

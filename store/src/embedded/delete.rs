@@ -60,6 +60,8 @@ impl EmbeddedStore {
                 Err(_) => drop(self.set_broken_aside(std::slice::from_ref(file)).await),
             }
         }
+        // What is gone may come again.
+        self.wal.look_again().await;
         let mut state = self.state.lock();
         state.count("deletions", 1);
         state.count("rows_deleted_on_request", rows);

@@ -366,6 +366,7 @@ impl EmbeddedStore {
             state.forget(file);
             file.doom_for_good();
         }
+        drop(self.wal.look_again());
     }
 
     /// Reads files through, and sets those aside that cannot be read; whether
@@ -411,6 +412,9 @@ impl EmbeddedStore {
                 state.set_file_aside(file, &reason.unwrap_or(error.to_string()));
                 any = true;
             }
+        }
+        if any {
+            drop(self.wal.look_again());
         }
         any
     }

@@ -34,6 +34,7 @@ mod filter;
 mod first;
 mod gather;
 mod handle;
+mod identity;
 mod index;
 mod keys;
 mod layout;
@@ -53,8 +54,10 @@ mod recent;
 mod record;
 mod remote;
 mod replay;
+mod resent;
 mod ribbon;
 mod search;
+mod seen;
 mod shape_file;
 mod sheet;
 mod sketch;
@@ -93,14 +96,17 @@ use chunk::{Chunk, compact, rows_bytes};
 use clock::Clock;
 use deletions::Deletions;
 use files::SpanFile;
-use keys::KeySet;
+use identity::Identities;
+use keys::{KeySet, starts};
 use maintenance::{blocking, now_unix_nano};
 use record::Record;
 use remote::Remote;
 use replay::Next;
+use resent::New;
+use seen::{Covered, Seen};
 use spool::Note;
 use state::State;
-use wal::{Taker, Wal};
+use wal::{Taken, Taker, Wal};
 
 /// See the module.
 pub struct EmbeddedStore {
@@ -119,6 +125,8 @@ pub struct EmbeddedStore {
     maintenance: Mutex<Option<JoinHandle<()>>>,
     remote: Option<Arc<Remote>>,
     upkeep: Mutex<Option<JoinHandle<()>>>,
+    identities: Arc<Identities>,
+    covered: Covered,
     clock: Mutex<Clock>,
     /// Held by whoever moves rows to a file, and by whoever deletes rows.
     moving: tokio::sync::Mutex<()>,
@@ -203,19 +211,26 @@ impl EmbeddedStore {
         let after_deletions = state.deletions.through_generation() + 1;
         let generation = found.next_generation.max(note.next_generation()).max(after_deletions);
         let next = Next { generation, batch: 1 };
-        let next = replay::replay(&log, next, &note, &mut state)?;
+        let identities = Identities::new();
+        let next = replay::replay(&log, next, &note, &identities, &mut state)?;
         for deletion in state.deletions.list().to_vec() {
             state.recent.delete(&deletion).map_err(fault::engine("cannot read the log's rows"))?;
         }
         let written = state.files.iter().chain(&state.hidden).map(|file| file.written_unix_nano);
         let written = written.filter(|written| *written < i64::MAX).max();
         let clock = Clock::open(&config.directory, written, now_unix_nano());
+        let identities = Arc::new(identities);
+        let mut seen = Seen::new(config.recent_max_bytes, i64::MIN);
+        let covered = seen.covered();
         let state = Arc::new(Mutex::new(state));
-        let taker = Box::new(StateTaker(Arc::clone(&state)));
+        let taker = StateTaker { state: Arc::clone(&state), identities: Arc::clone(&identities) };
+        taker.look_again(&mut seen);
+        let taker = Box::new(taker);
         // Columns, shapes and look-ups begin anew with every row group, so a file has one.
         let rows = writer::ROW_GROUP_ROWS;
-        let wal = Wal::start(log.clone(), next.generation, rows, config.min_free_bytes, taker)
-            .map_err(fault::io("cannot start the log's thread"))?;
+        let wal =
+            Wal::start(log.clone(), next.generation, rows, config.min_free_bytes, seen, taker)
+                .map_err(fault::io("cannot start the log's thread"))?;
         Ok(Self {
             config,
             spans,
@@ -230,6 +245,8 @@ impl EmbeddedStore {
             maintenance: Mutex::new(None),
             remote,
             upkeep: Mutex::new(None),
+            identities,
+            covered,
             clock: Mutex::new(clock),
             moving: tokio::sync::Mutex::new(()),
             lock: Mutex::new(Some(lock)),
@@ -286,7 +303,10 @@ impl EmbeddedStore {
 }
 
 /// Moves what the log has made durable into memory.
-struct StateTaker(Arc<Mutex<State>>);
+struct StateTaker {
+    state: Arc<Mutex<State>>,
+    identities: Arc<Identities>,
+}
 
 impl StateTaker {
     /// A batch is no longer on its way.
@@ -299,21 +319,44 @@ impl StateTaker {
 }
 
 impl Taker for StateTaker {
-    fn durable(&self, mut record: Record, bytes: u64, generation: u64) {
+    fn durable(&self, mut record: Record, twice: u64, bytes: u64, generation: u64) {
+        let (reserved_bytes, origin) = (record.memory_bytes, record.origin);
         record.rows = compact(&record.rows);
+        if twice > 0 {
+            record.memory_bytes = rows_bytes(&record.rows);
+        }
         // Readers wait for the lock, so nothing is made ready under it.
         let chunk = Chunk::new(record);
-        let mut state = self.0.lock();
-        Self::arrived(&mut state, chunk.memory_bytes, chunk.origin);
-        if let Some(origin) = chunk.origin {
+        let mut state = self.state.lock();
+        Self::arrived(&mut state, reserved_bytes, origin);
+        if let Some(origin) = origin {
             state.origins.take(origin);
         }
         state.taken();
-        state.recent.add(chunk, bytes, generation);
+        if twice > 0 {
+            state.count("spans_duplicate", twice);
+        }
+        if twice == 0 || chunk.raw.num_rows() > 0 {
+            state.recent.add(chunk, bytes, generation);
+        }
+    }
+
+    fn look_again(&self, seen: &mut Seen) {
+        let state = self.state.lock();
+        // A clock that was ahead does not make everybody late.
+        let newest = state.files.iter().map(|file| file.newest()).max();
+        seen.forget(newest.unwrap_or(i64::MIN).min(now_unix_nano()));
+        let there = state.recent.rows_there();
+        drop(state);
+        for rows in there {
+            if let (Some(starts), Some(identities)) = (starts(&rows), self.identities.of(&rows)) {
+                seen.take(&identities, starts.values(), now_unix_nano());
+            }
+        }
     }
 
     fn refused(&self, record: &Record, error: &StoreError) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         Self::arrived(&mut state, record.memory_bytes, record.origin);
         state.count("batches_refused_log_unwritten", 1);
         match error {
@@ -351,6 +394,10 @@ impl Store for EmbeddedStore {
             .map_err(|error| StoreError::Invalid(format!("the batch holds no spans: {error}")))?
             .into_record_batch();
         let rows = rows.with_columns(columns);
+        let New { rows, identities, kept } = self.without_stored(rows, origin).await?;
+        if kept.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(Appended::Duplicate);
+        }
         let memory_bytes = rows_bytes(&rows);
         if self.admit(memory_bytes, origin).await?.is_none() {
             return Ok(Appended::Duplicate);
@@ -366,8 +413,18 @@ impl Store for EmbeddedStore {
                 return Err(fault::engine("cannot encode a batch for the log")(error));
             }
         };
-        self.wal.append(record, bytes).await?;
-        Ok(Appended::Stored { batch: number })
+        let taken = match (self.wal.append(record, bytes, identities).await?, kept) {
+            (Taken::All, None) => return Ok(Appended::Stored { batch: number }),
+            (Taken::All, Some(kept)) => kept,
+            (Taken::Rows(rows), None) => rows,
+            (Taken::Rows(rows), Some(kept)) => {
+                rows.into_iter().map(|row| kept[row as usize]).collect()
+            }
+        };
+        Ok(match taken.is_empty() {
+            true => Appended::Duplicate,
+            false => Appended::Partly { batch: number, rows: taken },
+        })
     }
 
     async fn annotate(&self, rows: &[Assembled]) -> Result<(), StoreError> {

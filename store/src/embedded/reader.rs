@@ -136,7 +136,7 @@ fn candidates(
 }
 
 /// In order, without overlap, and none beyond the end.
-fn united(mut ranges: Vec<Range<usize>>, end: usize) -> Vec<Range<usize>> {
+pub(super) fn united(mut ranges: Vec<Range<usize>>, end: usize) -> Vec<Range<usize>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut united: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
     for range in ranges {

@@ -193,6 +193,12 @@ impl Recent {
         chunks.filter(|chunk| overlaps(chunk.starts, time)).map(Chunk::view).collect()
     }
 
+    /// The columns of all rows that are not gone.
+    pub(super) fn rows_there(&self) -> Vec<RecordBatch> {
+        let chunks = self.generations.values().flat_map(|generation| &generation.chunks);
+        chunks.filter_map(Chunk::there).collect()
+    }
+
     pub(super) fn unsettled(&self) -> Vec<Unsettled> {
         let chunks = self.generations.values().flat_map(|generation| &generation.chunks);
         chunks

@@ -8,7 +8,10 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
+use ahash::AHashSet;
+
 use super::chunk::Chunk;
+use super::identity::{self, Identities};
 use super::record::{Damage, Entry, Record};
 use super::spool::Note;
 use super::state::State;
@@ -42,11 +45,13 @@ pub(super) fn replay(
     log: &Path,
     next: Next,
     note: &Note,
+    identities: &Identities,
     state: &mut State,
 ) -> Result<Next, StoreError> {
     let context = || format!("cannot read the log in {}", log.display());
     let mut next = next;
     let mut seen: HashSet<Origin> = HashSet::new();
+    let mut spans: AHashSet<u64> = AHashSet::new();
     for generation in wal::segments(log).map_err(fault::io(context()))? {
         next.generation = next.generation.max(generation + 1);
         let path = wal::segment_path(log, generation);
@@ -92,11 +97,31 @@ pub(super) fn replay(
                     continue;
                 }
             }
-            state.recent.add(Chunk::new(record), bytes, generation);
+            let sent_twice = twice(&record, identities, &mut spans);
+            state.count("spans_duplicate", sent_twice.len() as u64);
+            let mut chunk = Chunk::new(record);
+            for row in sent_twice {
+                chunk.remove(row);
+            }
+            state.recent.add(chunk, bytes, generation);
         }
     }
     state.recent.close_before(next.generation);
     Ok(next)
+}
+
+/// The rows of a record whose spans the log holds already: it was written, but its end
+/// could not be made durable, and it was sent again. What has an origin is known by it.
+fn twice(record: &Record, identities: &Identities, spans: &mut AHashSet<u64>) -> Vec<usize> {
+    let of_rows = match record.origin {
+        Some(_) => None,
+        None => identities.of(record.rows.columns()),
+    };
+    let of_rows = of_rows.into_iter().flatten().enumerate();
+    of_rows
+        .filter(|(_, identity)| *identity != identity::NONE && !spans.insert(*identity))
+        .map(|(row, _)| row)
+        .collect()
 }
 
 fn remove(path: &Path) {

@@ -75,7 +75,9 @@ impl State {
     }
 
     pub(super) fn count(&mut self, name: &'static str, by: u64) {
-        *self.counters.entry(name).or_default() += by;
+        if by > 0 {
+            *self.counters.entry(name).or_default() += by;
+        }
     }
 
     pub(super) fn warn(&mut self, warning: String) {

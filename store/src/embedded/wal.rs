@@ -11,12 +11,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ahash::AHashSet;
+use arrow::array::UInt32Array;
 use arrow::error::ArrowError;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
+use super::keys::starts;
+use super::maintenance::now_unix_nano;
 use super::record::Record;
+use super::seen::Seen;
 use super::{fault, private};
 use crate::contract::StoreError;
 
@@ -33,16 +37,32 @@ const KEPT_BYTES: usize = 4 << 20;
 /// Told by the log's thread what became of each record, before the one who
 /// waits for it is.
 pub(super) trait Taker: Send {
-    /// The record is durable, in this many bytes of this generation.
-    fn durable(&self, record: Record, bytes: u64, generation: u64);
+    /// The record is durable, in this many bytes of this generation; without this many
+    /// of its rows, whose spans were stored before.
+    fn durable(&self, record: Record, twice: u64, bytes: u64, generation: u64);
 
     /// Nothing of the record was kept.
     fn refused(&self, record: &Record, error: &StoreError);
+
+    /// Rows are gone that were stored: what is seen is to be what is stored.
+    fn look_again(&self, seen: &mut Seen);
 }
 
+/// Which rows of a record are durable now.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// All.
+    All,
+    /// Those at these places. The spans of the others were durable before.
+    Rows(Vec<u32>),
+}
+
+type Done = oneshot::Sender<Result<Taken, StoreError>>;
+
 enum Command {
-    Append { record: Record, bytes: Vec<u8>, done: oneshot::Sender<Result<(), StoreError>> },
+    Append { record: Record, bytes: Vec<u8>, identities: Option<Vec<u64>>, done: Done },
     Rotate { done: oneshot::Sender<()> },
+    LookAgain { done: oneshot::Sender<()> },
     Close,
 }
 
@@ -80,6 +100,7 @@ impl Wal {
         generation: u64,
         segment_rows: usize,
         min_free_bytes: u64,
+        seen: Seen,
         taker: Box<dyn Taker>,
     ) -> io::Result<Self> {
         let (commands, queue) = mpsc::channel();
@@ -92,6 +113,7 @@ impl Wal {
             open: Arc::clone(&open),
             min_free_bytes,
             taker,
+            seen,
             defined: AHashSet::new(),
         };
         let thread = std::thread::Builder::new()
@@ -100,12 +122,17 @@ impl Wal {
         Ok(Self { commands, open, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Makes a record durable. `Taker` learns of the outcome even where the
-    /// caller does not wait for it.
-    pub(super) async fn append(&self, record: Record, bytes: Vec<u8>) -> Result<(), StoreError> {
+    /// Makes a record durable, but for rows that were before, by their identities.
+    /// `Taker` learns of the outcome even where the caller does not wait for it.
+    pub(super) async fn append(
+        &self,
+        record: Record,
+        bytes: Vec<u8>,
+        identities: Option<Vec<u64>>,
+    ) -> Result<Taken, StoreError> {
         let (done, answer) = oneshot::channel();
         // A writer that has ended takes the queue with it, and the answer fails.
-        let _ = self.commands.send(Command::Append { record, bytes, done });
+        let _ = self.commands.send(Command::Append { record, bytes, identities, done });
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 
@@ -114,6 +141,16 @@ impl Wal {
         let (done, answer) = oneshot::channel();
         let _ = self.commands.send(Command::Rotate { done });
         let _ = answer.await;
+    }
+
+    /// Says that rows are gone which were stored: their spans may come again. Whoever
+    /// waits knows that they may from then on.
+    pub(super) fn look_again(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (done, answer) = oneshot::channel();
+        let _ = self.commands.send(Command::LookAgain { done });
+        async move {
+            let _ = answer.await;
+        }
     }
 
     /// The generation that the next record goes to, or a later one does.
@@ -155,11 +192,22 @@ struct Writer {
     open: Arc<AtomicU64>,
     min_free_bytes: u64,
     taker: Box<dyn Taker>,
+    seen: Seen,
     /// Templates that the segment has defined.
     defined: AHashSet<u64>,
 }
 
-type Waiting = (Record, u64, oneshot::Sender<Result<(), StoreError>>);
+/// A record that is being made durable.
+struct Waiting {
+    record: Record,
+    taken: Taken,
+    /// Of the rows that are.
+    identities: Vec<u64>,
+    /// Rows that are left out.
+    twice: u64,
+    bytes: u64,
+    done: Done,
+}
 
 impl Writer {
     fn run(mut self, queue: &mpsc::Receiver<Command>) {
@@ -187,18 +235,9 @@ impl Writer {
                     Command::Append { ref record, .. } if !self.has_room(record) => {
                         ahead = Some(command);
                     }
-                    Command::Append { record, bytes, done } => {
-                        let start = buffer.len();
-                        if let Err(error) = self.define(&record, &mut buffer) {
-                            let error = fault::engine("cannot encode a batch for the log")(error);
-                            self.taker.refused(&record, &error);
-                            let _ = done.send(Err(error));
-                            buffer.truncate(start);
-                        } else {
-                            buffer.extend_from_slice(&bytes);
-                            self.rows += record.rows.num_rows();
-                            waiting.push((record, (buffer.len() - start) as u64, done));
-                        }
+                    Command::Append { record, bytes, identities, done } => {
+                        let identities = identities.unwrap_or_default();
+                        waiting.extend(self.add(record, bytes, identities, done, &mut buffer));
                         if buffer.len() < GROUP_BYTES {
                             next = queue.try_recv().ok();
                         }
@@ -216,6 +255,10 @@ impl Writer {
             match after {
                 Some(Command::Rotate { done }) => {
                     self.abandon_segment();
+                    let _ = done.send(());
+                }
+                Some(Command::LookAgain { done }) => {
+                    self.taker.look_again(&mut self.seen);
                     let _ = done.send(());
                 }
                 Some(Command::Close) => break,
@@ -245,6 +288,59 @@ impl Writer {
         }
     }
 
+    /// Appends a record, but for the rows whose spans came before.
+    fn add(
+        &mut self,
+        mut record: Record,
+        mut bytes: Vec<u8>,
+        mut identities: Vec<u64>,
+        done: Done,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Waiting> {
+        let start = buffer.len();
+        let kept = self.kept(&record, &identities);
+        let (mut twice, mut taken) = (0, Taken::All);
+        if let Some(rows) = kept {
+            twice = (identities.len() - rows.len()) as u64;
+            identities = rows.iter().map(|row| identities[*row as usize]).collect();
+            match encode_some(&mut record, &rows) {
+                Ok(of_some) => bytes = of_some,
+                Err(error) => return self.refuse(&record, &identities, done, error),
+            }
+            taken = Taken::Rows(rows);
+        }
+        if record.rows.num_rows() > 0 || twice == 0 {
+            if let Err(error) = self.define(&record, buffer) {
+                buffer.truncate(start);
+                return self.refuse(&record, &identities, done, error);
+            }
+            buffer.extend_from_slice(&bytes);
+        }
+        self.rows += record.rows.num_rows();
+        let bytes = (buffer.len() - start) as u64;
+        Some(Waiting { record, taken, identities, twice, bytes, done })
+    }
+
+    /// The places of rows whose spans are new, where others' are not.
+    fn kept(&mut self, record: &Record, identities: &[u64]) -> Option<Vec<u32>> {
+        let starts = starts(record.rows.columns()).filter(|_| !identities.is_empty())?;
+        self.seen.take(identities, starts.values(), now_unix_nano())
+    }
+
+    fn refuse(
+        &mut self,
+        record: &Record,
+        identities: &[u64],
+        done: Done,
+        error: ArrowError,
+    ) -> Option<Waiting> {
+        let error = fault::engine("cannot encode a batch for the log")(error);
+        self.seen.take_back(identities);
+        self.taker.refused(record, &error);
+        let _ = done.send(Err(error));
+        None
+    }
+
     /// Appends the templates of a record that the segment has not defined yet.
     fn define(&mut self, record: &Record, buffer: &mut Vec<u8>) -> Result<(), ArrowError> {
         let Some(templated) = record.rows.templated() else { return Ok(()) };
@@ -261,14 +357,15 @@ impl Writer {
         let generation = self.open.load(Ordering::Acquire);
         match self.write(buffer) {
             Ok(()) => {
-                for (record, bytes, done) in waiting {
-                    self.taker.durable(record, bytes, generation);
-                    let _ = done.send(Ok(()));
+                for Waiting { record, taken, twice, bytes, done, .. } in waiting {
+                    self.taker.durable(record, twice, bytes, generation);
+                    let _ = done.send(Ok(taken));
                 }
             }
             Err(error) => {
                 self.undo();
-                for (record, _, done) in waiting {
+                for Waiting { record, identities, done, .. } in waiting {
+                    self.seen.take_back(&identities);
                     let error = self.failure(&error);
                     self.taker.refused(&record, &error);
                     let _ = done.send(Err(error));
@@ -278,6 +375,10 @@ impl Writer {
     }
 
     fn write(&mut self, buffer: &[u8]) -> Result<(), Trouble> {
+        if buffer.is_empty() {
+            // All that waits is durable already.
+            return Ok(());
+        }
         let disk = rustix::fs::statvfs(&self.directory).map_err(io::Error::from)?;
         let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
         if free_bytes < self.min_free_bytes.saturating_add(buffer.len() as u64) {
@@ -338,6 +439,12 @@ impl Writer {
     }
 }
 
+/// Leaves a record only the rows at these places; its bytes.
+fn encode_some(record: &mut Record, rows: &[u32]) -> Result<Vec<u8>, ArrowError> {
+    record.rows = record.rows.take(&UInt32Array::from(rows.to_vec()))?;
+    record.encode()
+}
+
 /// The next command, and whether it came before it was asked for; none at the
 /// end.
 fn next_command(queue: &mpsc::Receiver<Command>) -> Option<(Command, bool)> {
@@ -373,24 +480,33 @@ mod tests {
     struct Taken(Arc<Mutex<Vec<(u64, usize)>>>);
 
     impl Taker for Taken {
-        fn durable(&self, record: Record, _: u64, generation: u64) {
+        fn durable(&self, record: Record, _: u64, _: u64, generation: u64) {
             self.0.lock().push((generation, record.rows.num_rows()));
         }
 
         fn refused(&self, _: &Record, error: &StoreError) {
             panic!("refused: {error}");
         }
+
+        fn look_again(&self, _: &mut Seen) {}
     }
 
     #[tokio::test]
     async fn a_segment_has_so_many_rows_or_one_record() {
         let directory = tempfile::tempdir().expect("a directory");
         let taken = Taken::default();
-        let wal = Wal::start(directory.path().to_owned(), 7, 10, 0, Box::new(taken.clone()));
+        let wal = Wal::start(
+            directory.path().to_owned(),
+            7,
+            10,
+            0,
+            Seen::new(0, 0),
+            Box::new(taken.clone()),
+        );
         let wal = wal.expect("started");
         // All at once, so that one group is written to several segments.
         let records = [5, 5, 1, 5, 11, 1, 5];
-        let appended = records.map(|rows| wal.append(record(rows, None), vec![1; 8]));
+        let appended = records.map(|rows| wal.append(record(rows, None), vec![1; 8], None));
         for result in futures::future::join_all(appended).await {
             result.expect("durable");
         }

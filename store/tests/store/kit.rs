@@ -148,6 +148,7 @@ contract!(
     rows_are_found_by_predicate,
     the_newest_come_first_and_no_more_than_asked,
     a_batch_that_comes_twice_is_stored_once,
+    a_span_that_comes_twice_counts_once,
     assembly_is_seen_at_once_and_stays,
     a_restart_keeps_everything,
     old_rows_are_dropped,
@@ -399,6 +400,42 @@ async fn a_batch_that_comes_twice_is_stored_once(place: Place) {
     assert!(matches!(send(&*store, 4).await, Appended::Stored { .. }));
     settle(place, &*store).await;
     assert_eq!(numbers(&everything(&*store).await), [3, 4, 5, 9, 100]);
+}
+
+async fn a_span_that_comes_twice_counts_once(place: Place) {
+    let home = Home::new(place);
+    let store = home.open().await;
+    // Every other one names a trace.
+    let send = async |store: &dyn Store, numbers: &[u64]| match store
+        .append(batch(numbers.iter().copied()), None)
+        .await
+        .expect("taken")
+    {
+        Appended::Stored { .. } => numbers.to_vec(),
+        Appended::Partly { rows, .. } => rows.iter().map(|row| numbers[*row as usize]).collect(),
+        Appended::Duplicate => Vec::new(),
+    };
+    assert_eq!(send(&*store, &[1, 3, 5, 7, 9]).await, [1, 3, 5, 7, 9]);
+    assert_eq!(send(&*store, &[1, 3, 5, 7, 9]).await, [0u64; 0]);
+    assert_eq!(send(&*store, &[1, 11, 3]).await, [11]);
+    settle(place, &*store).await;
+    assert_eq!(send(&*store, &[13, 5, 13]).await, [13]);
+    let (one, two) = tokio::join!(send(&*store, &[15, 17]), send(&*store, &[17, 19]));
+    assert_eq!(one.len() + two.len(), 3);
+    settle(place, &*store).await;
+    let mut wanted: Vec<u64> = (1..20).step_by(2).collect();
+    assert_eq!(numbers(&everything(&*store).await), wanted);
+    let what_waits: usize = store.unsettled().iter().map(|waiting| waiting.rows.num_rows()).sum();
+    assert!(!place.is_recent() || what_waits == wanted.len());
+    abandon(store).await;
+    if !matches!(place, Place::ClickHouse | Place::Cluster) {
+        // ClickHouse is not asked what it has.
+        let store = home.open().await;
+        assert_eq!(send(&*store, &[21, 7, 19]).await, [21]);
+        settle(place, &*store).await;
+        wanted.push(21);
+        assert_eq!(numbers(&everything(&*store).await), wanted);
+    }
 }
 
 async fn assembly_is_seen_at_once_and_stays(place: Place) {

@@ -11,3 +11,4 @@ mod memory;
 mod remote;
 mod sql;
 mod support;
+mod twice;
