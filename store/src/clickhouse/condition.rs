@@ -37,8 +37,10 @@ pub(super) fn not_of(inserts: &[(u64, u64)]) -> Vec<String> {
     none.collect()
 }
 
-/// The predicate's conditions.
-pub(super) fn fulfils(predicate: &Predicate) -> Vec<String> {
+/// The predicate's conditions, in one or two ways of which a row fulfils one at most.
+/// An attribute that is equal to something is found by an index in the span's own
+/// attributes; in one condition with its resource, ClickHouse would not use it.
+pub(super) fn fulfils(predicate: &Predicate) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     let mut texts = |name: &str, value: &Option<String>| {
         all.extend(value.iter().map(|value| format!("{name} = {}", literal::text(value))));
@@ -53,54 +55,97 @@ pub(super) fn fulfils(predicate: &Predicate) -> Vec<String> {
         Status::Ok => format!("{} != '{}'", column::STATUS, Status::Error.as_str()),
         status => format!("{} = '{}'", column::STATUS, status.as_str()),
     }));
-    all.extend(predicate.attributes.iter().map(of_attribute));
+    let is_equal =
+        |condition: &&AttributeCondition| matches!(condition.test, AttributeTest::Equal(_));
+    let first = predicate.attributes.iter().find(is_equal);
+    let is_first =
+        |condition: &AttributeCondition| first.is_some_and(|first| std::ptr::eq(first, condition));
+    let others = predicate.attributes.iter().filter(|condition| !is_first(condition));
+    all.extend(others.map(of_attribute));
     if predicate.assembled {
         all.push(format!("{} IS NOT NULL", column::ASSEMBLED_TRACE_ID));
     }
     if predicate.root {
         all.push(format!("{} IS NULL", column::ASSEMBLED_PARENT));
     }
-    all
+    let Some(AttributeCondition { key, test: AttributeTest::Equal(wanted) }) = first else {
+        return vec![all];
+    };
+    let (own, of_resource) = equal(key, wanted);
+    let with = |more: Vec<String>| [all.clone(), more].concat();
+    let not_own = format!("NOT ({own})");
+    vec![with(vec![hint(key, wanted), own]), with(vec![of_resource, not_own])]
+}
+
+/// What tells of the values of a key.
+struct Values {
+    has_own: String,
+    own: String,
+    own_type: String,
+    has_resource: String,
+    of_resource: String,
+    resource_type: String,
+}
+
+impl Values {
+    fn of(key: &str) -> Self {
+        let key = literal::text(key);
+        let (attributes, resource) = (column::ATTRIBUTES, column::RESOURCE);
+        let resource_type = format!("JSONType({resource}, {key})");
+        Self {
+            has_own: format!("mapContains({attributes}, {key})"),
+            own: format!("tupleElement({attributes}[{key}], 2)"),
+            own_type: format!("tupleElement({attributes}[{key}], 1)"),
+            has_resource: format!("JSONHas({resource}, {key})"),
+            // A string is its text, anything else what is written.
+            of_resource: format!(
+                "if({resource_type} = 'String', JSONExtractString({resource}, {key}), \
+                 JSONExtractRaw({resource}, {key}))"
+            ),
+            resource_type,
+        }
+    }
+}
+
+/// That the span's own attribute is equal to this, and that its resource's is.
+fn equal(key: &str, wanted: &str) -> (String, String) {
+    let Values { has_own, own, own_type, has_resource, of_resource, resource_type } =
+        Values::of(key);
+    let text = literal::text(wanted);
+    let (mut of_own, mut in_resource) =
+        (format!("{own} = {text}"), format!("{of_resource} = {text}"));
+    let all = AttributeTest::Equal(wanted.to_owned()).equal_texts().unwrap_or_default();
+    if all.len() > 1 {
+        let texts: Vec<String> = all.iter().map(|text| literal::text(text)).collect();
+        let texts = texts.join(", ");
+        of_own = format!("({of_own} OR {own_type} IN ({INT}, {DOUBLE}) AND {own} IN ({texts}))");
+        in_resource = format!(
+            "({in_resource} OR {resource_type} IN ('Int64', 'UInt64', 'Double') AND \
+             {of_resource} IN ({texts}))"
+        );
+    }
+    (format!("{has_own} AND {of_own}"), format!("{has_resource} AND {in_resource}"))
+}
+
+/// That the index has the span's own attribute in one of its texts: for the index only,
+/// the rest decides.
+fn hint(key: &str, wanted: &str) -> String {
+    let all = AttributeTest::Equal(wanted.to_owned()).equal_texts().unwrap_or_default();
+    let pairs: Vec<String> =
+        all.iter().map(|text| literal::text(&format!("{key}={text}"))).collect();
+    format!("indexHint(hasAny({ATTRIBUTE_PAIRS}, [{}]))", pairs.join(", "))
 }
 
 /// What a condition says of the span's own attribute and of its resource.
 fn of_attribute(condition: &AttributeCondition) -> String {
-    let key = literal::text(&condition.key);
-    let (attributes, resource) = (column::ATTRIBUTES, column::RESOURCE);
-    let own = format!("tupleElement({attributes}[{key}], 2)");
-    // A string is its text, anything else what is written.
-    let of_resource = format!(
-        "if(JSONType({resource}, {key}) = 'String', JSONExtractString({resource}, {key}), \
-         JSONExtractRaw({resource}, {key}))"
-    );
-    let has_own = format!("mapContains({attributes}, {key})");
-    let has_resource = format!("JSONHas({resource}, {key})");
-    let own_type = format!("tupleElement({attributes}[{key}], 1)");
-    let resource_type = format!("JSONType({resource}, {key})");
+    let Values { has_own, own, own_type, has_resource, of_resource, resource_type } =
+        Values::of(&condition.key);
     let either = |own: String, of_resource: String| {
         format!("(({has_own} AND {own}) OR ({has_resource} AND {of_resource}))")
     };
     let equal = |wanted: &str| {
-        let text = literal::text(wanted);
-        let (mut of_own, mut in_resource) =
-            (format!("{own} = {text}"), format!("{of_resource} = {text}"));
-        let all = AttributeTest::Equal(wanted.to_owned()).equal_texts().unwrap_or_default();
-        if all.len() > 1 {
-            let texts: Vec<String> = all.iter().map(|text| literal::text(text)).collect();
-            let texts = texts.join(", ");
-            of_own =
-                format!("({of_own} OR {own_type} IN ({INT}, {DOUBLE}) AND {own} IN ({texts}))");
-            in_resource = format!(
-                "({in_resource} OR {resource_type} IN ('Int64', 'UInt64', 'Double') AND \
-                 {of_resource} IN ({texts}))"
-            );
-        }
-        // The hint is for the index only; the rest decides.
-        let pairs: Vec<String> =
-            all.iter().map(|text| literal::text(&format!("{}={text}", condition.key))).collect();
-        of_own =
-            format!("indexHint(hasAny({ATTRIBUTE_PAIRS}, [{}])) AND {of_own}", pairs.join(", "));
-        either(of_own, in_resource)
+        let (own, of_resource) = equal(&condition.key, wanted);
+        format!("(({own}) OR ({of_resource}))")
     };
     let compared = |operator: &str, number: Number| {
         let number = match number {
@@ -245,7 +290,12 @@ mod tests {
             Key::TcpSequences(3, 4),
             Key::XRequestId("o'clock".to_owned()),
         ];
-        let all = [in_range(time), not_of(&[(7, 7), (9, 11)]), fulfils(&predicate), has_any(&keys)];
+        let all = [
+            in_range(time),
+            not_of(&[(7, 7), (9, 11)]),
+            fulfils(&predicate).concat(),
+            has_any(&keys),
+        ];
         insta::assert_snapshot!(all.concat().join("\n"));
         assert_eq!(in_range(TimeRange::ALL), Vec::<String>::new());
         assert_eq!(has_any(&[]), Vec::<String>::new());

@@ -154,8 +154,8 @@ impl ClickHouseStore {
         runs.into_iter().map(|(first, last)| (id(first), id(last))).collect()
     }
 
-    /// Rows that ClickHouse has and that fulfil all conditions of any branch, in
-    /// the types of the span schema.
+    /// Rows that ClickHouse has and that fulfil all conditions of any branch, the first
+    /// of each, in the types of the span schema.
     async fn select(
         &self,
         schema: &SchemaRef,
@@ -165,10 +165,11 @@ impl ClickHouseStore {
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         let names = names.join(", ");
         let branch = |conditions: &Vec<String>| {
-            format!("SELECT {names} FROM {}{}", schema::SPANS, where_all(conditions))
+            let conditions = where_all(conditions);
+            format!("SELECT {names} FROM {}{conditions}{order_and_limit}", schema::SPANS)
         };
         let branches: Vec<String> = branches.iter().map(branch).collect();
-        let statement = format!("{}{order_and_limit}", branches.join(" UNION ALL "));
+        let statement = branches.join(" UNION ALL ");
         let settings = [
             ("readonly", "1".to_owned()),
             ("max_execution_time", READ_SECONDS.to_string()),
@@ -251,14 +252,16 @@ impl Store for ClickHouseStore {
         if query.limit == 0 {
             return Ok(found);
         }
-        let conditions = [in_range(query.time), fulfils(&query.predicate), not_of(&held)].concat();
+        let always = [in_range(query.time), not_of(&held)].concat();
+        let ways = fulfils(&query.predicate).into_iter();
+        let ways: Vec<_> = ways.map(|way| [always.clone(), way].concat()).collect();
         let by: Vec<String> =
             first::columns(query.order).iter().map(|name| format!("{name} DESC")).collect();
         let mut order = format!(" ORDER BY {}", by.join(", "));
         if query.limit < usize::MAX {
             order.push_str(&format!(" LIMIT {}", query.limit));
         }
-        found.extend(self.select(&answered(query), &[conditions], &order).await?);
+        found.extend(self.select(&answered(query), &ways, &order).await?);
         first::first(found, query.order, query.limit).map_err(engine("cannot put rows in order"))
     }
 
