@@ -1,9 +1,13 @@
 //! Cells of result batches as JSON values.
 
+use std::fmt;
+use std::time::Instant;
+
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type, UInt64Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::Value;
+use spanwise_store::MAX_ANSWER_BYTES;
 
 /// The integers that a JSON number holds exactly.
 const EXACT: u64 = 1 << 53;
@@ -19,11 +23,19 @@ pub(crate) fn rows(batches: &[RecordBatch]) -> Vec<Vec<Value>> {
     rows
 }
 
+/// One of them. Of a text that takes more than an answer may, its beginning.
 fn cell(array: &ArrayRef, row: usize) -> Value {
+    cell_until(array, row, None)
+}
+
+/// The same. Of what takes until the deadline to be written, the beginning.
+pub(crate) fn cell_until(array: &ArrayRef, row: usize, deadline: Option<Instant>) -> Value {
     if array.is_null(row) {
         return Value::Null;
     }
     match array.data_type() {
+        // An array of this type has no mask of nulls.
+        DataType::Null => Value::Null,
         DataType::Boolean => array.as_boolean().value(row).into(),
         DataType::Float32 => f64::from(array.as_primitive::<Float32Type>().value(row)).into(),
         DataType::Float64 => array.as_primitive::<Float64Type>().value(row).into(),
@@ -37,13 +49,39 @@ fn cell(array: &ArrayRef, row: usize) -> Value {
         }
         kind => {
             let options = FormatOptions::default();
-            let text = ArrayFormatter::try_new(array, &options)
-                .map(|formatter| formatter.value(row).to_string())
-                .unwrap_or_default();
+            let mut text = Limited { text: String::new(), parts: 0, deadline };
+            if let Ok(formatter) = ArrayFormatter::try_new(array, &options) {
+                // Its only error is ours, where there is too much of it.
+                let _ = formatter.value(row).write(&mut text);
+            }
+            let Limited { text, .. } = text;
             if kind.is_integer() {
                 return text.parse::<i64>().map_or_else(|_| text.into(), Value::from);
             }
             text.into()
         }
+    }
+}
+
+/// A text of bounded length, written in bounded time: a list may have a million
+/// elements, or the same long value a million times.
+struct Limited {
+    text: String,
+    parts: u32,
+    deadline: Option<Instant>,
+}
+
+impl fmt::Write for Limited {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        /// So often it looks at the clock.
+        const PARTS: u32 = 4096;
+        self.parts = self.parts.wrapping_add(1);
+        let is_late = self.parts.is_multiple_of(PARTS)
+            && self.deadline.is_some_and(|deadline| Instant::now() > deadline);
+        if is_late || self.text.len() + part.len() > MAX_ANSWER_BYTES {
+            return Err(fmt::Error);
+        }
+        self.text.push_str(part);
+        Ok(())
     }
 }

@@ -20,7 +20,7 @@ pub(crate) async fn services(State(state): State<ApiState>) -> Result<Json<Value
     let statement = "SELECT service, capture, status, count(*) AS spans, \
          max(start_unix_nano) AS last_seen \
          FROM spans GROUP BY service, capture, status ORDER BY service, capture";
-    let batches = state.store.sql(statement, LIMITS).await?;
+    let batches = state.store.own_sql(statement, LIMITS).await?;
     let mut services: Vec<Service> = Vec::new();
     for row in cells::rows(&batches) {
         let [service, capture, status, spans, last_seen] = row.as_slice() else { continue };
@@ -88,7 +88,7 @@ pub(crate) async fn operations(
         "SELECT operation, kind, count(*) AS spans FROM spans {filter} \
          GROUP BY operation, kind ORDER BY spans DESC, operation LIMIT 1000"
     );
-    let batches = state.store.sql(&statement, LIMITS).await?;
+    let batches = state.store.own_sql(&statement, LIMITS).await?;
     let operations: Vec<Value> = cells::rows(&batches)
         .into_iter()
         .filter_map(|row| match row.as_slice() {

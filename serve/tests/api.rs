@@ -531,6 +531,51 @@ async fn sql_in_every_format() {
 }
 
 #[tokio::test]
+async fn sql_answers_are_bounded_in_bytes_in_every_format() {
+    const MOST: usize = spanwise_store::MAX_ANSWER_BYTES;
+    let api = Api::shop().await;
+    let ask = |format: &str, query: &str| {
+        let request = Request::post(format!("/api/v1/sql?format={format}"))
+            .header(header::CONTENT_TYPE, "text/plain")
+            .body(Body::from(query.to_owned()))
+            .expect("valid");
+        api.ask(request)
+    };
+    // Twenty rows of three megabytes; as JSON, each of them takes six times as many.
+    let query = "SELECT repeat(chr(1), 3000000) AS t FROM spans a, spans b LIMIT 20";
+    let (status, headers, body) = ask("json", query).await;
+    assert_eq!(
+        (status, &headers["spanwise-truncated-rows"]),
+        (StatusCode::OK, &"3".parse().unwrap())
+    );
+    assert!(body.len() <= MOST + 1024, "{}", body.len());
+    let answer: Value = serde_json::from_slice(&body).expect("JSON");
+    assert_eq!(
+        (answer["rows"].as_array().expect("rows").len(), &answer["truncated"]),
+        (3, &json!(true))
+    );
+    let (_, headers, body) = ask("csv", query).await;
+    assert!(!headers.contains_key("spanwise-truncated-rows"), "all of it has room");
+    assert_eq!(body.len(), 3 + 20 * 3_000_002);
+    let more = "SELECT repeat('x', 3000000) AS t FROM spans a, spans b";
+    for format in ["csv", "arrow"] {
+        let (_, headers, body) = ask(format, more).await;
+        let rows: usize = headers["spanwise-truncated-rows"].to_str().unwrap().parse().unwrap();
+        assert!((10..=22).contains(&rows) && body.len() <= MOST + 1024, "{format}: {rows}");
+    }
+    // Many columns of nothing take many bytes as text.
+    let nulls: Vec<String> = (0..2_000).map(|n| format!("NULL AS n{n}")).collect();
+    let query = format!("SELECT {} FROM spans a, spans b, spans c, spans d", nulls.join(", "));
+    let (status, headers, body) = ask("table", &query).await;
+    assert_eq!(status, StatusCode::OK);
+    let rows: usize = headers["spanwise-truncated-rows"].to_str().unwrap().parse().unwrap();
+    assert!((100..10_000).contains(&rows) && body.len() <= MOST + 1024, "{rows}");
+    let (_, _, body) = ask("table", "EXPLAIN SELECT service FROM spans").await;
+    let plan = String::from_utf8(body).expect("text");
+    assert!(plan.contains("TableScan: spans projection=[service]\n"), "{plan}");
+}
+
+#[tokio::test]
 async fn impossible_times_break_no_answer() {
     let api = Api::shop().await;
     let mark = |span: &mut Span, fault: ClockFault| {

@@ -23,6 +23,10 @@ use crate::failure::Failure;
 use crate::flags::{Command, Flags, JavaCommand};
 
 fn main() -> ExitCode {
+    // Before anything else: a statement is to run, which needs nothing of the rest.
+    if run::is_sql_worker() {
+        return run::sql_worker();
+    }
     memory::without_huge_pages();
     // Clap itself ends the program with 2 on a wrong flag, and 0 on --help.
     match dispatch(Flags::parse().command) {

@@ -2,6 +2,7 @@
 
 mod condition;
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -9,6 +10,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 use spanwise_model::{Assembled, SpanId, SpanRows, Status, TraceId};
 
+use crate::room::AnswerRoom;
 pub use condition::{AttributeCondition, AttributeTest, Number};
 pub(crate) use condition::{DOUBLE, INT};
 
@@ -57,10 +59,20 @@ pub trait Store: Send + Sync {
     /// Rows that fulfil the query's predicate, in its order.
     async fn find(&self, query: &Query) -> Result<Vec<RecordBatch>, StoreError>;
 
-    /// Runs one read-only SQL statement over the table `spans`. A store that
-    /// keeps its rows elsewhere may show the newest ones a few seconds late.
-    async fn sql(&self, statement: &str, limits: SqlLimits)
-    -> Result<Vec<RecordBatch>, StoreError>;
+    /// Runs one read-only SQL statement that somebody has typed, over the table
+    /// `spans`. Whatever it says, it does not hurt the program. A store that keeps
+    /// its rows elsewhere may show the newest ones a few seconds late.
+    async fn sql(&self, statement: &str, limits: SqlLimits) -> Result<SqlAnswer, StoreError>;
+
+    /// The same for a statement of the program itself, which is known to be
+    /// harmless: it does not wait for what people have typed.
+    async fn own_sql(
+        &self,
+        statement: &str,
+        limits: SqlLimits,
+    ) -> Result<Vec<RecordBatch>, StoreError> {
+        Ok(self.sql(statement, limits).await?.batches)
+    }
 
     /// Forgets every row that started before this time, as far as whole files
     /// hold only such rows. A start in the future counts as the time at which
@@ -235,7 +247,29 @@ pub struct SqlLimits {
     pub memory_bytes: usize,
 }
 
-/// Longer statements are refused: how deep one is, is bounded by its length.
+/// What a statement gave.
+#[derive(Debug)]
+pub struct SqlAnswer {
+    /// The rows. There is a batch also where there are none, which has the columns.
+    pub batches: Vec<RecordBatch>,
+    /// There were more rows than may be returned, or than [`MAX_ANSWER_BYTES`] hold.
+    pub truncated: bool,
+    /// To be kept for as long as the rows are.
+    pub room: AnswerRoom,
+}
+
+impl Deref for SqlAnswer {
+    type Target = [RecordBatch];
+
+    fn deref(&self) -> &[RecordBatch] {
+        &self.batches
+    }
+}
+
+/// What an answer to a statement may take in memory.
+pub const MAX_ANSWER_BYTES: usize = 64 << 20;
+
+/// Longer statements are refused.
 pub(crate) const MAX_STATEMENT_BYTES: usize = 64 << 10;
 
 /// Figures about a store.

@@ -7,9 +7,11 @@
 pub mod clickhouse;
 mod contract;
 pub mod embedded;
+mod room;
 
 pub use contract::{
-    Appended, AttributeCondition, AttributeTest, Deleted, Key, Number, ObjectStorageStatus, Order,
-    Origin, Outline, Predicate, Query, Selection, SqlLimits, Store, StoreError, StoreStatus,
-    TimeRange, Unsettled,
+    Appended, AttributeCondition, AttributeTest, Deleted, Key, MAX_ANSWER_BYTES, Number,
+    ObjectStorageStatus, Order, Origin, Outline, Predicate, Query, Selection, SqlAnswer, SqlLimits,
+    Store, StoreError, StoreStatus, TimeRange, Unsettled,
 };
+pub use room::AnswerRoom;

@@ -6,23 +6,52 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ipc::writer::StreamWriter;
+use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
-use axum::response::{IntoResponse, Json, Response};
+use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use spanwise_store::{AnswerRoom, SqlAnswer};
 
 use super::text;
-use crate::cells;
+use super::written::Written;
 use crate::problem::Problem;
+
+/// Of answers up to this size there may be any number.
+const SMALL_BYTES: usize = 1 << 20;
 
 /// Tells that the answer holds the first rows only, and how many.
 const TRUNCATED: HeaderName = HeaderName::from_static("spanwise-truncated-rows");
 
-/// The rows of an answer.
+/// What a statement gave, and how long it took.
 pub(super) struct Answer {
-    pub(super) batches: Vec<RecordBatch>,
-    /// There were more rows.
-    pub(super) truncated: bool,
+    pub(super) rows: SqlAnswer,
     pub(super) elapsed: Duration,
+}
+
+/// An answer in one of the formats.
+pub(super) struct Body {
+    pub(super) bytes: Vec<u8>,
+    /// The rows in it, where there were more.
+    pub(super) first_rows: Option<usize>,
+}
+
+impl Body {
+    pub(super) fn new(bytes: Vec<u8>, rows: usize, truncated: bool) -> Self {
+        Self { bytes, first_rows: truncated.then_some(rows) }
+    }
+}
+
+/// The bytes of a large answer, and its place among the few of them that are in
+/// memory at the same time.
+struct Held {
+    bytes: Vec<u8>,
+    _room: AnswerRoom,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,14 +115,15 @@ impl Format {
         Ok(found.unwrap_or(Self::Json))
     }
 
-    pub(super) fn write(self, answer: &Answer) -> Result<Response, Problem> {
-        let mut response = match self {
-            Self::Json => Json(document(answer)).into_response(),
-            Self::Csv => text::csv(&answer.batches).into_response(),
-            Self::Table => text::table(&answer.batches, answer.truncated).into_response(),
-            Self::Arrow => stream(&answer.batches)
-                .map_err(|error| Problem::internal(format!("cannot write Arrow: {error}")))?
-                .into_response(),
+    /// Writes the answer, which keeps its room until its last byte is sent.
+    pub(super) fn write(self, answer: Answer) -> Result<Response, Problem> {
+        let Answer { rows, elapsed } = answer;
+        let body = match self {
+            Self::Json => document(&rows.batches, rows.truncated, elapsed),
+            Self::Csv => text::csv(&rows.batches, rows.truncated),
+            Self::Table => text::table(&rows.batches, rows.truncated),
+            Self::Arrow => stream(&rows.batches, rows.truncated)
+                .map_err(|error| Problem::internal(format!("cannot write Arrow: {error}")))?,
         };
         let kind = match self {
             Self::Json | Self::Arrow => self.media_type().to_owned(),
@@ -101,29 +131,59 @@ impl Format {
             Self::Csv => format!("{}; charset=utf-8; header=present", self.media_type()),
             Self::Table => format!("{}; charset=utf-8", self.media_type()),
         };
+        let SqlAnswer { batches, room, .. } = rows;
+        drop(batches);
+        let bytes = match body.bytes.len() {
+            // It costs less than the others' waiting.
+            ..=SMALL_BYTES => body.bytes.into(),
+            _ => Bytes::from_owner(Held { bytes: body.bytes, _room: room }),
+        };
+        let mut response = bytes.into_response();
         let headers = response.headers_mut();
         if let Ok(kind) = HeaderValue::try_from(kind) {
             headers.insert(header::CONTENT_TYPE, kind);
         }
-        if answer.truncated {
-            headers.insert(TRUNCATED, HeaderValue::from(self.most_rows()));
+        if let Some(rows) = body.first_rows {
+            headers.insert(TRUNCATED, HeaderValue::from(rows));
         }
         Ok(response)
     }
 }
 
-fn document(answer: &Answer) -> Value {
-    let schema = schema(&answer.batches);
-    let columns = schema
-        .iter()
-        .flat_map(|schema| schema.fields().iter())
-        .map(|field| json!({"name": field.name(), "type": field.data_type().to_string()}));
-    json!({
-        "columns": columns.collect::<Vec<_>>(),
-        "rows": cells::rows(&answer.batches),
-        "truncated": answer.truncated,
-        "elapsed_seconds": answer.elapsed.as_secs_f64(),
-    })
+fn document(batches: &[RecordBatch], truncated: bool, elapsed: Duration) -> Body {
+    let schema = schema(batches);
+    let fields = schema.iter().flat_map(|schema| schema.fields().iter());
+    let columns: Vec<Value> = fields
+        .map(|field| json!({"name": field.name(), "type": field.data_type().to_string()}))
+        .collect();
+    let mut written = Written::default();
+    let mut whole = written.begin(|to| {
+        to.text("{\"columns\":")?;
+        to.json(&columns)?;
+        to.text(",\"rows\":[")
+    });
+    for batch in batches {
+        for row in 0..batch.num_rows() {
+            let comma = if written.rows() > 0 { ",[" } else { "[" };
+            whole = whole
+                && written.row(|to| {
+                    to.text(comma)?;
+                    for (index, column) in batch.columns().iter().enumerate() {
+                        to.text(if index > 0 { "," } else { "" })?;
+                        to.json(&to.cell(column, row))?;
+                    }
+                    to.text("]")
+                });
+            if !whole {
+                break;
+            }
+        }
+    }
+    let truncated = truncated || !whole;
+    let rows = written.rows();
+    let end = json!({"truncated": truncated, "elapsed_seconds": elapsed.as_secs_f64()});
+    let end = end.to_string();
+    Body::new(written.end_with(&format!("],{}", &end[1..])), rows, truncated)
 }
 
 fn schema(batches: &[RecordBatch]) -> Option<SchemaRef> {
@@ -131,13 +191,14 @@ fn schema(batches: &[RecordBatch]) -> Option<SchemaRef> {
 }
 
 /// The IPC streaming format.
-fn stream(batches: &[RecordBatch]) -> Result<Vec<u8>, ArrowError> {
-    let Some(schema) = schema(batches) else { return Ok(Vec::new()) };
+fn stream(batches: &[RecordBatch], truncated: bool) -> Result<Body, ArrowError> {
+    let rows = batches.iter().map(RecordBatch::num_rows).sum();
+    let Some(schema) = schema(batches) else { return Ok(Body::new(Vec::new(), 0, truncated)) };
     let mut writer = StreamWriter::try_new(Vec::new(), &schema)?;
     for batch in batches {
         writer.write(batch)?;
     }
-    writer.into_inner()
+    Ok(Body::new(writer.into_inner()?, rows, truncated))
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 mod format;
 mod text;
+mod written;
 
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
 use axum::body::Bytes;
 use axum::extract::{Query as UrlQuery, State};
 use axum::http::{HeaderMap, header};
@@ -91,32 +91,12 @@ fn missing() -> Problem {
 
 async fn run(state: &ApiState, statement: &str, format: Format) -> Result<Response, Problem> {
     let start = Instant::now();
-    let most = format.most_rows();
-    // One more than is shown tells whether there are more.
-    let limits = SqlLimits { timeout: TIMEOUT, rows: most + 1, memory_bytes: MEMORY_BYTES };
-    let batches = state.store.sql(statement, limits).await?;
-    let (batches, truncated) = first(batches, most);
-    let answer = Answer { batches, truncated, elapsed: start.elapsed() };
+    let rows = format.most_rows();
+    let limits = SqlLimits { timeout: TIMEOUT, rows, memory_bytes: MEMORY_BYTES };
+    let rows = state.store.sql(statement, limits).await?;
+    let answer = Answer { rows, elapsed: start.elapsed() };
     // Writing out 100,000 rows would hold up everyone else on the thread.
-    tokio::task::spawn_blocking(move || format.write(&answer))
+    tokio::task::spawn_blocking(move || format.write(answer))
         .await
         .map_err(|error| Problem::internal(format!("writing the answer failed: {error}")))?
-}
-
-/// The first rows, and whether there were others.
-fn first(batches: Vec<RecordBatch>, most: usize) -> (Vec<RecordBatch>, bool) {
-    let mut left = most;
-    let mut truncated = false;
-    let kept = batches
-        .into_iter()
-        .enumerate()
-        .filter_map(|(index, batch)| {
-            let rows = batch.num_rows().min(left);
-            truncated |= rows < batch.num_rows();
-            left -= rows;
-            // The first one tells the columns, also where it has no rows.
-            (rows > 0 || index == 0).then(|| batch.slice(0, rows))
-        })
-        .collect();
-    (kept, truncated)
 }

@@ -1,11 +1,17 @@
 //! Rows as text: CSV (RFC 4180) and a plain table.
 
 use std::fmt::Write as _;
+use std::io;
 
 use arrow::array::RecordBatch;
 use serde_json::Value;
+use spanwise_store::MAX_ANSWER_BYTES;
 
-use crate::cells;
+use super::format::Body;
+use super::written::Written;
+
+/// Of a line of CSV.
+const END: &str = "\r\n";
 
 /// A cell of a table is cut after these characters; the other formats have it
 /// whole.
@@ -18,79 +24,142 @@ fn names(batches: &[RecordBatch]) -> Vec<String> {
 }
 
 /// Null is an empty field, an empty text a quoted one.
-pub(super) fn csv(batches: &[RecordBatch]) -> String {
-    let mut text = String::new();
-    let mut line = |fields: &mut dyn Iterator<Item = String>| {
-        for (index, field) in fields.enumerate() {
-            if index > 0 {
-                text.push(',');
-            }
-            text.push_str(&field);
+pub(super) fn csv(batches: &[RecordBatch], truncated: bool) -> Body {
+    let mut written = Written::default();
+    let mut whole = written.begin(|to| {
+        for (index, name) in names(batches).iter().enumerate() {
+            to.text(if index > 0 { "," } else { "" })?;
+            quoted(to, name)?;
         }
-        text.push_str("\r\n");
-    };
-    line(&mut names(batches).iter().map(|name| quoted(name)));
-    for row in cells::rows(batches) {
-        line(&mut row.iter().map(|cell| match cell {
-            Value::Null => String::new(),
-            Value::String(text) => quoted(text),
-            other => other.to_string(),
-        }));
+        to.text(END)
+    });
+    for batch in batches {
+        for row in 0..batch.num_rows() {
+            whole = whole
+                && written.row(|to| {
+                    for (index, column) in batch.columns().iter().enumerate() {
+                        to.text(if index > 0 { "," } else { "" })?;
+                        match to.cell(column, row) {
+                            Value::Null => {}
+                            Value::String(text) => quoted(to, &text)?,
+                            other => to.json(&other)?,
+                        }
+                    }
+                    to.text(END)
+                });
+            if !whole {
+                break;
+            }
+        }
     }
-    text
+    let rows = written.rows();
+    Body::new(written.end_with(""), rows, truncated || !whole)
 }
 
-fn quoted(text: &str) -> String {
-    let plain = !text.is_empty() && !text.contains(['"', ',', '\r', '\n']);
-    if plain { text.to_owned() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
+fn quoted(to: &mut Written, text: &str) -> io::Result<()> {
+    if !text.is_empty() && !text.contains(['"', ',', '\r', '\n']) {
+        return to.text(text);
+    }
+    to.text("\"")?;
+    for (index, part) in text.split('"').enumerate() {
+        to.text(if index > 0 { "\"\"" } else { "" })?;
+        to.text(part)?;
+    }
+    to.text("\"")
+}
+
+/// A cell as it is shown in a table.
+struct Shown {
+    text: String,
+    is_number: bool,
+}
+
+/// Rows as they are shown in a table, as many as may be held at once.
+fn shown(written: &Written, batches: &[RecordBatch], cell_max: usize) -> (Vec<Vec<Shown>>, bool) {
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    let text = |cell: &Value| plain(cell, cell_max);
+    for batch in batches {
+        for row in 0..batch.num_rows() {
+            let cells = batch.columns().iter().map(|column| written.cell(column, row));
+            let cells = cells.map(|cell| Shown { text: text(&cell), is_number: cell.is_number() });
+            let cells: Vec<Shown> = cells.collect();
+            bytes += cells.iter().map(|cell| size_of::<Shown>() + cell.text.len()).sum::<usize>();
+            if bytes > MAX_ANSWER_BYTES {
+                return (rows, false);
+            }
+            rows.push(cells);
+        }
+    }
+    (rows, true)
 }
 
 /// Columns under their names, numbers to the right.
-pub(super) fn table(batches: &[RecordBatch], truncated: bool) -> String {
+pub(super) fn table(batches: &[RecordBatch], truncated: bool) -> Body {
     let names = names(batches);
-    let rows = cells::rows(batches);
-    let shown: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(plain).collect()).collect();
+    let mut written = Written::default();
+    let (rows, are_all) = shown(&written, batches, cell_max(&names));
     let mut widths: Vec<usize> = names.iter().map(|name| name.chars().count()).collect();
-    for row in &shown {
+    for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
+            *width = cell.text.chars().count().max(*width);
         }
     }
-    let mut text = String::new();
-    let mut line = |cells: &[String], right: &dyn Fn(usize) -> bool| {
-        let begin = text.len();
-        for (index, (cell, &width)) in cells.iter().zip(&widths).enumerate() {
-            let gap = if index > 0 { "  " } else { "" };
-            // Writing to a String cannot fail.
-            let _ = if right(index) {
-                write!(text, "{gap}{cell:>width$}")
-            } else {
-                write!(text, "{gap}{cell:<width$}")
-            };
+    let head = line(&widths, names.iter().map(|name| (name.as_str(), false)));
+    let mut whole = written.begin(|to| to.text(&head));
+    for row in &rows {
+        let cells = row.iter().map(|cell| (cell.text.as_str(), cell.is_number));
+        let line = line(&widths, cells);
+        whole = whole && written.row(|to| to.text(&line));
+        if !whole {
+            break;
         }
-        text.truncate(begin + text[begin..].trim_end().len());
-        text.push('\n');
-    };
-    line(&names, &|_| false);
-    for (row, shown) in rows.iter().zip(&shown) {
-        line(shown, &|index| row[index].is_number());
     }
+    let truncated = truncated || !whole || !are_all;
+    let rows = written.rows();
     let more = if truncated { ", and more; use LIMIT and OFFSET, csv or arrow" } else { "" };
-    let noun = if rows.len() == 1 { "row" } else { "rows" };
-    let _ = writeln!(text, "({} {noun}{more})", rows.len());
-    text
+    let noun = if rows == 1 { "row" } else { "rows" };
+    Body::new(written.end_with(&format!("({rows} {noun}{more})\n")), rows, truncated)
+}
+
+fn line<'a>(widths: &[usize], cells: impl Iterator<Item = (&'a str, bool)>) -> String {
+    let mut line = String::new();
+    for (index, ((cell, is_number), &width)) in cells.zip(widths).enumerate() {
+        let gap = if index > 0 { "  " } else { "" };
+        // Writing to a String cannot fail.
+        let _ = if is_number {
+            write!(line, "{gap}{cell:>width$}")
+        } else {
+            write!(line, "{gap}{cell:<width$}")
+        };
+    }
+    line.truncate(line.trim_end().len());
+    line.push('\n');
+    line
+}
+
+/// How much of a cell is shown. Plans that are explained are to be read whole.
+fn cell_max(names: &[String]) -> usize {
+    match names {
+        [kind, plan] if kind == "plan_type" && plan == "plan" => usize::MAX,
+        _ => CELL_MAX,
+    }
 }
 
 /// One line, without control characters, of bounded length.
-fn plain(cell: &Value) -> String {
+fn plain(cell: &Value, most_chars: usize) -> String {
     let text = match cell {
         Value::Null => String::new(),
-        Value::String(text) => text.replace(char::is_control, "·"),
+        Value::String(text) => return brief(text, most_chars),
         other => other.to_string(),
     };
-    match text.char_indices().nth(CELL_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+    brief(&text, most_chars)
+}
+
+fn brief(text: &str, most_chars: usize) -> String {
+    let one_line = |text: &str| text.replace(char::is_control, "·");
+    match text.char_indices().nth(most_chars) {
+        Some((end, _)) => one_line(&text[..end]) + "…",
+        None => one_line(text),
     }
 }
 
@@ -109,23 +178,30 @@ mod tests {
         RecordBatch::try_from_iter(columns).expect("a batch")
     }
 
+    fn text(body: Body) -> String {
+        String::from_utf8(body.bytes).expect("text")
+    }
+
     #[test]
     fn csv_is_quoted_where_it_must_be_and_tells_null_from_nothing() {
         let expected =
             "t,n\r\n\"a,\"\"b\"\"\n\",1\r\n,-20\r\n\"\",\r\nplain,9223372036854775807\r\n";
-        assert_eq!(csv(&[batch()]), expected);
-        assert_eq!(csv(&[]), "\r\n");
+        assert_eq!(csv(&[batch()], false).bytes, expected.as_bytes());
+        assert_eq!(csv(&[], false).bytes, b"\r\n");
     }
 
     #[test]
     fn a_table_is_aligned_and_cut() {
-        let text = table(&[batch()], true);
+        let text = text(table(&[batch()], true));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "t       n");
         assert_eq!(lines[1], "a,\"b\"·                    1");
         assert!(lines[5].starts_with("(4 rows, and more"), "{text}");
         let long: ArrayRef = Arc::new(StringArray::from(vec!["é".repeat(200)]));
         let batch = RecordBatch::try_from_iter([("c", long)]).expect("a batch");
-        assert_eq!(table(&[batch], false).lines().nth(1).expect("a row").chars().count(), 81);
+        assert_eq!(
+            self::text(table(&[batch], false)).lines().nth(1).expect("a row").chars().count(),
+            81
+        );
     }
 }

@@ -8,6 +8,9 @@ use crate::terminal::{Align, Paint, Table, brief};
 /// A column wider than this is cut; `--json` has it whole.
 const COLUMN_MAX: usize = 80;
 
+/// Columns of what EXPLAIN answers, which is to be read whole.
+const PLAN: [&str; 2] = ["plan_type", "plan"];
+
 /// The rows as a table.
 pub(super) fn render(answer: &Rows, paint: Paint) -> String {
     let numeric = |data_type: &str| {
@@ -17,8 +20,10 @@ pub(super) fn render(answer: &Rows, paint: Paint) -> String {
         let align = if numeric(&column.data_type) { Align::Right } else { Align::Left };
         (brief(&column.name, COLUMN_MAX), align)
     }));
+    let is_plan = answer.columns.iter().map(|column| column.name.as_str()).eq(PLAN);
+    let most = if is_plan { usize::MAX } else { COLUMN_MAX };
     for row in &answer.rows {
-        table.row(row.iter().map(cell).collect());
+        table.row(row.iter().map(|value| cell(value, most)).collect());
     }
     let rows = answer.rows.len();
     let noun = if rows == 1 { "row" } else { "rows" };
@@ -31,10 +36,10 @@ pub(super) fn render(answer: &Rows, paint: Paint) -> String {
     format!("{}{count}\n{more}", table.render(paint))
 }
 
-fn cell(value: &Value) -> String {
+fn cell(value: &Value, most: usize) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => brief(text, COLUMN_MAX),
-        other => brief(&other.to_string(), COLUMN_MAX),
+        Value::String(text) => brief(text, most),
+        other => brief(&other.to_string(), most),
     }
 }

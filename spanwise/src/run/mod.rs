@@ -11,6 +11,7 @@ mod receivers;
 mod server;
 mod signals;
 mod sink;
+mod sql_worker;
 mod status;
 
 use std::fmt::Write as _;
@@ -31,6 +32,8 @@ use crate::terminal::print;
 use agent::{Destination, LocalAgent};
 use server::Server;
 use status::AgentState;
+
+pub(crate) use sql_worker::{is_sql_worker, sql_worker};
 
 /// For an agent in the server's process: the server is still there.
 const FLUSH_HERE: Duration = Duration::from_millis(800);

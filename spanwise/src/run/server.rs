@@ -188,6 +188,7 @@ fn embedded_config(config: &Config) -> EmbeddedConfig {
         retain_bytes: limits.retain_bytes,
         min_free_bytes: limits.min_free_bytes,
         object_storage: config.object_storage.clone(),
+        sql_worker: Some(super::sql_worker::command()),
         ..EmbeddedConfig::new(config.data.clone())
     }
 }

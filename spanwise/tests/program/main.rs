@@ -6,5 +6,6 @@ mod import;
 mod java;
 mod metrics;
 mod serving;
+mod statements;
 mod support;
 mod usage;

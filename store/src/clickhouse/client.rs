@@ -53,6 +53,8 @@ pub(super) struct Answer {
     /// `None` where the statement has no result at all.
     pub(super) schema: Option<SchemaRef>,
     pub(super) batches: Vec<RecordBatch>,
+    /// They are the first ones; there are more.
+    pub(super) is_cut: bool,
 }
 
 impl Client {
@@ -100,6 +102,20 @@ impl Client {
 
     /// Runs a statement and returns its rows, at most so many bytes of them.
     pub(super) async fn read(
+        &self,
+        statement: &str,
+        settings: Settings<'_>,
+        most_bytes: usize,
+        timeout: Duration,
+    ) -> Result<Answer, Trouble> {
+        match self.read_first(statement, settings, most_bytes, timeout).await? {
+            answer if answer.is_cut => Err(Trouble::TooLarge { most_bytes }),
+            answer => Ok(answer),
+        }
+    }
+
+    /// The same, of whose rows the first ones are wanted where they take more bytes.
+    pub(super) async fn read_first(
         &self,
         statement: &str,
         settings: Settings<'_>,
@@ -255,11 +271,15 @@ async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer,
             batches.push(batch);
         }
         if received.max(held) > most_bytes {
-            return Err(Trouble::TooLarge { most_bytes });
+            batches.pop();
+            return match batches.is_empty() {
+                true => Err(Trouble::TooLarge { most_bytes }),
+                false => Ok(Answer { schema: decoder.schema(), batches, is_cut: true }),
+            };
         }
     }
     decoder.finish().map_err(broken)?;
-    Ok(Answer { schema: decoder.schema(), batches })
+    Ok(Answer { schema: decoder.schema(), batches, is_cut: false })
 }
 
 /// Memory of the rows themselves; columns may share the buffer that they came in.

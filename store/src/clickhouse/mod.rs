@@ -45,10 +45,11 @@ pub use address::Address;
 pub use config::ClickHouseConfig;
 
 use crate::contract::{
-    Appended, Deleted, Key, Origin, Query, Selection, SqlLimits, Store, StoreError, StoreStatus,
-    TimeRange, Unsettled,
+    Appended, Deleted, Key, Origin, Query, Selection, SqlAnswer, SqlLimits, Store, StoreError,
+    StoreStatus, TimeRange, Unsettled,
 };
 use crate::embedded::{EmbeddedConfig, EmbeddedStore, engine};
+use crate::room::Rooms;
 use client::Client;
 use condition::{fulfils, has_any, in_range, not_of, selected, where_all};
 use conform::to_schema;
@@ -64,6 +65,8 @@ const READ_SECONDS: u64 = 30;
 /// Rows that one answer may have, in bytes: the largest trace that is looked at
 /// has far less.
 const MAX_ANSWER_BYTES: usize = 512 << 20;
+/// Statements that run, or whose answers are in memory, at the same time.
+const SQL_AT_ONCE: usize = 4;
 const DELETE_TIMEOUT: Duration = Duration::from_secs(120);
 /// A start waits no longer for ClickHouse.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
@@ -74,6 +77,9 @@ const LAST_SENDING: Duration = Duration::from_secs(1);
 pub struct ClickHouseStore {
     spool: Arc<EmbeddedStore>,
     client: Client,
+    /// For statements of people, and for the program's own.
+    rooms: Rooms,
+    own_rooms: Rooms,
     retain_seconds: Option<u64>,
     /// Bytes of files in the spool beyond which senders are refused.
     spool_max_bytes: u64,
@@ -105,6 +111,8 @@ impl ClickHouseStore {
         let store = Arc::new(Self {
             spool,
             client,
+            rooms: Rooms::new(SQL_AT_ONCE),
+            own_rooms: Rooms::new(SQL_AT_ONCE),
             retain_seconds: config.retain_age.map(|age| age.as_secs().max(1)),
             spool_max_bytes: config.spool_max_bytes.saturating_add(there),
             spooled_bytes: AtomicU64::new(there),
@@ -265,12 +273,16 @@ impl Store for ClickHouseStore {
         first::first(found, query.order, query.limit).map_err(engine("cannot put rows in order"))
     }
 
-    async fn sql(
+    async fn sql(&self, statement: &str, limits: SqlLimits) -> Result<SqlAnswer, StoreError> {
+        sql::run(&self.client, &self.rooms, statement, limits).await
+    }
+
+    async fn own_sql(
         &self,
         statement: &str,
         limits: SqlLimits,
     ) -> Result<Vec<RecordBatch>, StoreError> {
-        sql::run(&self.client, statement, limits).await
+        Ok(sql::run(&self.client, &self.own_rooms, statement, limits).await?.batches)
     }
 
     async fn drop_before(&self, unix_nano: i64) -> Result<(), StoreError> {

@@ -9,12 +9,30 @@ use super::client::Client;
 use super::conform::spans_where_they_are;
 use super::failure::{Kind, Trouble};
 use super::schema::{DAY, INSERT_ID};
-use crate::contract::{MAX_STATEMENT_BYTES, SqlLimits, StoreError};
+use crate::contract::{MAX_ANSWER_BYTES, MAX_STATEMENT_BYTES, SqlAnswer, SqlLimits, StoreError};
 use crate::embedded::engine;
+use crate::room::Rooms;
 
-/// The function `attribute(attributes, 'key')`, as in the embedded store.
-const ATTRIBUTE_FUNCTION: &str =
-    "(m, k) -> if(mapContains(m, k), tupleElement(m[k], 2), NULL) AS attribute";
+/// The functions `attribute(attributes, 'key')` and `resource_attribute(resource,
+/// 'key')`, as in the embedded store: how they are written in a statement, and what
+/// they are.
+const FUNCTIONS: [(&str, &str); 2] = [
+    (
+        "resource_attribute(",
+        "(r, k) -> multiIf(JSONType(r, k) = 'Null', NULL, \
+         JSONType(r, k) = 'String', JSONExtractString(r, k), JSONExtractRaw(r, k)) \
+         AS resource_attribute",
+    ),
+    ("attribute(", "(m, k) -> if(mapContains(m, k), tupleElement(m[k], 2), NULL) AS attribute"),
+];
+
+/// How deep a statement may be, and how many elements it may have, also once its
+/// names have been put in: a name may stand for another statement.
+const MOST_LEVELS: usize = 500;
+const MOST_ELEMENTS: usize = 50_000;
+/// What ClickHouse makes ready, by its own count; of that as much is read as an
+/// answer may take.
+const MOST_READY_BYTES: usize = 4 * MAX_ANSWER_BYTES;
 
 /// ClickHouse looks at its clock now and then.
 const STOPS_WITHIN: Duration = Duration::from_secs(2);
@@ -22,9 +40,11 @@ const STOPS_WITHIN: Duration = Duration::from_secs(2);
 /// Runs one statement over the table `spans`.
 pub(super) async fn run(
     client: &Client,
+    rooms: &Rooms,
     statement: &str,
     limits: SqlLimits,
-) -> Result<Vec<RecordBatch>, StoreError> {
+) -> Result<SqlAnswer, StoreError> {
+    let room = rooms.take(limits.timeout).await?;
     if statement.len() > MAX_STATEMENT_BYTES {
         return Err(StoreError::Invalid(format!(
             "the statement is {} bytes long; at most {MAX_STATEMENT_BYTES} are allowed",
@@ -40,27 +60,34 @@ pub(super) async fn run(
         ("max_execution_time", format!("{:.3}", limits.timeout.as_secs_f64())),
         ("timeout_before_checking_execution_speed", "0".to_owned()),
         ("max_memory_usage", limits.memory_bytes.to_string()),
-        ("max_result_rows", limits.rows.to_string()),
+        // One more than is wanted tells whether there are more.
+        ("max_result_rows", limits.rows.saturating_add(1).to_string()),
+        ("max_result_bytes", MOST_READY_BYTES.to_string()),
         ("result_overflow_mode", "break".to_owned()),
         ("max_query_size", (2 * MAX_STATEMENT_BYTES).to_string()),
+        ("max_ast_depth", MOST_LEVELS.to_string()),
+        ("max_parser_depth", MOST_LEVELS.to_string()),
+        ("max_ast_elements", MOST_ELEMENTS.to_string()),
+        ("max_expanded_ast_elements", MOST_ELEMENTS.to_string()),
         // SQL's own rules, where ClickHouse's differ.
         ("prefer_column_name_to_alias", "1".to_owned()),
         ("join_use_nulls", "1".to_owned()),
         ("union_default_mode", "DISTINCT".to_owned()),
     ];
     let answer = client
-        .read(
-            &with_attribute_function(statement),
+        .read_first(
+            &with_functions(statement),
             &settings,
-            limits.memory_bytes,
+            MAX_ANSWER_BYTES,
             limits.timeout + STOPS_WITHIN,
         )
         .await
         .map_err(|trouble| refused(trouble, limits))?;
-    let mut rows = limits.rows;
+    let (mut rows, mut truncated) = (limits.rows, answer.is_cut);
     let mut batches = Vec::new();
     for batch in answer.batches {
         // ClickHouse counts whole blocks.
+        truncated |= batch.num_rows() > rows;
         let batch = batch.slice(0, batch.num_rows().min(rows));
         rows -= batch.num_rows();
         if batch.num_rows() > 0 {
@@ -70,13 +97,17 @@ pub(super) async fn run(
     match answer.schema {
         // The columns are told even where there are no rows.
         Some(schema) if batches.is_empty() => {
-            Ok(vec![of_spans(statement, &RecordBatch::new_empty(schema))?])
+            batches.push(of_spans(statement, &RecordBatch::new_empty(schema))?);
         }
-        Some(_) => Ok(batches),
-        None => Err(StoreError::Invalid(
-            "the statement has no result. One SELECT over the table `spans` can be run".to_owned(),
-        )),
+        Some(_) => {}
+        None => {
+            return Err(StoreError::Invalid(
+                "the statement has no result. One SELECT over the table `spans` can be run"
+                    .to_owned(),
+            ));
+        }
     }
+    Ok(SqlAnswer { batches, truncated, room })
 }
 
 /// The answer as every store gives it: `SELECT *` means the columns of spans, not
@@ -90,19 +121,25 @@ fn of_spans(statement: &str, batch: &RecordBatch) -> Result<RecordBatch, StoreEr
     Ok(spans_where_they_are(batch))
 }
 
-/// Puts our function before the statement's own names, where it uses it.
-fn with_attribute_function(statement: &str) -> String {
+/// Puts our functions before the statement's own names, where it uses them.
+fn with_functions(statement: &str) -> String {
     let trimmed = statement.trim_start();
-    let uses = trimmed.to_ascii_lowercase();
-    if !uses.contains("attribute(") {
-        return statement.to_owned();
+    let mut rest = trimmed.to_ascii_lowercase();
+    let is_select = rest.starts_with("select");
+    let is_with = rest.starts_with("with ");
+    let mut used = Vec::new();
+    for (written, function) in FUNCTIONS {
+        if rest.contains(written) {
+            // The name of one ends with that of the other.
+            rest = rest.replace(written, "");
+            used.push(function);
+        }
     }
-    if uses.starts_with("select") {
-        return format!("WITH {ATTRIBUTE_FUNCTION} {statement}");
-    }
-    match trimmed.get(..5).filter(|word| word.eq_ignore_ascii_case("with ")) {
-        Some(_) => format!("WITH {ATTRIBUTE_FUNCTION}, {}", &trimmed[5..]),
-        None => statement.to_owned(),
+    match used.join(", ") {
+        functions if functions.is_empty() => statement.to_owned(),
+        functions if is_select => format!("WITH {functions} {statement}"),
+        functions if is_with => format!("WITH {functions}, {}", &trimmed[5..]),
+        _ => statement.to_owned(),
     }
 }
 

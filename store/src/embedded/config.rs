@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::sql::SqlWorker;
+
 /// What the embedded store is to hold, and where.
 #[derive(Debug, Clone)]
 pub struct EmbeddedConfig {
@@ -27,6 +29,10 @@ pub struct EmbeddedConfig {
     pub spool: bool,
     /// Where files are brought to; `None`: they stay in the directory.
     pub object_storage: Option<ObjectStorageConfig>,
+    /// How a process is started that runs a statement which somebody has typed;
+    /// `None`: they run in this process, which they can then exhaust or end. Only
+    /// tests can do without.
+    pub sql_worker: Option<SqlWorker>,
 }
 
 /// Object storage for files. Credentials, region and endpoint come from the
@@ -75,6 +81,7 @@ impl EmbeddedConfig {
             min_free_bytes: 64 << 20,
             spool: false,
             object_storage: None,
+            sql_worker: None,
         }
     }
 }

@@ -64,7 +64,6 @@ mod sketch;
 mod spool;
 mod sql;
 mod state;
-mod table;
 mod templates;
 mod valued;
 mod wal;
@@ -87,10 +86,11 @@ pub use config::{EmbeddedConfig, ObjectStorageConfig};
 pub(crate) use fault::engine;
 #[cfg(feature = "clickhouse")]
 pub(crate) use spool::SpoolFile;
+pub use sql::{SqlWorker, run_sql_worker};
 
 use crate::contract::{
-    Appended, Deleted, Key, Origin, Outline, Query, Selection, SqlLimits, Store, StoreError,
-    StoreStatus, TimeRange, Unsettled,
+    Appended, Deleted, Key, Origin, Outline, Query, Selection, SqlAnswer, SqlLimits, Store,
+    StoreError, StoreStatus, TimeRange, Unsettled,
 };
 use chunk::{Chunk, compact, rows_bytes};
 use clock::Clock;
@@ -231,6 +231,7 @@ impl EmbeddedStore {
         let wal =
             Wal::start(log.clone(), next.generation, rows, config.min_free_bytes, seen, taker)
                 .map_err(fault::io("cannot start the log's thread"))?;
+        let sql = sql::Engine::new(config.sql_worker.clone());
         Ok(Self {
             config,
             spans,
@@ -238,7 +239,7 @@ impl EmbeddedStore {
             wal: Arc::new(wal),
             state,
             room: Notify::new(),
-            sql: sql::Engine::new(),
+            sql,
             note: Mutex::new(note),
             next_batch: AtomicU64::new(next.batch),
             closing: AtomicBool::new(false),
@@ -298,6 +299,29 @@ impl EmbeddedStore {
             // A reader gave up altogether: without the broken file, the others do.
             Err(error) if !self.set_broken_aside(&files).await => Err(error),
             Err(_) => Box::pin(self.look_up(keys, time, outline)).await,
+        }
+    }
+}
+
+impl EmbeddedStore {
+    /// Everything there is.
+    fn snapshot(&self) -> Result<state::Snapshot, StoreError> {
+        self.state.lock().snapshot(TimeRange::ALL)
+    }
+
+    /// Where a statement failed because of a broken file, it is worth another attempt
+    /// without that; else the error stays.
+    async fn without_broken(&self, error: StoreError) -> Result<(), StoreError> {
+        if !matches!(error, StoreError::Engine { .. }) {
+            return Err(error);
+        }
+        let files = self.state.lock().files_in(TimeRange::ALL);
+        if self.set_broken_aside(&files).await {
+            return Ok(());
+        }
+        match &self.remote {
+            Some(remote) if remote.is_away() => Err(self.away()),
+            _ => Err(error),
         }
     }
 }
@@ -470,25 +494,26 @@ impl Store for EmbeddedStore {
         }
     }
 
-    async fn sql(
+    async fn sql(&self, statement: &str, limits: SqlLimits) -> Result<SqlAnswer, StoreError> {
+        let snapshot = || self.snapshot();
+        match self.sql.run(snapshot, statement, limits).await {
+            Err(error) => self.without_broken(error).await?,
+            answer => return answer,
+        }
+        self.sql.run(snapshot, statement, limits).await
+    }
+
+    async fn own_sql(
         &self,
         statement: &str,
         limits: SqlLimits,
     ) -> Result<Vec<RecordBatch>, StoreError> {
-        let snapshot = self.state.lock().snapshot(TimeRange::ALL)?;
-        let files = snapshot.files.clone();
-        match self.sql.run(snapshot, statement, limits).await {
-            Err(StoreError::Engine { .. }) if self.set_broken_aside(&files).await => {
-                let snapshot = self.state.lock().snapshot(TimeRange::ALL)?;
-                self.sql.run(snapshot, statement, limits).await
-            }
-            Err(StoreError::Engine { .. })
-                if self.remote.as_ref().is_some_and(|remote| remote.is_away()) =>
-            {
-                Err(self.away())
-            }
-            answer => answer,
+        let snapshot = || self.snapshot();
+        match self.sql.run_own(snapshot, statement, limits).await {
+            Err(error) => self.without_broken(error).await?,
+            answer => return answer,
         }
+        self.sql.run_own(snapshot, statement, limits).await
     }
 
     async fn drop_before(&self, unix_nano: i64) -> Result<(), StoreError> {

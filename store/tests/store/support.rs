@@ -9,7 +9,7 @@ use spanwise_model::{
     Assembled, AttributeValue, Capture, Event, Evidence, Flow, Kind, Link, Network, ResourceJson,
     RowRef, Span, SpanBatch, SpanBatchBuilder, SpanId, SpanRows, Status, TraceId,
 };
-use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore, ObjectStorageConfig};
+use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore, ObjectStorageConfig, SqlWorker};
 use spanwise_store::{Appended, Origin, Store, StoreStatus, TimeRange};
 
 /// 2026-01-01T00:00:00Z.
@@ -167,11 +167,27 @@ pub(crate) async fn everything(store: &dyn Store) -> Vec<RecordBatch> {
     store.find(&query).await.expect("found")
 }
 
+/// Statements run in a process of their own here, too: this program, where it is
+/// told to run the test [`super::sql::worker`] and nothing else. What the test
+/// harness prints must not come between, so that takes a third descriptor.
+pub(crate) fn sql_worker() -> SqlWorker {
+    let program = std::env::current_exe().expect("this program");
+    let start =
+        format!("exec '{}' --exact sql::worker --ignored 3>&1 >/dev/null", program.display());
+    SqlWorker {
+        program: "/bin/sh".into(),
+        arguments: vec!["-c".to_owned(), start],
+        // The allocator reserves address space, which is bounded, for every thread.
+        environment: vec![("MALLOC_ARENA_MAX".to_owned(), "1".to_owned())],
+    }
+}
+
 /// A configuration under which nothing becomes a file by itself.
 pub(crate) fn in_memory(directory: &Path) -> EmbeddedConfig {
     EmbeddedConfig {
         generation_max_age: Duration::from_secs(3600),
         min_free_bytes: 0,
+        sql_worker: Some(sql_worker()),
         ..EmbeddedConfig::new(directory.to_owned())
     }
 }

@@ -98,6 +98,49 @@ async fn only_reading_is_allowed() {
 }
 
 #[tokio::test]
+async fn attributes_of_resources_are_read_by_key() {
+    let (store, _, _directory) = with_spans(4).await;
+    for (statement, value) in [
+        ("SELECT DISTINCT resource_attribute(resource, 'service.name') FROM spans", "cart"),
+        (
+            "SELECT count(*) FROM spans WHERE resource_attribute(resource, 'absent') IS NULL \
+             AND attribute(attributes, 'share') = '0.5'",
+            "4",
+        ),
+    ] {
+        let answer = store.sql(statement, LIMITS).await.expect(statement);
+        assert_eq!(serve_like(&answer), value, "{statement}");
+    }
+}
+
+#[tokio::test]
+async fn answers_are_bounded_and_depth_is() {
+    let (store, _, _directory) = with_spans(10).await;
+    let rows = |rows| SqlLimits { rows, ..LIMITS };
+    let all = "SELECT span_id FROM spans";
+    assert!(store.sql(all, rows(9)).await.expect("answered").truncated);
+    assert!(!store.sql(all, rows(10)).await.expect("answered").truncated);
+    // Blocks of 65,409 rows, each of which has as many kilobytes.
+    let large = "SELECT repeat('x', 1000) FROM numbers(200000)";
+    let answer = store.sql(large, rows(1_000_000)).await.expect("answered");
+    let count: usize = answer.iter().map(RecordBatch::num_rows).sum();
+    assert!(answer.truncated && (1..68_000).contains(&count), "{count}");
+    drop(answer);
+    let block = "SELECT repeat('x', 1000000) FROM numbers(100)";
+    let error = store.sql(block, rows(1000)).await.expect_err("too large");
+    assert!(matches!(error, StoreError::Limit(_)), "{error:?}");
+    for deep in [
+        format!("SELECT {}1{}", "(".repeat(2_000), ")".repeat(2_000)),
+        format!("SELECT {}1{}", "negate(".repeat(2_000), ")".repeat(2_000)),
+        format!("SELECT 1 WHERE 1 IN ({}1)", "1,".repeat(30_000)),
+    ] {
+        let error = store.sql(&deep, LIMITS).await;
+        assert!(matches!(error, Ok(_) | Err(StoreError::Invalid(_))), "{error:?}");
+    }
+    assert!(store.sql("SELECT 1", LIMITS).await.is_ok());
+}
+
+#[tokio::test]
 async fn limits_hold() {
     let (store, _, _directory) = with_spans(1000).await;
     let many = "SELECT a.span_id FROM spans a, spans b";

@@ -1,0 +1,233 @@
+//! The server's side of a worker: starts it, gives it rows, ends it.
+
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use arrow::array::RecordBatch;
+use datafusion::common::DataFusionError;
+use parking_lot::Mutex;
+
+use super::super::fault;
+use super::scan::{Cursor, Local};
+use super::wire::{self, Failure, FromWorker, Job, ToWorker};
+use super::{confine, words};
+use crate::contract::StoreError;
+
+/// What an answer's messages take besides what is counted of it.
+const SLACK_BYTES: usize = 16 << 20;
+/// Scans under way in one statement, each of which holds some rows.
+const MOST_SCANS: usize = 64;
+/// Of what a worker says as it dies, this much is read.
+const LAST_WORDS_BYTES: u64 = 8 << 10;
+
+/// How a process is started that runs one statement: by a program that then calls
+/// [`run_sql_worker`](super::run_sql_worker) and does nothing else.
+#[derive(Debug, Clone)]
+pub struct SqlWorker {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Its environment, all of it.
+    pub environment: Vec<(String, String)>,
+}
+
+impl SqlWorker {
+    fn start(&self) -> io::Result<Child> {
+        // Pipes, not sockets: an agent on this machine would take what passes for calls.
+        Command::new(&self.program)
+            .arg0("spanwise")
+            .args(&self.arguments)
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    }
+}
+
+/// Ends a worker from another thread.
+#[derive(Debug, Default)]
+pub(super) struct Ending(Mutex<Lifetime>);
+
+#[derive(Debug, Default)]
+struct Lifetime {
+    child: Option<Child>,
+    is_over: bool,
+}
+
+impl Ending {
+    /// Ends it, also where it is only about to start.
+    pub(super) fn end(&self) {
+        let mut lifetime = self.0.lock();
+        lifetime.is_over = true;
+        if let Some(child) = &mut lifetime.child {
+            let _ = child.kill();
+        }
+    }
+
+    fn began(&self, mut child: Child) {
+        let mut lifetime = self.0.lock();
+        if lifetime.is_over {
+            let _ = child.kill();
+        }
+        lifetime.child = Some(child);
+    }
+
+    fn reap(&self) -> Option<(ExitStatus, String)> {
+        let mut child = self.0.lock().child.take()?;
+        // Of one that has ended by itself, this changes nothing.
+        let _ = child.kill();
+        let status = child.wait().ok()?;
+        let mut said = Vec::new();
+        if let Some(stderr) = child.stderr.take() {
+            let _ = stderr.take(LAST_WORDS_BYTES).read_to_end(&mut said);
+        }
+        Some((status, String::from_utf8_lossy(&said).into_owned()))
+    }
+}
+
+/// The rows of an answer, and whether there were more.
+pub(super) type Answered = (Vec<RecordBatch>, bool);
+
+/// Runs a statement in a worker, on this thread, which must live as long as the
+/// worker does.
+pub(super) fn run(
+    worker: &SqlWorker,
+    rows: &Local,
+    job: &Job,
+    ending: &Ending,
+) -> Result<Answered, StoreError> {
+    confine::leave_processors_to_others();
+    let started = worker.start();
+    let mut child = started.map_err(fault::io("cannot start a process for the statement"))?;
+    let pipes = child.stdin.take().zip(child.stdout.take());
+    ending.began(child);
+    let converse = || match pipes {
+        Some((to, from)) => converse(to, from, rows, job),
+        None => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
+    };
+    // A reader gives up where a file is damaged; the worker is to be reaped all the same.
+    let answered = catch_unwind(AssertUnwindSafe(converse)).unwrap_or_else(|_| {
+        Err(Trouble::Refused(fault::engine("the statement failed")("a reader gave up")))
+    });
+    let ended = ending.reap();
+    match answered {
+        Ok(answered) => Ok(answered),
+        Err(Trouble::Refused(error)) => Err(error),
+        Err(Trouble::Gone(error)) => {
+            tracing::debug!(%error, ?ended, "a worker for SQL has gone");
+            Err(ended.map_or_else(|| words::too_complex(""), |(status, said)| died(status, &said)))
+        }
+    }
+}
+
+enum Trouble {
+    /// The worker does not answer any more.
+    Gone(io::Error),
+    Refused(StoreError),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Gone(error)
+    }
+}
+
+impl From<DataFusionError> for Trouble {
+    fn from(error: DataFusionError) -> Self {
+        Self::Refused(words::refused(error))
+    }
+}
+
+fn converse(
+    mut to: ChildStdin,
+    mut from: ChildStdout,
+    rows: &Local,
+    job: &Job,
+) -> Result<Answered, Trouble> {
+    wire::send(&mut to, job, &[])?;
+    let (mut scans, mut begun) = (HashMap::<usize, Cursor>::new(), 0);
+    // While the worker computes, the batch is made ready that it probably wants next.
+    let mut ahead: Option<(usize, Ready)> = None;
+    let mut left_bytes = job.answer_bytes.saturating_add(SLACK_BYTES);
+    let mut answer = Vec::new();
+    loop {
+        let (said, body) = wire::receive::<FromWorker>(&mut from, left_bytes)?
+            .ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+        match said {
+            FromWorker::Scan(_) if scans.len() >= MOST_SCANS => {
+                return Err(Trouble::Refused(words::too_complex("")));
+            }
+            FromWorker::Scan(scan) => {
+                scans.insert(begun, rows.cursor(&scan)?);
+                begun += 1;
+            }
+            FromWorker::Close(scan) => {
+                scans.remove(&scan);
+                ahead.take_if(|(of, _)| *of == scan);
+            }
+            FromWorker::Next(scan) => {
+                let cursor = scans.get_mut(&scan);
+                let cursor = cursor.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+                let (message, batch) = match ahead.take_if(|(of, _)| *of == scan) {
+                    Some((_, ready)) => ready,
+                    None => ready(cursor)?,
+                };
+                wire::send(&mut to, &message, &batch)?;
+                if ahead.is_none() && !matches!(message, ToWorker::End) {
+                    ahead = Some((scan, ready(cursor)?));
+                }
+            }
+            FromWorker::Answer => {
+                left_bytes -= body.len();
+                answer.push(wire::decode(body).map_err(DataFusionError::from)?);
+            }
+            FromWorker::Done { truncated } => return Ok((answer, truncated)),
+            FromWorker::Failed(failure) => {
+                return Err(Trouble::Refused(match failure {
+                    Failure::Invalid(reason) => StoreError::Invalid(reason),
+                    Failure::Limit(reason) => StoreError::Limit(reason),
+                    Failure::Other(reason) => failed(reason),
+                }));
+            }
+        }
+    }
+}
+
+type Ready = (ToWorker, Vec<u8>);
+
+fn ready(cursor: &mut Cursor) -> Result<Ready, DataFusionError> {
+    Ok(match cursor.next().transpose()? {
+        None => (ToWorker::End, Vec::new()),
+        Some(rows) if rows.num_columns() == 0 => (ToWorker::Rows(rows.num_rows()), Vec::new()),
+        Some(rows) => (ToWorker::Batch, wire::encode(&rows)?),
+    })
+}
+
+/// Why a worker died that nobody has ended.
+fn died(status: ExitStatus, said: &str) -> StoreError {
+    const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
+    const SIGXCPU: i32 = rustix::process::Signal::XCPU.as_raw();
+    let is_out_of_memory = said.contains("memory allocation of") || said.contains("os error 12");
+    match status.signal() {
+        _ if is_out_of_memory => words::too_much_memory(),
+        _ if said.contains("overflowed its stack") => words::too_complex(""),
+        Some(SIGXCPU) => StoreError::Limit("it took too much processor time".to_owned()),
+        // Nobody else but the system, where its memory ran out.
+        Some(SIGKILL) => words::too_much_memory(),
+        Some(_) => words::too_complex(""),
+        None => failed(format!("{status}: {}", said.trim())),
+    }
+}
+
+/// No word about the rows, whose readers are all on this side.
+fn failed(reason: String) -> StoreError {
+    fault::io("the process for the statement failed")(io::Error::other(reason))
+}

@@ -1,0 +1,183 @@
+//! Reads rows in memory and in files of one moment, some at a time.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use datafusion::common::DataFusionError;
+use spanwise_model::schema::column;
+
+use super::super::chunk::View;
+use super::super::files::SpanFile;
+use super::super::index::BLOCK_ROWS;
+use super::super::keys::overlaps;
+use super::super::layout::Wanted;
+use super::super::reader;
+use super::super::state::Snapshot;
+use super::table::{Batches, Scan, Source};
+use crate::contract::TimeRange;
+
+/// Memory that the rows which are read at once shall take.
+const PART_BYTES: usize = 8 << 20;
+/// And as many of them at most.
+const PART_ROWS: usize = 128 * 1024;
+/// Rows of a batch from memory.
+const BATCH_ROWS: usize = 8192;
+
+/// Rows of this process.
+#[derive(Debug, Clone)]
+pub(super) struct Local {
+    recent: Arc<Vec<Arc<View>>>,
+    files: Arc<Vec<Arc<SpanFile>>>,
+}
+
+impl Local {
+    pub(super) fn new(snapshot: Snapshot) -> Self {
+        Self { recent: Arc::new(snapshot.recent), files: Arc::new(snapshot.files) }
+    }
+
+    /// Begins a scan of them.
+    ///
+    /// # Errors
+    /// Where it names columns that there are not.
+    pub(super) fn cursor(&self, scan: &Scan) -> Result<Cursor, DataFusionError> {
+        let schema = scan.schema()?;
+        let wanted = |name: &&str| schema.index_of(name).is_ok();
+        Ok(Cursor {
+            rows: self.clone(),
+            places: scan.places.clone(),
+            columns: column::ALL.iter().copied().filter(wanted).collect(),
+            keys: scan.keys.clone(),
+            schema,
+            time: scan.time(),
+            view: 0,
+            file: 0,
+            block: 0,
+            part_rows: BLOCK_ROWS,
+            ready: VecDeque::new(),
+        })
+    }
+}
+
+impl Source for Local {
+    fn scan(&self, scan: &Scan) -> Batches {
+        match self.cursor(scan) {
+            Ok(cursor) => Box::new(cursor),
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
+    }
+}
+
+/// A scan under way.
+#[derive(Debug)]
+pub(super) struct Cursor {
+    rows: Local,
+    places: Vec<usize>,
+    columns: Vec<&'static str>,
+    keys: Option<Vec<String>>,
+    schema: SchemaRef,
+    time: TimeRange,
+    /// The next of each.
+    view: usize,
+    file: usize,
+    block: usize,
+    /// Rows that are read next, by what the last ones took.
+    part_rows: usize,
+    ready: VecDeque<RecordBatch>,
+}
+
+/// Neighbouring blocks of one row group, without what is deleted.
+struct Part {
+    file: Arc<SpanFile>,
+    rows: Vec<Range<usize>>,
+}
+
+impl Cursor {
+    /// Reads on; whether there was anything.
+    fn read_on(&mut self) -> Result<bool, DataFusionError> {
+        if let Some(view) = self.rows.recent.get(self.view) {
+            self.view += 1;
+            let rows = view.rows.project(&self.places).map_err(ArrowError::from)?;
+            let count = rows.num_rows();
+            let firsts = (0..count).step_by(BATCH_ROWS);
+            let parts = firsts.map(|first| rows.slice(first, BATCH_ROWS.min(count - first)));
+            self.ready.extend(parts);
+            return Ok(true);
+        }
+        let Some(part) = self.next_part() else { return Ok(false) };
+        let batches = self.read(&part)?;
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        let bytes: usize = batches.iter().map(RecordBatch::get_array_memory_size).sum();
+        if let Some(bytes_a_row) = bytes.checked_div(rows) {
+            self.part_rows = (PART_BYTES / bytes_a_row.max(1)).clamp(BLOCK_ROWS, PART_ROWS);
+        }
+        self.ready.extend(batches);
+        Ok(true)
+    }
+
+    fn next_part(&mut self) -> Option<Part> {
+        loop {
+            let file = self.rows.files.get(self.file)?;
+            let blocks = &file.index.blocks;
+            let (mut rows, mut count, mut group) = (Vec::new(), 0, None);
+            while let Some(block) = blocks.get(self.block) {
+                if count >= self.part_rows || group.is_some_and(|group| group != block.group) {
+                    break;
+                }
+                self.block += 1;
+                if overlaps(block.starts, self.time) {
+                    group = Some(block.group);
+                    count += block.rows;
+                    rows.push(block.first_row..block.first_row + block.rows);
+                }
+            }
+            let rows = reader::left(file, &rows);
+            if !rows.is_empty() {
+                return Some(Part { file: Arc::clone(file), rows });
+            }
+            if self.block >= blocks.len() {
+                (self.file, self.block) = (self.file + 1, 0);
+            }
+        }
+    }
+
+    fn read(&self, part: &Part) -> Result<Vec<RecordBatch>, DataFusionError> {
+        if self.schema.fields().is_empty() {
+            let count = part.rows.iter().map(ExactSizeIterator::len).sum();
+            let options = RecordBatchOptions::new().with_row_count(Some(count));
+            let schema = Arc::clone(&self.schema);
+            return Ok(vec![RecordBatch::try_new_with_options(schema, vec![], &options)?]);
+        }
+        let keys: Option<Vec<&str>> =
+            self.keys.as_ref().map(|keys| keys.iter().map(String::as_str).collect());
+        let wanted = Wanted { keys: keys.as_deref(), ..Wanted::columns(&self.columns) };
+        let read = reader::read(&part.file, &part.rows, &wanted)?;
+        let Some(first) = read.first() else { return Ok(read) };
+        // In the order that was asked for.
+        let fields = self.schema.fields().iter();
+        let order: Vec<usize> = fields
+            .map(|field| first.schema_ref().index_of(field.name()))
+            .collect::<Result<_, _>>()?;
+        read.iter().map(|batch| Ok(batch.project(&order)?)).collect()
+    }
+}
+
+impl Iterator for Cursor {
+    type Item = Result<RecordBatch, DataFusionError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                return Some(Ok(batch));
+            }
+            match self.read_on() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
