@@ -15,7 +15,7 @@ use spanwise_model::{
     SpanRows, TraceId, UnknownName,
 };
 
-use crate::row::{METHOD_KEYS, Named, PATH_KEYS, Prior, Row, without_query};
+use crate::row::{ABOVE_KEY, METHOD_KEYS, Named, PATH_KEYS, Prior, Row, is_half, without_query};
 use crate::text::Text;
 
 /// A dictionary column whose values are turned into `T` once each.
@@ -156,9 +156,16 @@ impl Attributes {
 
     /// The method and the path of the request that the row tells of.
     fn request(&self, row: usize) -> (Option<Text>, Option<Text>) {
-        let mut first = [None; REQUEST_KEYS.len()];
+        let [method, old_method, path, target] = self.texts(row, REQUEST_KEYS);
+        let path = path.or(target).map(|path| Text::of(without_query(path)));
+        (method.or(old_method).map(Text::of), path)
+    }
+
+    /// The first text with each of these keys.
+    fn texts<const N: usize>(&self, row: usize, keys: [&str; N]) -> [Option<&str>; N] {
+        let mut first: [Option<(u8, &str)>; N] = [None; N];
         let mut note = |(key, type_number, text)| {
-            for (name, first) in REQUEST_KEYS.iter().zip(&mut first) {
+            for (name, first) in keys.iter().zip(&mut first) {
                 if first.is_none() && *name == key {
                     *first = Some((type_number, text));
                 }
@@ -178,10 +185,7 @@ impl Attributes {
             }
             None => {}
         }
-        let text = |(type_number, text)| as_text(type_number, text);
-        let [method, old_method, path, target] = first.map(|found| found.and_then(text));
-        let path = path.or(target).map(|path| Text::of(without_query(path)));
-        (method.or(old_method).map(Text::of), path)
+        first.map(|found| found.and_then(|(type_number, text)| as_text(type_number, text)))
     }
 
     /// The entries of a row in the map.
@@ -297,15 +301,20 @@ impl Columns {
             _ => (None, None),
         };
         let start = self.starts.value(row);
+        let span_id = self.span_ids.span_id(row).ok_or_else(|| ModelError::Cell {
+            column: column::SPAN_ID,
+            row,
+            reason: "is all zero".to_owned(),
+        })?;
+        let parent_span_id = self.parents.span_id(row);
+        let above = is_half(span_id, parent_span_id)
+            .then(|| self.attributes.texts(row, [ABOVE_KEY]))
+            .and_then(|[above]| above?.parse().ok());
         Ok(Row {
             at: RowRef { batch: self.batch_number, row: u32::try_from(row).unwrap_or(u32::MAX) },
-            span_id: self.span_ids.span_id(row).ok_or_else(|| ModelError::Cell {
-                column: column::SPAN_ID,
-                row,
-                reason: "is all zero".to_owned(),
-            })?,
+            span_id,
             trace_id: self.trace_ids.trace_id(row),
-            parent_span_id: self.parents.span_id(row),
+            parent_span_id,
             start_unix_nano: start,
             end_unix_nano: start.saturating_add(self.durations.value(row).max(0)),
             capture: self.captures.required(row)?,
@@ -325,6 +334,7 @@ impl Columns {
             confidence: self.confidences.get(row),
             method,
             path,
+            above,
             clock: self.attributes.clock(row),
             prior: self
                 .prior_traces
@@ -343,11 +353,12 @@ pub(crate) fn names(batch_number: u64, rows: &SpanRows) -> Option<Vec<Named>> {
     let traces = ids(column::TRACE_ID)?;
     let spans = ids(column::SPAN_ID)?;
     let parents = ids(column::PARENT_SPAN_ID)?;
+    let kinds = vocabulary::<Kind>(batch, column::KIND).ok()?;
     let name = |row: usize| {
         let capture = captures.required(row).ok()?;
         let at = RowRef { batch: batch_number, row: u32::try_from(row).ok()? };
         let (trace, span) = (traces.trace_id(row)?, spans.span_id(row)?);
-        let name = Named::new(at, trace, span, parents.span_id(row))?;
+        let name = Named::new(at, trace, span, parents.span_id(row), kinds.required(row).ok()?)?;
         (capture == Capture::App).then_some(name)
     };
     // With room for all: an iterator that may end early promises none.
@@ -387,8 +398,14 @@ impl Row {
     ];
 
     /// The attributes that rows are read from.
-    pub const ATTRIBUTES: &'static [&'static str] =
-        &[METHOD_KEYS[0], METHOD_KEYS[1], PATH_KEYS[0], PATH_KEYS[1], ClockFault::ATTRIBUTE];
+    pub const ATTRIBUTES: &'static [&'static str] = &[
+        METHOD_KEYS[0],
+        METHOD_KEYS[1],
+        PATH_KEYS[0],
+        PATH_KEYS[1],
+        ABOVE_KEY,
+        ClockFault::ATTRIBUTE,
+    ];
 
     /// The rows of a batch that the store has numbered `batch_number`.
     ///

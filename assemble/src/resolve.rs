@@ -114,6 +114,9 @@ fn places(index: &Index, slots: &[Slot], verdict: impl Fn(Slot) -> Verdict) -> V
             _ => 0.0,
         };
         let before = match prior.parent {
+            // What the span says of itself is found anew: by an id that several have, another of
+            // them may be meant now.
+            Some(parent) if row.names(parent) && matches!(now, Place::Child { .. }) => None,
             Some(parent) => {
                 let by_span = by_span.get_or_insert_with(|| positions_by_span(index, slots));
                 by_span.get(&parent).filter(|position| slots[**position] != *slot).map(|position| {

@@ -1,5 +1,6 @@
 //! What assembly needs to know of a span.
 
+use ahash::AHashSet;
 use spanwise_model::{
     Assembled, Capture, ClockFault, Evidence, Kind, RowRef, Span, SpanId, TraceId,
 };
@@ -38,6 +39,9 @@ pub struct Row {
     pub method: Option<Text>,
     /// Attribute `url.path` (older: the path of `http.target`), on server spans.
     pub path: Option<Text>,
+    /// Attribute `zipkin.parent_id`, on the called half of a shared span: the span above the other
+    /// half, which may never come.
+    pub above: Option<SpanId>,
     /// What the span's mark says about its times.
     pub clock: Option<ClockFault>,
     /// What assembly had found for the row before, where it had.
@@ -61,6 +65,25 @@ pub(crate) struct Named {
     pub(crate) trace_id: TraceId,
     pub(crate) span_id: SpanId,
     pub(crate) parent_span_id: Option<SpanId>,
+    pub(crate) side: Side,
+}
+
+/// Which side of an exchange a span is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Calling,
+    Called,
+    Neither,
+}
+
+impl Side {
+    pub(crate) const fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Client | Kind::Producer => Self::Calling,
+            Kind::Server | Kind::Consumer => Self::Called,
+            Kind::Internal => Self::Neither,
+        }
+    }
 }
 
 impl Named {
@@ -71,24 +94,41 @@ impl Named {
         trace_id: TraceId,
         span_id: SpanId,
         parent_span_id: Option<SpanId>,
+        kind: Kind,
     ) -> Option<Self> {
         (!is_half(span_id, parent_span_id)).then_some(Self {
             at,
             trace_id,
             span_id,
             parent_span_id,
+            side: Side::of(kind),
         })
     }
 
     pub(crate) fn of(row: &Row) -> Option<Self> {
         let trace_id = row.trace_id.filter(|_| row.capture == Capture::App)?;
-        Self::new(row.at, trace_id, row.span_id, row.parent_span_id)
+        Self::new(row.at, trace_id, row.span_id, row.parent_span_id, row.kind)
     }
 }
 
 /// Whether a span's id says that it is the called half of a shared span.
 pub(crate) fn is_half(span_id: SpanId, parent_span_id: Option<SpanId>) -> bool {
     parent_span_id.is_some_and(|parent| span_id == parent.receiving_half())
+}
+
+/// Makes halves of spans that client and server report under one id without saying so: as where
+/// they do say so, the called one gets an id of its own, and the calling one as its parent.
+pub(crate) fn part_twins(rows: &mut [Row]) {
+    let is = |row: &Row, side| row.capture == Capture::App && Side::of(row.kind) == side;
+    let id = |row: &Row| row.trace_id.map(|trace| (trace, row.span_id));
+    let calling = rows.iter().filter(|row| is(row, Side::Calling));
+    let calling: AHashSet<_> = calling.filter_map(id).collect();
+    for row in rows.iter_mut().filter(|row| is(row, Side::Called)) {
+        if id(row).is_some_and(|id| calling.contains(&id)) {
+            row.parent_span_id = Some(row.span_id);
+            row.span_id = row.span_id.receiving_half();
+        }
+    }
 }
 
 impl Row {
@@ -125,11 +165,19 @@ impl Row {
             confidence: span.confidence,
             method: attribute(METHOD_KEYS).map(Text::of),
             path: attribute(PATH_KEYS).map(|path| Text::of(without_query(path))),
+            above: is_half(span.span_id, span.parent_span_id)
+                .then(|| span.attribute(ABOVE_KEY)?.as_str()?.parse().ok())
+                .flatten(),
             clock: span.clock_fault(),
             prior: span
                 .assembled_trace_id
                 .map(|trace_id| Prior { trace_id, parent: span.assembled_parent }),
         }
+    }
+
+    /// Whether the row itself names this span as the one above it.
+    pub(crate) fn names(&self, span_id: SpanId) -> bool {
+        self.parent_span_id == Some(span_id) || self.above == Some(span_id)
     }
 
     /// Whether the row does not tell when its trace took place.
@@ -199,6 +247,9 @@ impl Row {
 pub(crate) const METHOD_KEYS: [&str; 2] = ["http.request.method", "http.method"];
 /// Attributes that hold a request's path, best first.
 pub(crate) const PATH_KEYS: [&str; 2] = ["url.path", "http.target"];
+
+/// Attribute that holds the id of the span above a shared one.
+pub(crate) const ABOVE_KEY: &str = "zipkin.parent_id";
 
 /// The path before the query of an `http.target`.
 pub(crate) fn without_query(target: &str) -> &str {

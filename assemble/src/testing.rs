@@ -42,6 +42,7 @@ fn row(number: u64, capture: Capture, kind: Kind, service: &str, from_ms: i64, t
         method: None,
         path: None,
         clock: None,
+        above: None,
         prior: None,
     }
 }

@@ -7,7 +7,7 @@ use spanwise_model::{Assembled, ClockFault, Evidence, RowRef, SpanId, TraceId};
 
 use crate::clocks::{self, ClockDifference};
 use crate::resolve::{Place, assemble_places};
-use crate::row::Row;
+use crate::row::{Row, part_twins};
 use crate::text::Text;
 
 /// A trace: its rows in depth-first order, each with its place. What else their
@@ -45,6 +45,7 @@ impl Trace {
     /// of them before stands, unless there is now something surer; what it had
     /// not seen is joined.
     pub fn of(mut rows: Vec<Row>) -> Self {
+        part_twins(&mut rows);
         rows.sort_by_key(|row| {
             let longest_first = Reverse(row.end_unix_nano.saturating_sub(row.start_unix_nano));
             (row.start_unix_nano, longest_first, Reverse(row.capture), row.span_id)
@@ -307,6 +308,30 @@ mod tests {
         };
         let warnings = trace.warnings(name);
         (trace, warnings)
+    }
+
+    #[test]
+    fn client_and_server_with_one_id_are_one_below_the_other_in_every_order() {
+        let make = |kind, service: &str, number, parent, from, to| {
+            let mut made = span(number, Capture::App, from, to);
+            (made.kind, made.service) = (kind, service.to_owned());
+            made.trace_id = Some(TraceId([7; 16]));
+            made.parent_span_id = SpanId::from_u64(parent);
+            made
+        };
+        let spans = [
+            make(Kind::Client, "front", 1, 0, 0, 100),
+            make(Kind::Server, "back", 1, 0, 10, 90),
+            make(Kind::Client, "back", 2, 1, 20, 80),
+        ];
+        for order in [[0, 1, 2], [1, 0, 2], [2, 1, 0], [1, 2, 0]] {
+            let spans = order.map(|place: usize| spans[place].clone());
+            let (trace, warnings) = tree(&spans);
+            let depths: Vec<_> = trace.nodes.iter().map(|node| node.depth).collect();
+            assert_eq!((depths, warnings), (vec![0, 1, 2], vec![]), "{order:?}");
+            let ids: Vec<_> = trace.nodes.iter().map(|node| node.row.span_id).collect();
+            assert_eq!(ids[1], ids[0].receiving_half(), "no two have one id");
+        }
     }
 
     const MS: i64 = 1_000_000;

@@ -64,7 +64,11 @@ impl<'a> SpanCells<'a> {
         let row = node.row.at.row as usize;
         let mut object = Object::new(json);
         for (name, cells) in &mut self.0 {
-            cells.write(name, row, &mut object);
+            match *name {
+                // No two spans of a tree have one id, whatever their senders say.
+                column::SPAN_ID => object.hex(name, &node.row.span_id.0),
+                _ => cells.write(name, row, &mut object),
+            }
         }
         let found = &node.assembled;
         object.hex(column::ASSEMBLED_TRACE_ID, &trace.trace_id.0);

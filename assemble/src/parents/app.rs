@@ -2,11 +2,11 @@
 
 use std::cmp::Reverse;
 
-use spanwise_model::{Capture, Evidence, Kind};
+use spanwise_model::{Capture, Evidence, Kind, SpanId, TraceId};
 
 use super::{MAX_CANDIDATES, Verdict};
 use crate::index::{Index, Slot};
-use crate::row::Row;
+use crate::row::{Row, Side};
 use crate::text::Text;
 use crate::timeline::Sort;
 
@@ -39,10 +39,15 @@ const fn is_entry(row: &Row) -> bool {
 /// under one), it is the half of the row's own process; what is not known to be
 /// of the calling process was done by the called one.
 fn named(index: &Index, row: &Row) -> Option<Slot> {
+    if let Some(calling) = calling_twin(index, row) {
+        return Some(calling);
+    }
     let (trace, parent) = row.trace_id.zip(row.parent_span_id)?;
     let own = |slot: Slot| index.row(slot).same_process(row);
-    let named = super::few(index.apps(trace, parent))
-        .min_by_key(|slot| (Reverse(own(*slot)), index.row(*slot).at));
+    let named = super::few(index.apps(trace, parent)).min_by_key(|slot| {
+        let is_called = Side::of(index.row(*slot).kind) == Side::Called;
+        (Reverse(own(*slot)), Reverse(is_called), index.row(*slot).at)
+    });
     if !index.has_halves() {
         return named;
     }
@@ -59,6 +64,29 @@ fn named(index: &Index, row: &Row) -> Option<Slot> {
         (Some(named), Some(received)) if own(named) && !own(received) => Some(named),
         (named, received) => received.or(named),
     }
+}
+
+/// The calling side of a span that this row, the called side, has the id of without saying so.
+fn calling_twin(index: &Index, row: &Row) -> Option<Slot> {
+    let trace = row.trace_id.filter(|_| Side::of(row.kind) == Side::Called)?;
+    super::few(index.apps(trace, row.span_id))
+        .filter(|slot| Side::of(index.row(*slot).kind) == Side::Calling)
+        .min_by_key(|slot| index.row(*slot).at)
+}
+
+/// Where the other half of a shared span does not come: the span above both.
+fn above(index: &Index, row: &Row) -> Option<Slot> {
+    let (trace, above) = row.trace_id.zip(row.above)?;
+    super::few(index.apps(trace, above)).min_by_key(|slot| index.row(*slot).at)
+}
+
+/// The id under which the request that the row tells of named its sender.
+fn header_of(index: &Index, row: &Row) -> Option<(TraceId, SpanId)> {
+    let id = match calling_twin(index, row) {
+        Some(_) => Some(row.span_id),
+        None => row.parent_span_id,
+    };
+    row.trace_id.zip(id)
 }
 
 /// The SDK spans above one, within its process, nearest first.
@@ -84,7 +112,7 @@ fn is_local_root(index: &Index, row: &Row) -> bool {
 
 /// Rule: the header that the SDK took its parent from came with a request.
 pub(super) fn request_with_header(index: &Index, _: Slot, row: &Row) -> Verdict {
-    let Some((trace, parent)) = row.trace_id.zip(row.parent_span_id) else {
+    let Some((trace, parent)) = header_of(index, row) else {
         return Verdict::Nothing;
     };
     let requests = index.with_header(trace, parent);
@@ -122,6 +150,7 @@ pub(super) fn request_with_header(index: &Index, _: Slot, row: &Row) -> Verdict 
 /// Rule: the parent that the SDK names.
 pub(super) fn span_context(index: &Index, _: Slot, row: &Row) -> Verdict {
     named(index, row)
+        .or_else(|| above(index, row))
         .map_or(Verdict::Nothing, |slot| Verdict::child(slot, Evidence::SpanContext, 1.0))
 }
 

@@ -164,7 +164,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "span context",
         applies_to: APP,
-        parent_is: "the SDK span that it names itself",
+        parent_is: "the SDK span that it names itself, or whose other side it is; where the calling \
+                    half of a shared span is missing, the span above it",
         evidence: "span_context 1.0",
         find: app::span_context,
     },

@@ -331,6 +331,48 @@ fn a_shared_span_of_which_one_side_is_missing_is_no_riddle() {
 }
 
 #[test]
+fn two_sides_with_one_id_are_told_apart_by_what_they_are() {
+    let call = app(10, Kind::Client, "front", 10, 90).context(1, 0);
+    let answer = app(10, Kind::Server, "back", 20, 80).context(1, 0);
+    let work = app(20, Kind::Internal, "back", 30, 70).context(1, 10);
+    let other = app(22, Kind::Internal, "other", 30, 70).context(1, 10);
+    for rows in
+        [[call, answer, work, other], [answer, work, other, call], [work, answer, call, other]]
+    {
+        let rows: Vec<Row> = (0..)
+            .zip(rows)
+            .map(|(row, it)| Row { at: spanwise_model::RowRef { batch: 1, row }, ..it })
+            .collect();
+        let found = assemble_all(rows.iter().copied());
+        let of = |wanted: Row| {
+            let is_it = |row: &&Row| (row.span_id, row.kind) == (wanted.span_id, wanted.kind);
+            let at = rows.iter().find(is_it).map(|row| row.at);
+            found.iter().find(|one| Some(one.row) == at).map(|one| (one.parent, one.evidence))
+        };
+        assert_eq!(of(call), Some((None, None)));
+        assert_eq!(of(answer), Some((Some(id(10)), Some(SpanContext))));
+        assert_eq!(of(work), Some((Some(id(10)), Some(SpanContext))));
+    }
+}
+
+#[test]
+fn a_shared_span_whose_calling_half_never_comes_hangs_under_the_span_above_it() {
+    let [call, mut answer] = shared(10);
+    let half = answer.span_id.as_u64();
+    let root_row = app(1, Kind::Server, "front", 0, 100).context(1, 0);
+    answer.above = Some(id(1));
+    let work = app(20, Kind::Internal, "back", 30, 70).context(1, 10);
+    child(&[root_row, answer, work], half, 1, SpanContext, 1.0);
+    child(&[root_row, answer, work], 20, half, SpanContext, 1.0);
+    // Once it has come, it is the parent, also where something else was told before.
+    let prior = spanwise_model::TraceId([1; 16]);
+    answer.prior = Some(crate::row::Prior { trace_id: prior, parent: Some(id(1)) });
+    (answer.evidence, answer.confidence) = (Some(SpanContext), Some(1.0));
+    child(&[root_row, call, answer, work], half, 10, SpanContext, 1.0);
+    child(&[root_row, answer, work], half, 1, SpanContext, 1.0);
+}
+
+#[test]
 fn the_kernel_sees_a_shared_span_too() {
     let [sdk_call, sdk_answer] = shared(10);
     let half = sdk_answer.span_id.as_u64();

@@ -14,7 +14,7 @@ use super::{Told, WindowConfig, WindowCounters};
 use crate::parents::MAX_CANDIDATES;
 use crate::read::Columns;
 use crate::resolve::{Place, cut_cycles};
-use crate::row::{Named, Row};
+use crate::row::{Named, Row, Side};
 
 /// Of the rows that the window may hold, this part is kept as it came: it takes more
 /// memory than what is known of the others, and is only needed once.
@@ -42,14 +42,17 @@ struct Member {
     at: RowRef,
     span_id: SpanId,
     parent_span_id: Option<SpanId>,
+    side: Side,
     said: Option<Said>,
 }
 
-/// What was told of a row: a root, a child of the span that it names, or on a circle.
+/// What was told of a row: a root, a child of the span that it names, or of that whose id it has
+/// itself, being its other side; or on a circle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
     Root,
     Child,
+    Twin,
     Ambiguous,
 }
 
@@ -136,8 +139,8 @@ impl Sdk {
             untold.push(id);
         }
         trace.members.extend(names.iter().map(|name| {
-            let Named { at, trace_id: _, span_id, parent_span_id } = *name;
-            Member { at, span_id, parent_span_id, said: None }
+            let Named { at, trace_id: _, span_id, parent_span_id, side } = *name;
+            Member { at, span_id, parent_span_id, side, said: None }
         }));
         self.rows += names.len();
         self.counters.rows += names.len() as u64;
@@ -184,7 +187,12 @@ impl Sdk {
         if !is_small {
             by_span.sort_unstable();
         }
-        let place = |(at, member): (u32, &Member)| match parent_of(at, member, by_span, is_small) {
+        let members = &trace.members;
+        let twin_of = |member: &Member| calling_twin(member, members, by_span, is_small);
+        let parent_of = |at, member: &Member| {
+            twin_of(member).or_else(|| parent_of(at, member, by_span, is_small))
+        };
+        let place = |(at, member): (u32, &Member)| match parent_of(at, member) {
             Some(parent) => Place::Child {
                 parent: parent as usize,
                 evidence: Evidence::SpanContext,
@@ -194,12 +202,15 @@ impl Sdk {
         };
         let mut places: Vec<Place> = (0..).zip(&trace.members).map(place).collect();
         cut_cycles(&mut places, |at| trace.members[at].span_id);
-        for (member, place) in trace.members.iter_mut().zip(places) {
-            let said = match place {
+        let said: Vec<Said> = (trace.members.iter().zip(places))
+            .map(|(member, place)| match place {
                 Place::Root => Said::Root,
                 Place::Ambiguous => Said::Ambiguous,
+                Place::Child { .. } if twin_of(member).is_some() => Said::Twin,
                 Place::Child { .. } => Said::Child,
-            };
+            })
+            .collect();
+        for (member, said) in trace.members.iter_mut().zip(said) {
             let before = member.said.replace(said);
             if before != Some(said) {
                 counters.told += 1;
@@ -302,18 +313,37 @@ impl Sdk {
 
 impl Member {
     fn told(&self, trace_id: TraceId, said: Said) -> Told {
-        let child = said == Said::Child;
-        Told {
-            trace_id,
-            parent: self.parent_span_id.filter(|_| child),
-            evidence: match said {
-                Said::Root => None,
-                Said::Child => Some(Evidence::SpanContext),
-                Said::Ambiguous => Some(Evidence::Ambiguous),
-            },
-            confidence: child.then_some(1.0),
-        }
+        let (parent, evidence) = match said {
+            Said::Root => (None, None),
+            Said::Child => (self.parent_span_id, Some(Evidence::SpanContext)),
+            Said::Twin => (Some(self.span_id), Some(Evidence::SpanContext)),
+            Said::Ambiguous => (None, Some(Evidence::Ambiguous)),
+        };
+        Told { trace_id, parent, evidence, confidence: parent.map(|_| 1.0) }
     }
+}
+
+/// The position of the calling side of a span whose id a row, the called side, has as well.
+fn calling_twin(
+    member: &Member,
+    members: &[Member],
+    by_span: &[(SpanId, u32)],
+    is_small: bool,
+) -> Option<u32> {
+    if member.side != Side::Called {
+        return None;
+    }
+    let is_it = |(id, at): &&(SpanId, u32)| {
+        *id == member.span_id && members[*at as usize].side == Side::Calling
+    };
+    let found = if is_small {
+        by_span.iter().find(is_it)
+    } else {
+        let from = by_span.partition_point(|(other, _)| *other < member.span_id);
+        let all = by_span[from..].iter().take_while(|(id, _)| *id == member.span_id);
+        if all.clone().nth(MAX_CANDIDATES).is_some() { None } else { all.clone().find(is_it) }
+    };
+    found.map(|(_, at)| *at)
 }
 
 /// The position of the span that a row names: of several with its id the first, and

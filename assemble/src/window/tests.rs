@@ -616,3 +616,29 @@ fn clocks_of_hosts_that_are_heard_of_no_more_are_forgotten() {
     }
     assert!(window.clock_differences().is_empty());
 }
+
+/// With SDKs alone, which have a path of their own, and with the kernel's rows besides.
+#[test]
+fn a_called_side_with_the_id_of_the_calling_one_is_told_under_it_whichever_comes_first() {
+    let at = |row, number: u32| Row { at: RowRef { batch: 1, row: number }, ..row };
+    let call = at(app(10, Kind::Client, "front", 10, 90).context(1, 0), 1);
+    let answer = at(app(10, Kind::Server, "back", 20, 80).context(1, 0), 2);
+    let work = at(app(20, Kind::Internal, "back", 30, 70).context(1, 10), 3);
+    for rows in [[call, answer, work], [answer, call, work], [work, answer, call]] {
+        for with_kernel in [false, true] {
+            let mut window = window();
+            if with_kernel {
+                window.push_rows([client(99, "elsewhere", 0, 1)], 0);
+            }
+            let mut last = BTreeMap::new();
+            for (step, row) in (1..).zip(rows) {
+                window.push_rows([row], step * 500 * MS);
+                let results = window.poll((step * 500 + 450) * MS);
+                last.extend(results.iter().map(|result| (result.row.row, result.parent)));
+            }
+            assert_eq!(last[&1], None, "{with_kernel}");
+            assert_eq!(last[&2], Some(id(10)), "{with_kernel}");
+            assert_eq!(last[&3], Some(id(10)), "{with_kernel}");
+        }
+    }
+}
