@@ -312,7 +312,9 @@ class Bench:
 
     def json(self, query):
         query = urllib.parse.urlencode({"query": query})
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.spanwise.http}/api/v1/sql?{query}", timeout=60) as reply:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.spanwise.http}/api/v1/sql?{query}",
+                                         headers={"Spanwise-Request": "bench"})
+        with urllib.request.urlopen(request, timeout=60) as reply:
             return json.load(reply)
 
     def stop(self):

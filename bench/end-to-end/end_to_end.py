@@ -253,7 +253,7 @@ def query(port, sql):
 
 def ask(port, path, body=None):
     request = urllib.request.Request(
-        f"http://127.0.0.1:{port}{path}", body, {"Content-Type": "application/json"})
+        f"http://127.0.0.1:{port}{path}", body, {"Content-Type": "application/json", "Spanwise-Request": "bench"})
     with urllib.request.urlopen(request, timeout=60) as reply:
         return json.load(reply)
 

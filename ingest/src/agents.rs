@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::clock::now_unix_nano;
+use crate::counters::{self, Counters};
+use crate::facts::Facts;
 
 /// Most agents remembered; beyond, the one that was silent longest is forgotten.
 const MOST: usize = 1024;
@@ -15,7 +18,7 @@ const MOST: usize = 1024;
 /// One run of one agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AgentStatus {
-    /// The run's random name, in hexadecimal digits.
+    /// The name that is bound to the run, in hexadecimal digits: no two have one.
     pub source: String,
     /// Address that it last came from.
     pub address: Option<String>,
@@ -38,27 +41,54 @@ pub struct AgentStatus {
 struct Agent {
     status: AgentStatus,
     streams: usize,
+    /// Memory of its facts.
+    facts_bytes: usize,
 }
 
-#[derive(Default)]
-pub(crate) struct Agents(Mutex<HashMap<[u8; 16], Agent>>);
+/// By the names that the store knows them by ([`crate::binding`]), so that nobody speaks for
+/// another one.
+pub(crate) struct Agents {
+    known: Mutex<HashMap<[u8; 16], Agent>>,
+    /// What all of them may tell of themselves.
+    most_facts_bytes: usize,
+    counters: Arc<Counters>,
+}
+
+/// An agent's name: the one that it gives itself, and the one that is bound to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) given: [u8; 16],
+    pub(crate) bound: [u8; 16],
+}
+
+/// The one that nobody has heard of for longest, connected ones last.
+fn least(all: &HashMap<[u8; 16], Agent>, is_it: impl Fn(&Agent) -> bool) -> Option<[u8; 16]> {
+    all.iter()
+        .filter(|(_, agent)| is_it(agent))
+        .min_by_key(|(_, agent)| (agent.streams > 0, agent.status.last_seen_unix_nano))
+        .map(|(name, _)| *name)
+}
 
 impl Agents {
+    pub(crate) fn new(most_facts_bytes: usize, counters: Arc<Counters>) -> Self {
+        Self { known: Mutex::default(), most_facts_bytes, counters }
+    }
+
     /// Notes that something came from an agent.
-    pub(crate) fn seen(&self, source: [u8; 16], change: impl FnOnce(&mut AgentStatus)) {
+    pub(crate) fn seen(&self, name: Name, change: impl FnOnce(&mut AgentStatus)) {
         let now = now_unix_nano();
-        let mut all = self.0.lock();
-        if !all.contains_key(&source) && all.len() >= MOST {
-            let oldest = all
-                .iter()
-                .min_by_key(|(_, agent)| (agent.streams > 0, agent.status.last_seen_unix_nano));
-            if let Some(oldest) = oldest.map(|(source, _)| *source) {
-                all.remove(&oldest);
-            }
+        let mut all = self.known.lock();
+        if !all.contains_key(&name.bound)
+            && all.len() >= MOST
+            && let Some(oldest) = least(&all, |_| true)
+        {
+            all.remove(&oldest);
+            self.counters.add(counters::AGENTS_FORGOTTEN, 1);
         }
-        let agent = all.entry(source).or_insert_with(|| Agent {
+        let agent = all.entry(name.bound).or_insert_with(|| Agent {
+            facts_bytes: 0,
             status: AgentStatus {
-                source: source.iter().map(|byte| format!("{byte:02x}")).collect(),
+                source: name.bound.iter().map(|byte| format!("{byte:02x}")).collect(),
                 address: None,
                 connected: false,
                 first_seen_unix_nano: now,
@@ -74,20 +104,39 @@ impl Agents {
         change(&mut agent.status);
     }
 
+    /// Notes what an agent tells of itself. Where all tell more than there is room for, what those
+    /// told is forgotten of whom nobody has heard for longest.
+    pub(crate) fn told(&self, name: Name, facts: Facts) {
+        self.seen(name, |status| status.facts = facts.value);
+        let mut all = self.known.lock();
+        if let Some(agent) = all.get_mut(&name.bound) {
+            agent.facts_bytes = facts.bytes;
+        }
+        let mut bytes: usize = all.values().map(|agent| agent.facts_bytes).sum();
+        while bytes > self.most_facts_bytes
+            && let Some(oldest) = least(&all, |agent| agent.facts_bytes > 0)
+            && let Some(agent) = all.get_mut(&oldest)
+        {
+            bytes -= std::mem::take(&mut agent.facts_bytes);
+            agent.status.facts = Value::Null;
+            self.counters.add(counters::FACTS_TOO_LARGE, 1);
+        }
+    }
+
     /// Notes that an agent opened a stream.
-    pub(crate) fn opened(&self, source: [u8; 16], address: Option<SocketAddr>) {
-        self.seen(source, |status| {
+    pub(crate) fn opened(&self, name: Name, address: Option<SocketAddr>) {
+        self.seen(name, |status| {
             status.connected = true;
             status.address = address.map(|address| address.to_string());
         });
-        if let Some(agent) = self.0.lock().get_mut(&source) {
+        if let Some(agent) = self.known.lock().get_mut(&name.bound) {
             agent.streams += 1;
         }
     }
 
     /// Notes that a stream ended.
-    pub(crate) fn closed(&self, source: [u8; 16]) {
-        if let Some(agent) = self.0.lock().get_mut(&source) {
+    pub(crate) fn closed(&self, name: Name) {
+        if let Some(agent) = self.known.lock().get_mut(&name.bound) {
             agent.streams = agent.streams.saturating_sub(1);
             agent.status.connected = agent.streams > 0;
         }
@@ -95,7 +144,8 @@ impl Agents {
 
     /// All agents, the last seen first.
     pub(crate) fn snapshot(&self) -> Vec<AgentStatus> {
-        let mut all: Vec<_> = self.0.lock().values().map(|agent| agent.status.clone()).collect();
+        let mut all: Vec<_> =
+            self.known.lock().values().map(|agent| agent.status.clone()).collect();
         all.sort_by_key(|status| std::cmp::Reverse(status.last_seen_unix_nano));
         all
     }
@@ -105,21 +155,41 @@ impl Agents {
 mod tests {
     use super::*;
 
-    fn name(number: u32) -> [u8; 16] {
+    fn name(number: u32) -> Name {
         let mut source = [0; 16];
         source[..4].copy_from_slice(&number.to_be_bytes());
-        source
+        Name { given: source, bound: source }
+    }
+
+    fn agents() -> (Agents, Arc<Counters>) {
+        let counters = Arc::new(Counters::new());
+        (Agents::new(10_000, Arc::clone(&counters)), counters)
+    }
+
+    #[test]
+    fn what_all_tell_of_themselves_is_bounded() {
+        let (agents, counters) = agents();
+        for number in 0..20 {
+            let text = format!("{{\"a\":\"{}\"}}", "x".repeat(1000));
+            agents.told(name(number), Facts::read(text.as_bytes()).unwrap());
+        }
+        let all = agents.snapshot();
+        let told = all.iter().filter(|agent| !agent.facts.is_null()).count();
+        assert!((5..=10).contains(&told), "{told}");
+        assert_eq!(counters.snapshot()[counters::FACTS_TOO_LARGE], 20 - told as u64);
+        assert!(!all[0].facts.is_null(), "the last one's is there");
     }
 
     #[test]
     fn remembers_a_bounded_number_and_forgets_the_silent_first() {
-        let agents = Agents::default();
+        let (agents, counters) = agents();
         agents.opened(name(0), None);
         for number in 1..=u32::try_from(MOST).unwrap() + 10 {
             agents.seen(name(number), |status| status.batches += 1);
         }
         let all = agents.snapshot();
         assert_eq!(all.len(), MOST);
+        assert_eq!(counters.snapshot()[counters::AGENTS_FORGOTTEN], 11);
         assert!(all.iter().any(|agent| agent.connected), "the connected one stays");
         agents.closed(name(0));
         assert!(agents.snapshot().iter().all(|agent| !agent.connected));

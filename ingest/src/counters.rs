@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 use spanwise_model::{ClockFault, ClockFaults};
+use spanwise_wire::LeftOut;
 use spanwise_wire::otlp::Rejections;
 
 /// Everything that is counted here, so that a name is shown before it first
@@ -11,6 +12,20 @@ use spanwise_wire::otlp::Rejections;
 /// `spans_rejected_REASON` besides, and those with impossible times, which are
 /// kept, as `spans_clock_FAULT`.
 pub(crate) const NAMES: &[&str] = &[
+    AGENTS_FORGOTTEN,
+    CONNECTIONS_EVICTED,
+    CONNECTIONS_IDLE,
+    CONNECTIONS_LATE_HEADER,
+    CONNECTIONS_LATE_WRITE,
+    CONNECTIONS_MISTAKEN,
+    CONNECTIONS_NOT_ACCEPTED,
+    CONNECTIONS_REFUSED_ADDRESS,
+    CONNECTIONS_REFUSED_DESCRIPTORS,
+    FACTS_TOO_LARGE,
+    FLIGHT_STREAMS_UNBOUND,
+    REQUESTS_REFUSED_HOST,
+    REQUESTS_REFUSED_ORIGIN,
+    REQUESTS_WRONG_PATH,
     CONNECTIONS_REFUSED,
     FACTS_MALFORMED,
     FLIGHT_BATCHES,
@@ -28,7 +43,6 @@ pub(crate) const NAMES: &[&str] = &[
     JAEGER_UDP_REJECTED,
     JAEGER_UDP_SPANS_REFUSED,
     JAEGER_UDP_SPANS_SHUTDOWN,
-    LINKS_DROPPED,
     OTAP_BATCHES,
     OTAP_ORPHANS,
     OTAP_SPANS,
@@ -51,6 +65,20 @@ pub(crate) const NAMES: &[&str] = &[
     ZIPKIN_SPANS,
 ];
 
+pub(crate) const AGENTS_FORGOTTEN: &str = "agents_forgotten";
+pub(crate) const CONNECTIONS_EVICTED: &str = "connections_evicted";
+pub(crate) const CONNECTIONS_IDLE: &str = "connections_closed_idle";
+pub(crate) const CONNECTIONS_LATE_HEADER: &str = "connections_closed_header_late";
+pub(crate) const CONNECTIONS_LATE_WRITE: &str = "connections_closed_answer_unread";
+pub(crate) const CONNECTIONS_MISTAKEN: &str = "connections_of_other_protocol";
+pub(crate) const CONNECTIONS_NOT_ACCEPTED: &str = "connections_not_accepted";
+pub(crate) const CONNECTIONS_REFUSED_ADDRESS: &str = "connections_refused_address";
+pub(crate) const CONNECTIONS_REFUSED_DESCRIPTORS: &str = "connections_refused_descriptors";
+pub(crate) const FACTS_TOO_LARGE: &str = "flight_facts_too_large";
+pub(crate) const FLIGHT_STREAMS_UNBOUND: &str = "flight_streams_without_secret";
+pub(crate) const REQUESTS_REFUSED_HOST: &str = "requests_refused_host";
+pub(crate) const REQUESTS_REFUSED_ORIGIN: &str = "requests_refused_origin";
+pub(crate) const REQUESTS_WRONG_PATH: &str = "requests_wrong_path";
 pub(crate) const CONNECTIONS_REFUSED: &str = "connections_refused";
 pub(crate) const FACTS_MALFORMED: &str = "flight_facts_malformed";
 pub(crate) const FLIGHT_BATCHES: &str = "flight_batches_accepted";
@@ -68,7 +96,6 @@ pub(crate) const JAEGER_UDP_DROPPED_QUEUE: &str = "jaeger_udp_datagrams_dropped_
 pub(crate) const JAEGER_UDP_REJECTED: &str = "jaeger_udp_datagrams_rejected";
 pub(crate) const JAEGER_UDP_SPANS_REFUSED: &str = "jaeger_udp_spans_dropped_refused";
 pub(crate) const JAEGER_UDP_SPANS_SHUTDOWN: &str = "jaeger_udp_spans_dropped_shutdown";
-pub(crate) const LINKS_DROPPED: &str = "links_dropped_invalid_id";
 pub(crate) const OTAP_BATCHES: &str = "otap_batches";
 pub(crate) const OTAP_ORPHANS: &str = "otap_rows_dropped_no_owner";
 pub(crate) const OTAP_SPANS: &str = "otap_spans_accepted";
@@ -97,7 +124,8 @@ impl Counters {
     pub(crate) fn new() -> Self {
         let rejected = Rejections::REASONS.iter().map(|reason| rejected(reason));
         let faults = ClockFault::ALL.into_iter().map(clock);
-        let names = NAMES.iter().map(|name| (*name).to_owned()).chain(rejected).chain(faults);
+        let own = NAMES.iter().copied().chain(LeftOut::NAMES).map(str::to_owned);
+        let names = own.chain(rejected).chain(faults);
         Self(Mutex::new(names.map(|name| (name, 0)).collect()))
     }
 
@@ -114,6 +142,12 @@ impl Counters {
     pub(crate) fn add_rejections(&self, rejections: &Rejections) {
         for (reason, count) in rejections.counts() {
             self.add(&rejected(reason), count);
+        }
+    }
+
+    pub(crate) fn add_left_out(&self, left_out: &LeftOut) {
+        for (name, count) in left_out.counts() {
+            self.add(name, count);
         }
     }
 

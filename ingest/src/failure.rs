@@ -16,6 +16,8 @@ pub(crate) enum Failure {
     Malformed(String),
     /// An encoding or type that is not spoken here.
     Unsupported(String),
+    /// Against the rules of gRPC, which has a code of its own for it.
+    Protocol(String),
     /// The receivers hold as much as they may.
     NoMemory { retry_after: Duration },
     /// The sink refused.
@@ -32,7 +34,7 @@ impl Failure {
     pub(crate) const fn counter(&self) -> &'static str {
         match self {
             Self::TooLarge(_) => counters::REQUESTS_TOO_LARGE,
-            Self::Malformed(_) => counters::REQUESTS_MALFORMED,
+            Self::Malformed(_) | Self::Protocol(_) => counters::REQUESTS_MALFORMED,
             Self::Unsupported(_) => counters::REQUESTS_UNSUPPORTED,
             Self::NoMemory { .. } => counters::REQUESTS_REFUSED_MEMORY,
             Self::Refused { .. } => counters::REQUESTS_REFUSED_STORE,
@@ -45,7 +47,7 @@ impl Failure {
     pub(crate) const fn http_status(&self) -> StatusCode {
         match self {
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Malformed(_) | Self::BrokenOff(_) => StatusCode::BAD_REQUEST,
+            Self::Malformed(_) | Self::Protocol(_) | Self::BrokenOff(_) => StatusCode::BAD_REQUEST,
             Self::Unsupported(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::NoMemory { .. } | Self::Refused { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::TimedOut => StatusCode::REQUEST_TIMEOUT,
@@ -72,7 +74,9 @@ impl Failure {
             Self::TimedOut => {
                 (RpcCode::DeadlineExceeded, "the body did not arrive in time".to_owned(), None)
             }
-            Self::Internal(reason) => (RpcCode::Internal, reason.clone(), None),
+            Self::Internal(reason) | Self::Protocol(reason) => {
+                (RpcCode::Internal, reason.clone(), None)
+            }
         };
         RpcStatus { code, message, retry_after }
     }

@@ -14,11 +14,18 @@ use futures::{Stream, StreamExt, stream};
 use spanwise_wire::flight::{Put, PutDecoder, PutReply};
 use spanwise_wire::rpc_status::{RpcCode, RpcStatus};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::agents::Name;
+use crate::binding::Bound;
 use crate::counters;
+use crate::facts::{Facts, Unfit};
+use crate::limits::Limits;
 use crate::places::Place;
+use crate::ports::Peer;
+use crate::refusals::Caller;
 use crate::server::{Shared, shutting_down};
 use crate::sink::Refused;
 
@@ -51,7 +58,8 @@ impl FlightService for Flight {
         &self,
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoPutStream>, Status> {
-        let Some(place) = self.shared.flight_streams.take() else {
+        let address = request.extensions().get::<Peer>().map(|peer| peer.0);
+        let Some(place) = self.shared.flight_streams.take(address.map(|at| at.ip())) else {
             self.shared.counters.add(counters::FLIGHT_STREAMS_REFUSED, 1);
             return Err(RpcStatus {
                 code: RpcCode::ResourceExhausted,
@@ -60,13 +68,12 @@ impl FlightService for Flight {
             }
             .into());
         };
-        let address = request.remote_addr();
         let (replies, answers) = mpsc::channel(WAITING_REPLIES);
         let put = PutStream {
             decoder: PutDecoder::new(self.shared.limits.flight, Arc::clone(&self.shared.templates)),
             shared: Arc::clone(&self.shared),
             address,
-            source: None,
+            agent: None,
             replies,
             _place: place,
         };
@@ -142,7 +149,7 @@ struct PutStream {
     decoder: PutDecoder,
     address: Option<SocketAddr>,
     /// The agent, once it has named itself.
-    source: Option<[u8; 16]>,
+    agent: Option<Name>,
     replies: mpsc::Sender<Result<PutResult, Status>>,
     _place: Place,
 }
@@ -150,6 +157,9 @@ struct PutStream {
 impl PutStream {
     async fn run(mut self, mut messages: Streaming<FlightData>) {
         let mut closing = self.shared.closing.subscribe();
+        let Limits { header_time, idle_time, .. } = self.shared.limits;
+        // Agents begin at once, and tell of themselves every few seconds.
+        let mut patience = header_time;
         loop {
             let message = tokio::select! {
                 // Only between messages, so that a batch that is being taken
@@ -157,8 +167,11 @@ impl PutStream {
                 () = shutting_down(&mut closing) => {
                     Err(Status::unavailable("the server is shutting down; reconnect"))
                 }
-                message = messages.message() => message,
+                message = timeout(patience, messages.message()) => message.unwrap_or_else(|_| {
+                    Err(Status::unavailable("nothing came for too long; reconnect"))
+                }),
             };
+            patience = idle_time * 2;
             let data = match message {
                 Ok(Some(data)) => data,
                 Ok(None) => break,
@@ -181,11 +194,9 @@ impl PutStream {
                 }
                 Err(status) => {
                     self.shared.counters.add(counters::FLIGHT_MALFORMED, 1);
-                    tracing::warn!(
-                        reason = status.message(),
-                        address = ?self.address,
-                        "an agent's stream is ended"
-                    );
+                    let from = Caller { protocol: "agent", peer: self.address.map(Peer) };
+                    let ended = format!("its stream is ended: {}", status.message());
+                    self.shared.refused_in_part(from, &ended);
                     let _ = self.replies.send(Err(status)).await;
                     break;
                 }
@@ -197,20 +208,21 @@ impl PutStream {
         match self.decoder.push(data)? {
             None => Ok(None),
             Some(Put::Facts { source, facts }) => {
-                self.named(source);
-                self.facts(source, &facts);
+                let agent = self.named(source)?;
+                self.facts(agent, &facts);
                 Ok(None)
             }
             Some(Put::Batch { origin, rows, facts }) => {
                 // Files are imported by people, not by agents that report.
-                let agent = (!origin.is_content()).then_some(origin.source);
-                if let Some(source) = agent {
-                    self.named(source);
-                    if let Some(facts) = facts {
-                        self.facts(source, &facts);
-                    }
+                let agent = match origin.is_content() {
+                    true => None,
+                    false => Some(self.named(origin.source)?),
+                };
+                if let (Some(agent), Some(facts)) = (agent, facts) {
+                    self.facts(agent, &facts);
                 }
                 let sequence = origin.sequence;
+                let origin = self.bound().origin(origin);
                 let mut lease = self.shared.budget.lease();
                 if !lease.grow(rows.memory_bytes()) {
                     self.shared.counters.add(counters::FLIGHT_REFUSED, 1);
@@ -225,8 +237,8 @@ impl PutStream {
                     Ok(()) => {
                         self.shared.counters.add(counters::FLIGHT_BATCHES, 1);
                         self.shared.counters.add(counters::FLIGHT_SPANS, spans);
-                        if let Some(source) = agent {
-                            self.shared.agents.seen(source, |status| {
+                        if let Some(agent) = agent {
+                            self.shared.agents.seen(agent, |status| {
                                 status.batches += 1;
                                 status.spans += spans;
                                 status.last_sequence = status.last_sequence.max(sequence);
@@ -245,27 +257,46 @@ impl PutStream {
         }
     }
 
-    fn named(&mut self, source: [u8; 16]) {
-        if self.source.is_none() {
-            self.source = Some(source);
-            self.shared.agents.opened(source, self.address);
+    fn bound(&self) -> Bound {
+        match self.decoder.secret() {
+            Some(secret) => Bound::ToSecret(secret),
+            None => Bound::ToAddress(self.address.map(|address| address.ip())),
         }
     }
 
-    fn facts(&self, source: [u8; 16], facts: &Bytes) {
-        match serde_json::from_slice::<serde_json::Value>(facts) {
-            Ok(facts) if facts.is_object() => {
-                self.shared.agents.seen(source, |status| status.facts = facts);
-            }
-            _ => self.shared.counters.add(counters::FACTS_MALFORMED, 1),
+    /// The agent of this name, which is that of all of the stream.
+    fn named(&mut self, source: [u8; 16]) -> Result<Name, Status> {
+        if let Some(agent) = self.agent {
+            let is_it = agent.given == source;
+            let other = || Status::invalid_argument("a stream is of one agent");
+            return is_it.then_some(agent).ok_or_else(other);
+        }
+        let agent = Name { given: source, bound: self.bound().source(source) };
+        if self.decoder.secret().is_none() {
+            self.shared.counters.add(counters::FLIGHT_STREAMS_UNBOUND, 1);
+            let from = Caller { protocol: "agent", peer: self.address.map(Peer) };
+            let said = "it is of an older version, and known by its address only: another \
+                        program there could pass for it; run agents of the server's version";
+            self.shared.refused_in_part(from, said);
+        }
+        self.agent = Some(agent);
+        self.shared.agents.opened(agent, self.address);
+        Ok(agent)
+    }
+
+    fn facts(&self, agent: Name, facts: &Bytes) {
+        match Facts::read(facts) {
+            Ok(facts) => self.shared.agents.told(agent, facts),
+            Err(Unfit::Malformed) => self.shared.counters.add(counters::FACTS_MALFORMED, 1),
+            Err(Unfit::TooLarge) => self.shared.counters.add(counters::FACTS_TOO_LARGE, 1),
         }
     }
 }
 
 impl Drop for PutStream {
     fn drop(&mut self) {
-        if let Some(source) = self.source {
-            self.shared.agents.closed(source);
+        if let Some(agent) = self.agent {
+            self.shared.agents.closed(agent);
         }
     }
 }

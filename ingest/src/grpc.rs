@@ -12,6 +12,7 @@ use spanwise_wire::rpc_status::{RpcCode, RpcStatus};
 use crate::counters;
 use crate::failure::Failure;
 use crate::otlp::{self, Format};
+use crate::refusals::Caller;
 use crate::server::Shared;
 use crate::{otap, unary};
 
@@ -33,11 +34,19 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route(ARROW_METRICS, post(only_traces))
         .route(LOGS, post(only_traces))
         .route(METRICS, post(only_traces))
+        .method_not_allowed_fallback(unknown)
         .fallback(unknown)
         .with_state(shared)
 }
 
-async fn only_traces() -> Response {
+pub(crate) const INSTEAD: &str =
+    "OTLP over HTTP has its own port, by default 4318: POST /v1/traces";
+
+async fn only_traces(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let from = Caller::new("OTLP/gRPC", request.extensions());
+    if let Some(answer) = unary::not_grpc(&shared, from, &request, INSTEAD) {
+        return answer;
+    }
     unary::failed(RpcStatus::new(
         RpcCode::Unimplemented,
         "Spanwise takes traces only; turn off the exporter of this signal \
@@ -45,27 +54,38 @@ async fn only_traces() -> Response {
     ))
 }
 
-async fn unknown() -> Response {
-    unary::failed(RpcStatus::new(
-        RpcCode::Unimplemented,
-        "this port takes the OTLP TraceService, the OTAP ArrowTracesService and Arrow Flight DoPut",
-    ))
+async fn unknown(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let from = Caller::new("OTLP/gRPC", request.extensions());
+    if let Some(answer) = unary::not_grpc(&shared, from, &request, INSTEAD) {
+        return answer;
+    }
+    let services =
+        "this port takes the OTLP TraceService, the OTAP ArrowTracesService and Arrow Flight DoPut";
+    shared.not_here(from, request.uri().path(), services);
+    unary::failed(RpcStatus::new(RpcCode::Unimplemented, services))
 }
 
 async fn export(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     shared.counters.add(counters::OTLP_GRPC_REQUESTS, 1);
+    let from = Caller::new("OTLP/gRPC", request.extensions());
+    if let Some(answer) = unary::not_grpc(&shared, from, &request, INSTEAD) {
+        return answer;
+    }
     match take(&shared, request).await {
-        Ok(rejections) => unary::succeeded(&response_protobuf(&rejections)),
+        Ok(rejections) => {
+            if let Some(message) = rejections.message() {
+                shared.refused_in_part(from, &message);
+            }
+            unary::succeeded(&response_protobuf(&rejections))
+        }
         Err(failure) => {
-            shared.counters.add(failure.counter(), 1);
-            tracing::debug!(?failure, "an OTLP/gRPC request was not taken");
+            shared.refused(from, &failure);
             unary::failed(failure.rpc_status())
         }
     }
 }
 
 async fn take(shared: &Arc<Shared>, request: Request) -> Result<Rejections, Failure> {
-    let instead = "OTLP over HTTP has its own port, by default 4318";
-    let (encoding, message, lease) = unary::read(shared, request, instead).await?;
+    let (encoding, message, lease) = unary::read(shared, request, INSTEAD).await?;
     otlp::take(shared, Format::Protobuf, encoding, message, lease).await
 }

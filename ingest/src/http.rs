@@ -15,16 +15,49 @@ use spanwise_wire::rpc_status::{RpcCode, RpcStatus};
 use crate::counters;
 use crate::failure::Failure;
 use crate::otlp::{self, Format};
+use crate::refusals::{Caller, shown};
 use crate::server::Shared;
-use crate::{body, plain};
+use crate::{body, plain, unary};
 
 /// `POST /v1/traces`, and plain words for the signals that are not taken.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/traces", post(traces))
+        .route("/v1/traces/", post(traces))
         .route("/v1/logs", post(only_traces))
         .route("/v1/metrics", post(only_traces))
+        .method_not_allowed_fallback(wrong_method)
+        .fallback(unknown)
         .with_state(shared)
+}
+
+const HERE: &str = "OTLP traces are taken at POST /v1/traces";
+
+async fn unknown(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let from = Caller::new("OTLP/HTTP", request.extensions());
+    let path = request.uri().path();
+    let headers = request.headers();
+    if plain::content_type(headers).starts_with("application/grpc") {
+        let instead = "this port takes OTLP over HTTP; gRPC has its own, by default 4317";
+        shared.not_here(from, path, instead);
+        return unary::failed(RpcStatus::new(RpcCode::Unimplemented, instead));
+    }
+    let instead = match path {
+        "/api/v2/spans" | "/api/v1/spans" => {
+            "Zipkin's spans have a port of their own, by default 9411"
+        }
+        "/api/traces" => "Jaeger's thrift has a port of its own, by default 14268",
+        _ => HERE,
+    };
+    shared.not_here(from, path, instead);
+    let text = format!("there is no `{}` here; {instead}", shown(path));
+    let status = RpcStatus::new(RpcCode::NotFound, text);
+    error(StatusCode::NOT_FOUND, format(headers).unwrap_or(Format::Json), &status)
+}
+
+async fn wrong_method(headers: HeaderMap) -> Response {
+    let status = RpcStatus::new(RpcCode::Unimplemented, HERE);
+    error(StatusCode::METHOD_NOT_ALLOWED, format(&headers).unwrap_or(Format::Json), &status)
 }
 
 async fn only_traces(headers: HeaderMap) -> Response {
@@ -39,6 +72,7 @@ async fn only_traces(headers: HeaderMap) -> Response {
 async fn traces(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     shared.counters.add(counters::OTLP_HTTP_REQUESTS, 1);
     let (parts, body) = request.into_parts();
+    let from = Caller::new("OTLP/HTTP", &parts.extensions);
     let named = format(&parts.headers);
     let format = named.unwrap_or(Format::Json);
     let named = named.ok_or_else(|| {
@@ -53,10 +87,14 @@ async fn traces(State(shared): State<Arc<Shared>>, request: Request) -> Response
         Err(failure) => Err(failure),
     };
     match result {
-        Ok(rejections) => success(format, &rejections),
+        Ok(rejections) => {
+            if let Some(message) = rejections.message() {
+                shared.refused_in_part(from, &message);
+            }
+            success(format, &rejections)
+        }
         Err(failure) => {
-            shared.counters.add(failure.counter(), 1);
-            tracing::debug!(?failure, "an OTLP/HTTP request was not taken");
+            shared.refused(from, &failure);
             error(failure.http_status(), format, &failure.rpc_status())
         }
     }

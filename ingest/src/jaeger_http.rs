@@ -13,6 +13,7 @@ use spanwise_wire::otlp::Rejections;
 
 use crate::counters;
 use crate::failure::Failure;
+use crate::refusals::Caller;
 use crate::server::Shared;
 use crate::{body, plain, take};
 
@@ -20,14 +21,23 @@ use crate::{body, plain, take};
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/api/traces", post(traces))
-        .fallback(|| async { plain::not_here("this port takes Jaeger thrift: POST /api/traces\n") })
+        .route("/api/traces/", post(traces))
+        .method_not_allowed_fallback(|| async { plain::only_post(HERE) })
+        .fallback(unknown)
         .with_state(shared)
+}
+
+const HERE: &str = "this port takes Jaeger's thrift: POST /api/traces";
+
+async fn unknown(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    plain::not_here(&shared, "Jaeger/HTTP", &request, HERE)
 }
 
 async fn traces(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     shared.counters.add(counters::JAEGER_HTTP_REQUESTS, 1);
     let (parts, body) = request.into_parts();
-    plain::answer(&shared, take(&shared, &parts.headers, body).await)
+    let from = Caller::new("Jaeger/HTTP", &parts.extensions);
+    plain::answer(&shared, from, take(&shared, &parts.headers, body).await)
 }
 
 async fn take(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Rejections, Failure> {

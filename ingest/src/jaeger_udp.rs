@@ -21,6 +21,8 @@ use crate::clock::now_unix_nano;
 use crate::counters;
 use crate::failure::Failure;
 use crate::kernel_drops::KernelDrops;
+use crate::ports::Peer;
+use crate::refusals::Caller;
 use crate::server::Shared;
 use crate::take::{accept, counted};
 
@@ -37,7 +39,7 @@ const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A datagram, and the memory that it was promised.
-type Waiting = (Bytes, Lease);
+type Waiting = (Bytes, Lease, Peer);
 
 /// Receives until `shutdown` comes.
 pub(crate) async fn serve(
@@ -72,10 +74,10 @@ async fn receive(shared: &Shared, socket: &UdpSocket, send: mpsc::Sender<Waiting
                 }
                 continue;
             }
-            received = socket.recv(&mut buffer) => received,
+            received = socket.recv_from(&mut buffer) => received,
         };
-        let length = match received {
-            Ok(length) => length,
+        let (length, peer) = match received {
+            Ok((length, address)) => (length, Peer(address)),
             Err(error) => {
                 // An ICMP error of some earlier answer, or no memory: the
                 // socket itself is well.
@@ -88,7 +90,7 @@ async fn receive(shared: &Shared, socket: &UdpSocket, send: mpsc::Sender<Waiting
         let mut lease = shared.budget.lease();
         if !lease.grow(length) {
             shared.counters.add(counters::JAEGER_UDP_DROPPED_MEMORY, 1);
-        } else if send.try_send((Bytes::copy_from_slice(&buffer[..length]), lease)).is_err() {
+        } else if send.try_send((Bytes::copy_from_slice(&buffer[..length]), lease, peer)).is_err() {
             shared.counters.add(counters::JAEGER_UDP_DROPPED_QUEUE, 1);
         }
     }
@@ -114,10 +116,11 @@ async fn store(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Waiting>, protoc
 fn decode(shared: &Shared, datagrams: Vec<Waiting>, protocol: Protocol) -> Option<SpanRows> {
     let mut batch = Datagrams::new(&shared.limits.otlp, now_unix_nano());
     // Each gives its memory back once it is decoded.
-    for (datagram, _lease) in datagrams {
+    for (datagram, _lease, peer) in datagrams {
         if let Err(error) = batch.add(protocol, &datagram) {
             shared.counters.add(counters::JAEGER_UDP_REJECTED, 1);
-            tracing::debug!(%error, "a datagram was not taken");
+            let from = Caller { protocol: "Jaeger/UDP", peer: Some(peer) };
+            shared.refused_in_part(from, &error.to_string());
         }
     }
     match batch.finish() {

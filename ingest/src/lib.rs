@@ -7,11 +7,12 @@
 //! by name ([`IngestStatus`]).
 
 mod agents;
+mod binding;
 mod body;
 mod budget;
 mod clock;
-mod connections;
 mod counters;
+mod facts;
 mod failure;
 mod flight;
 mod grpc;
@@ -27,8 +28,11 @@ mod otap;
 mod otlp;
 mod places;
 mod plain;
+mod ports;
+mod refusals;
 mod server;
 mod sink;
+mod sparse;
 mod take;
 mod together;
 mod unary;
@@ -36,6 +40,7 @@ mod zipkin;
 
 pub use agents::AgentStatus;
 pub use limits::Limits;
+pub use ports::Allowed;
 pub use server::{Ingest, IngestError, IngestStatus};
 pub use sink::{Refused, Sink};
 pub use spanwise_wire::flight::Origin;

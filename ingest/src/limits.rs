@@ -34,10 +34,22 @@ pub struct Limits {
     pub otap_all_kept_bytes: usize,
     /// Connections at a time, per port.
     pub connections: usize,
+    /// Connections at a time from one address, per port.
+    pub connections_per_address: usize,
+    /// Connections at a time, at all ports.
+    pub all_connections: usize,
+    /// Longest time for a request's header to arrive, and for the first request to come.
+    pub header_time: Duration,
     /// Longest time for a request's body to arrive.
     pub body_time: Duration,
-    /// Longest silence on a connection.
-    pub silence_time: Duration,
+    /// Longest time between two requests of a connection.
+    pub idle_time: Duration,
+    /// Longest time in which a peer reads nothing of its answer.
+    pub write_time: Duration,
+    /// Agents' and collectors' streams at a time from one address.
+    pub streams_per_address: usize,
+    /// What all agents may tell of themselves, in bytes of memory, about.
+    pub facts_bytes: usize,
     /// Longest time that open requests are waited for when shutting down.
     pub drain_time: Duration,
     /// What a sender is told to wait when memory is short.
@@ -59,8 +71,14 @@ impl Default for Limits {
             otap_kept_bytes: 64 << 20,
             otap_all_kept_bytes: 256 << 20,
             connections: 1024,
+            connections_per_address: 512,
+            all_connections: 6144,
+            header_time: Duration::from_secs(10),
             body_time: Duration::from_secs(30),
-            silence_time: Duration::from_secs(120),
+            idle_time: Duration::from_secs(300),
+            write_time: Duration::from_secs(30),
+            streams_per_address: 64,
+            facts_bytes: 16 << 20,
             drain_time: Duration::from_secs(3),
             retry_after: Duration::from_secs(1),
         }

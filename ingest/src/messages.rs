@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::budget::Lease;
 use crate::failure::Failure;
 use crate::server::Shared;
-use crate::unary::PREFIX_BYTES;
+use crate::unary::{self, PREFIX_BYTES};
 
 /// How often is looked whether there is memory for a message that waits for it.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -80,15 +80,7 @@ impl Messages {
                  send smaller batches"
             )));
         }
-        let encoding = match flag {
-            0 => Encoding::Identity,
-            1 => self.named,
-            other => {
-                return Err(Failure::Malformed(format!(
-                    "the gRPC message: unknown compression flag {other}"
-                )));
-            }
-        };
+        let encoding = unary::encoding(flag, self.named)?;
         let mut lease = shared.budget.lease();
         let give_up = Instant::now() + shared.limits.body_time / 2;
         while !lease.grow(length) {

@@ -29,9 +29,10 @@ use crate::counters;
 use crate::failure::Failure;
 use crate::messages::{Framed, Messages};
 use crate::places::Place;
+use crate::refusals::Caller;
 use crate::server::{Shared, shutting_down};
 use crate::take::{self, Taken};
-use crate::{body, unary};
+use crate::{body, grpc, unary};
 
 /// How long the end of a stream may take to be written.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -40,16 +41,19 @@ type Frames = mpsc::Sender<Result<Frame<Bytes>, Infallible>>;
 
 /// `ArrowTracesService/ArrowTraces`.
 pub(crate) async fn traces(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let instead = "OTLP over HTTP has its own port, by default 4318";
+    let from = Caller::new("OTAP", request.extensions());
+    if let Some(answer) = unary::not_grpc(&shared, from, &request, grpc::INSTEAD) {
+        return answer;
+    }
     let (parts, body) = request.into_parts();
-    let named = match unary::named_encoding(&parts.headers, instead) {
+    let named = match unary::named_encoding(&parts.headers, grpc::INSTEAD) {
         Ok(named) => named,
         Err(failure) => {
-            shared.counters.add(failure.counter(), 1);
+            shared.refused(from, &failure);
             return unary::failed(failure.rpc_status());
         }
     };
-    let Some(place) = shared.otap_streams.take() else {
+    let Some(place) = shared.otap_streams.take(from.peer.map(|peer| peer.0.ip())) else {
         shared.counters.add(counters::OTAP_STREAMS_REFUSED, 1);
         return unary::failed(RpcStatus {
             code: RpcCode::ResourceExhausted,
@@ -64,6 +68,7 @@ pub(crate) async fn traces(State(shared): State<Arc<Shared>>, request: Request) 
         kept: shared.otap_kept.lease(),
         waiting: Arc::new(Semaphore::new(shared.limits.otap_batches)),
         shared,
+        from,
         frames,
         _place: place,
     };
@@ -77,6 +82,7 @@ pub(crate) async fn traces(State(shared): State<Arc<Shared>>, request: Request) 
 
 struct BatchStream {
     shared: Arc<Shared>,
+    from: Caller,
     /// None while a batch is being decoded, and after one that broke the stream.
     decoder: Option<StreamDecoder>,
     /// Accounts for the dictionaries that the decoder keeps.
@@ -145,7 +151,7 @@ impl BatchStream {
                 Ok(Some(framed)) => framed,
                 Ok(None) => return Ok(()),
                 Err(failure) => {
-                    self.shared.counters.add(failure.counter(), 1);
+                    self.shared.refused(self.from, &failure);
                     return Err(failure.into());
                 }
             };
@@ -153,9 +159,8 @@ impl BatchStream {
             let (batch, lease) = match self.decode(framed).await {
                 Ok(decoded) => decoded,
                 Err((id, failure)) => {
-                    self.shared.counters.add(failure.counter(), 1);
+                    self.shared.refused(self.from, &failure);
                     self.shared.counters.add(counters::OTAP_STREAMS_BROKEN, 1);
-                    tracing::warn!(?failure, "an OTAP stream cannot be read on");
                     if let Some(id) = id {
                         answer(&self.frames, refusal(id, &failure)).await;
                     }
@@ -163,8 +168,9 @@ impl BatchStream {
                 }
             };
             let (shared, frames) = (Arc::clone(&self.shared), self.frames.clone());
+            let from = self.from;
             tokio::spawn(async move {
-                let status = take(&shared, batch, lease).await;
+                let status = take(&shared, from, batch, lease).await;
                 answer(&frames, status).await;
                 drop(permit);
             });
@@ -215,7 +221,7 @@ impl BatchStream {
 }
 
 /// Hands a batch to the sink; what to answer.
-async fn take(shared: &Shared, batch: Batch, lease: Lease) -> BatchStatus {
+async fn take(shared: &Shared, from: Caller, batch: Batch, lease: Lease) -> BatchStatus {
     let orphans = u64::try_from(batch.orphans).unwrap_or(u64::MAX);
     shared.counters.add(counters::OTAP_ORPHANS, orphans);
     let taken = async {
@@ -226,11 +232,14 @@ async fn take(shared: &Shared, batch: Batch, lease: Lease) -> BatchStatus {
     match taken.await {
         // Where only a part was taken, the message says what was not.
         Ok(rejections) => {
-            BatchStatus::new(batch.id, StatusCode::Ok, rejections.message().unwrap_or_default())
+            let message = rejections.message().unwrap_or_default();
+            if !message.is_empty() {
+                shared.refused_in_part(from, &message);
+            }
+            BatchStatus::new(batch.id, StatusCode::Ok, message)
         }
         Err(failure) => {
-            shared.counters.add(failure.counter(), 1);
-            tracing::debug!(?failure, "an OTAP batch was not taken");
+            shared.refused(from, &failure);
             refusal(batch.id, &failure)
         }
     }
@@ -245,7 +254,9 @@ fn refusal(batch_id: i64, failure: &Failure) -> BatchStatus {
 const fn code(failure: &Failure) -> StatusCode {
     match failure {
         Failure::TooLarge(_) => StatusCode::ResourceExhausted,
-        Failure::Malformed(_) | Failure::Unsupported(_) => StatusCode::InvalidArgument,
+        Failure::Malformed(_) | Failure::Unsupported(_) | Failure::Protocol(_) => {
+            StatusCode::InvalidArgument
+        }
         Failure::NoMemory { .. }
         | Failure::Refused { .. }
         | Failure::TimedOut

@@ -3,27 +3,31 @@
 
 use ::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use ::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::body::Body;
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use spanwise_wire::otlp::Rejections;
 
 use crate::failure::Failure;
+use crate::refusals::{Caller, shown};
 use crate::server::Shared;
 
 /// The answer to a request, which is counted where it failed.
-pub(crate) fn answer(shared: &Shared, result: Result<Rejections, Failure>) -> Response {
+pub(crate) fn answer(
+    shared: &Shared,
+    from: Caller,
+    result: Result<Rejections, Failure>,
+) -> Response {
     match result {
         Ok(rejections) => {
             let mut text = rejections.message().unwrap_or_default();
             if !text.is_empty() {
-                tracing::debug!(text, "a part of a request was not taken");
+                shared.refused_in_part(from, &text);
                 text.push('\n');
             }
             (StatusCode::ACCEPTED, text).into_response()
         }
         Err(failure) => {
-            shared.counters.add(failure.counter(), 1);
-            tracing::debug!(?failure, "a request was not taken");
+            shared.refused(from, &failure);
             let status = failure.rpc_status();
             let mut response =
                 (failure.http_status(), format!("{}\n", status.message)).into_response();
@@ -50,6 +54,19 @@ pub(crate) fn content_type(headers: &HeaderMap) -> String {
 }
 
 /// The answer to requests for paths that are not here.
-pub(crate) fn not_here(instead: &'static str) -> Response {
-    (StatusCode::NOT_FOUND, Body::from(instead)).into_response()
+pub(crate) fn not_here(
+    shared: &Shared,
+    protocol: &'static str,
+    request: &Request,
+    instead: &'static str,
+) -> Response {
+    let path = request.uri().path();
+    shared.not_here(Caller::new(protocol, request.extensions()), path, instead);
+    let text = format!("there is no `{}` here; {instead}\n", shown(path));
+    (StatusCode::NOT_FOUND, text).into_response()
+}
+
+/// The answer to requests by another method than POST.
+pub(crate) fn only_post(instead: &'static str) -> Response {
+    (StatusCode::METHOD_NOT_ALLOWED, format!("{instead}\n")).into_response()
 }

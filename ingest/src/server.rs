@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::thread::available_parallelism;
-use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
 use axum::Router;
@@ -13,19 +12,19 @@ use spanwise_wire::flight::Templates;
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::{Semaphore, watch};
 use tonic::service::Routes;
-use tonic::transport::Server;
 
 use crate::agents::{AgentStatus, Agents};
 use crate::budget::Budget;
-use crate::connections;
 use crate::counters::Counters;
 use crate::flight::Flight;
 use crate::limits::Limits;
 use crate::marking::Marking;
 use crate::places::Places;
+use crate::ports::{Allowed, House, Speaks};
 use crate::sink::Sink;
+use crate::sparse::Sparse;
 use crate::together::Gathering;
-use crate::{ThriftProtocol, grpc, http, jaeger_grpc, jaeger_http, jaeger_udp, zipkin};
+use crate::{ThriftProtocol, grpc, http, jaeger_grpc, jaeger_http, jaeger_udp, ports, zipkin};
 
 /// The receivers. Clones are handles to the same ones.
 #[derive(Clone)]
@@ -37,6 +36,11 @@ pub struct Ingest {
 pub(crate) struct Shared {
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) limits: Limits,
+    pub(crate) allowed: Allowed,
+    /// Connections at all ports.
+    pub(crate) house: Arc<House>,
+    /// What of refusals is logged.
+    pub(crate) sparse: Sparse,
     pub(crate) counters: Arc<Counters>,
     pub(crate) agents: Agents,
     pub(crate) budget: Budget,
@@ -61,10 +65,10 @@ pub(crate) async fn shutting_down(closing: &mut watch::Receiver<bool>) {
     let _ = closing.wait_for(|closing| *closing).await;
 }
 
-/// A receiver that stopped by itself.
+/// A port that could not be served.
 #[derive(Debug, thiserror::Error)]
-#[error("the receiver stopped: {0}")]
-pub struct IngestError(#[from] tonic::transport::Error);
+#[error("the port cannot be served: {0}")]
+pub struct IngestError(#[from] std::io::Error);
 
 /// What the receivers did and hold.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -73,6 +77,8 @@ pub struct IngestStatus {
     pub counters: BTreeMap<String, u64>,
     /// Bytes of requests that are being read, decoded or stored.
     pub in_flight_bytes: usize,
+    /// Connections open now, at all ports.
+    pub connections: usize,
     /// Agents' streams open now.
     pub flight_streams: usize,
     /// Collectors' OTAP streams open now.
@@ -84,22 +90,30 @@ pub struct IngestStatus {
 }
 
 impl Ingest {
-    /// Receivers that hand batches to `sink`.
+    /// Receivers that hand batches to `sink`, and take none from web pages.
     pub fn new(sink: Arc<dyn Sink>, limits: Limits) -> Self {
+        Self::with(sink, limits, Allowed::default())
+    }
+
+    /// As [`Self::new`], where more may ask.
+    pub fn with(sink: Arc<dyn Sink>, limits: Limits, allowed: Allowed) -> Self {
         let processors = available_parallelism().map_or(2, Into::into);
         let counters = Arc::new(Counters::new());
         Self {
             shared: Arc::new(Shared {
                 sink: Arc::new(Marking::new(sink, Arc::clone(&counters))),
                 limits,
+                allowed,
+                house: Arc::new(House::new(limits.all_connections)),
+                sparse: Sparse::default(),
+                agents: Agents::new(limits.facts_bytes, Arc::clone(&counters)),
                 counters,
-                agents: Agents::default(),
                 budget: Budget::new(limits.in_flight_bytes),
                 decoders: Semaphore::new(processors),
                 gathering: Gathering::default(),
-                flight_streams: Places::new(limits.flight_streams),
+                flight_streams: Places::new(limits.flight_streams, limits.streams_per_address),
                 templates: Arc::default(),
-                otap_streams: Places::new(limits.otap_streams),
+                otap_streams: Places::new(limits.otap_streams, limits.streams_per_address),
                 otap_kept: Budget::new(limits.otap_all_kept_bytes),
                 closing: watch::Sender::new(false),
             }),
@@ -127,7 +141,8 @@ impl Ingest {
             // A body of the limit, its header and metadata.
             .max_decoding_message_size(self.shared.limits.flight.message_bytes + (1 << 20));
         let routes = Routes::from(grpc::router(Arc::clone(&self.shared))).add_service(flight);
-        self.serve(Server::builder(), routes, listener, shutdown).await
+        let routes = routes.into_axum_router();
+        self.serve("OTLP over gRPC", routes, listener, shutdown).await
     }
 
     /// Serves OTLP over HTTP (1.1 and 2) until `shutdown` comes; then open
@@ -140,8 +155,7 @@ impl Ingest {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), IngestError> {
-        let routes = Routes::from(self.http_router());
-        self.serve(Server::builder().accept_http1(true), routes, listener, shutdown).await
+        self.serve("OTLP over HTTP", self.http_router(), listener, shutdown).await
     }
 
     /// Serves Zipkin's collector over HTTP until `shutdown` comes; then open
@@ -154,8 +168,8 @@ impl Ingest {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), IngestError> {
-        let routes = Routes::from(zipkin::router(Arc::clone(&self.shared)));
-        self.serve(Server::builder().accept_http1(true), routes, listener, shutdown).await
+        let routes = zipkin::router(Arc::clone(&self.shared));
+        self.serve("Zipkin", routes, listener, shutdown).await
     }
 
     /// Serves Jaeger's collector over gRPC; otherwise as [`Self::serve_zipkin`].
@@ -167,8 +181,8 @@ impl Ingest {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), IngestError> {
-        let routes = Routes::from(jaeger_grpc::router(Arc::clone(&self.shared)));
-        self.serve(Server::builder(), routes, listener, shutdown).await
+        let routes = jaeger_grpc::router(Arc::clone(&self.shared));
+        self.serve("Jaeger over gRPC", routes, listener, shutdown).await
     }
 
     /// Serves Jaeger's collector over HTTP; otherwise as [`Self::serve_zipkin`].
@@ -180,8 +194,8 @@ impl Ingest {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), IngestError> {
-        let routes = Routes::from(jaeger_http::router(Arc::clone(&self.shared)));
-        self.serve(Server::builder().accept_http1(true), routes, listener, shutdown).await
+        let routes = jaeger_http::router(Arc::clone(&self.shared));
+        self.serve("Jaeger over HTTP", routes, listener, shutdown).await
     }
 
     /// Takes what Jaeger's clients send to their agent's UDP port, until
@@ -198,39 +212,28 @@ impl Ingest {
 
     async fn serve(
         &self,
-        server: Server,
-        routes: Routes,
+        name: &'static str,
+        router: Router,
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), IngestError> {
-        let drain_time = self.shared.limits.drain_time;
-        let mut closing = self.shared.closing.subscribe();
-        let late = async {
-            // The sender lives as long as `self`.
-            let _ = closing.wait_for(|closing| *closing).await;
-            tokio::time::sleep(drain_time).await;
-        };
         let shared = Arc::clone(&self.shared);
-        let shutdown = async move {
-            shutdown.await;
-            shared.closing.send_replace(true);
-        };
-        let serving = server
-            // A sender that vanished without a word is noticed.
-            .http2_keepalive_interval(Some(Duration::from_secs(20)))
-            .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-            .max_concurrent_streams(128)
-            .initial_stream_window_size(1 << 20)
-            .initial_connection_window_size(4 << 20)
-            .add_routes(routes)
-            .serve_with_incoming_shutdown(
-                connections::accept(listener, Arc::clone(&self.shared)),
-                shutdown,
-            );
-        tokio::select! {
-            result = serving => Ok(result?),
-            () = late => Ok(()),
-        }
+        Ok(ports::serve(name, Speaks::Spans, shared, listener, router, shutdown).await?)
+    }
+
+    /// Serves the UI and the API by HTTP/1.1, with the same bounds on connections and times, and
+    /// counted with them.
+    ///
+    /// # Errors
+    /// Where the listener has no address.
+    pub async fn serve_api(
+        &self,
+        listener: TcpListener,
+        router: Router,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), IngestError> {
+        let shared = Arc::clone(&self.shared);
+        Ok(ports::serve("UI and API", Speaks::Pages, shared, listener, router, shutdown).await?)
     }
 
     /// What was received, refused and lost so far.
@@ -238,6 +241,7 @@ impl Ingest {
         IngestStatus {
             counters: self.shared.counters.snapshot(),
             in_flight_bytes: self.shared.budget.used(),
+            connections: self.shared.house.open(),
             flight_streams: self.shared.flight_streams.open(),
             otap_streams: self.shared.otap_streams.open(),
             otap_kept_bytes: self.shared.otap_kept.used(),

@@ -2,13 +2,12 @@
 
 use bytes::Bytes;
 use spanwise_model::SpanRows;
-use spanwise_wire::DecodeError;
 use spanwise_wire::compression::Encoding;
 use spanwise_wire::otlp::{Decoded, OtlpError, Rejections};
+use spanwise_wire::{DecodeError, LeftOut};
 
 use crate::body;
 use crate::budget::Lease;
-use crate::counters;
 use crate::failure::Failure;
 use crate::limits::Limits;
 use crate::server::Shared;
@@ -83,15 +82,13 @@ async fn hand_over(
 
 /// Counts what of a request was rejected and left out.
 pub(crate) fn counted(shared: &Shared, decoded: Decoded) -> (SpanRows, Rejections) {
-    let Decoded { batch, rejections, dropped_links } = decoded;
-    count(shared, &rejections, dropped_links);
+    let Decoded { batch, rejections, left_out } = decoded;
+    count(shared, &rejections, &left_out);
     (batch, rejections)
 }
 
-pub(crate) fn count(shared: &Shared, rejections: &Rejections, dropped_links: u64) {
-    if dropped_links > 0 {
-        shared.counters.add(counters::LINKS_DROPPED, dropped_links);
-    }
+pub(crate) fn count(shared: &Shared, rejections: &Rejections, left_out: &LeftOut) {
+    shared.counters.add_left_out(left_out);
     shared.counters.add_rejections(rejections);
 }
 

@@ -202,7 +202,7 @@ async fn hand_over(
     match taken {
         Ok(parts) => {
             for (request, part) in requests.into_iter().zip(parts) {
-                take::count(&shared, &part.rejections, part.dropped_links);
+                take::count(&shared, &part.rejections, &part.left_out);
                 let taken = Taken { spans: part.rows as u64, rejections: part.rejections };
                 // Who has hung up is told nothing.
                 let _ = request.answer.send(Ok(taken));

@@ -6,7 +6,7 @@ use ::http::header::CONTENT_TYPE;
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::body::Body;
 use axum::extract::Request;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use spanwise_wire::compression::Encoding;
@@ -15,6 +15,7 @@ use spanwise_wire::rpc_status::RpcStatus;
 use crate::body;
 use crate::budget::Lease;
 use crate::failure::Failure;
+use crate::refusals::Caller;
 use crate::server::Shared;
 
 const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
@@ -39,18 +40,36 @@ pub(crate) async fn read(
     let mut lease = shared.budget.lease();
     let limit = shared.limits.body_bytes + PREFIX_BYTES;
     let bytes = body::read(body, limit, &shared.limits, &mut lease).await?;
-    let (compressed, message) = unframed(&bytes)?;
-    let encoding = if compressed { named } else { Encoding::Identity };
-    Ok((encoding, message, lease))
+    let (flag, message) = unframed(&bytes)?;
+    Ok((encoding(flag, named)?, message, lease))
+}
+
+/// The answer to a request that is no gRPC call: in plain words, which its sender can read.
+pub(crate) fn not_grpc(
+    shared: &Shared,
+    from: Caller,
+    request: &Request,
+    instead: &str,
+) -> Option<Response> {
+    let named = named_encoding(request.headers(), instead);
+    let failure = match named {
+        Err(failure) if !is_grpc(request.headers()) => failure,
+        _ => return None,
+    };
+    shared.refused(from, &failure);
+    let text = format!("{}\n", failure.rpc_status().message);
+    Some((failure.http_status(), text).into_response())
+}
+
+fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|value| {
+        value == "application/grpc" || value.starts_with("application/grpc+proto")
+    })
 }
 
 /// What the call's headers say that its messages are compressed with.
 pub(crate) fn named_encoding(headers: &HeaderMap, instead: &str) -> Result<Encoding, Failure> {
-    let is_grpc =
-        headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|value| {
-            value == "application/grpc" || value.starts_with("application/grpc+proto")
-        });
-    if !is_grpc {
+    if !is_grpc(headers) {
         return Err(Failure::Unsupported(format!(
             "this port speaks gRPC (content-type application/grpc); {instead}"
         )));
@@ -61,8 +80,24 @@ pub(crate) fn named_encoding(headers: &HeaderMap, instead: &str) -> Result<Encod
     })
 }
 
-/// The one message of a unary call.
-fn unframed(bytes: &Bytes) -> Result<(bool, Bytes), Failure> {
+/// What a message is compressed with, by the flag before it.
+pub(crate) fn encoding(flag: u8, named: Encoding) -> Result<Encoding, Failure> {
+    match (flag, named) {
+        (0, _) => Ok(Encoding::Identity),
+        // gRPC "Compression": such a message is an error of the caller's, and INTERNAL.
+        (1, Encoding::Identity) => Err(Failure::Protocol(
+            "the gRPC message has its compressed flag set, and the call names no grpc-encoding"
+                .to_owned(),
+        )),
+        (1, named) => Ok(named),
+        (other, _) => {
+            Err(Failure::Protocol(format!("the gRPC message: unknown compression flag {other}")))
+        }
+    }
+}
+
+/// The one message of a unary call, and its flag.
+fn unframed(bytes: &Bytes) -> Result<(u8, Bytes), Failure> {
     let malformed = |reason: String| Failure::Malformed(format!("the gRPC message: {reason}"));
     let (prefix, _) = bytes
         .split_first_chunk::<PREFIX_BYTES>()
@@ -72,11 +107,7 @@ fn unframed(bytes: &Bytes) -> Result<(bool, Bytes), Failure> {
     if usize::try_from(length) != Ok(have) {
         return Err(malformed(format!("it claims {length} bytes and has {have}")));
     }
-    match flag {
-        0 => Ok((false, bytes.slice(PREFIX_BYTES..))),
-        1 => Ok((true, bytes.slice(PREFIX_BYTES..))),
-        other => Err(malformed(format!("unknown compression flag {other}"))),
-    }
+    Ok((flag, bytes.slice(PREFIX_BYTES..)))
 }
 
 /// An answer's message as it is sent.

@@ -15,6 +15,7 @@ use spanwise_wire::zipkin::{Format, decode};
 use crate::clock::now_unix_nano;
 use crate::counters;
 use crate::failure::Failure;
+use crate::refusals::Caller;
 use crate::server::Shared;
 use crate::{body, plain, take};
 
@@ -22,11 +23,18 @@ use crate::{body, plain, take};
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/api/v1/spans", post(version_1))
+        .route("/api/v1/spans/", post(version_1))
         .route("/api/v2/spans", post(version_2))
-        .fallback(|| async {
-            plain::not_here("this port takes Zipkin spans: POST /api/v2/spans or /api/v1/spans\n")
-        })
+        .route("/api/v2/spans/", post(version_2))
+        .method_not_allowed_fallback(|| async { plain::only_post(HERE) })
+        .fallback(unknown)
         .with_state(shared)
+}
+
+const HERE: &str = "this port takes Zipkin's spans: POST /api/v2/spans or /api/v1/spans";
+
+async fn unknown(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    plain::not_here(&shared, "Zipkin", &request, HERE)
 }
 
 async fn version_1(State(shared): State<Arc<Shared>>, request: Request) -> Response {
@@ -37,12 +45,12 @@ async fn version_2(State(shared): State<Arc<Shared>>, request: Request) -> Respo
     receive(&shared, request, Format::V2Json, ("protobuf", Format::V2Protobuf)).await
 }
 
-/// JSON is meant where a sender names no type, or that of a form, as simple
-/// tools do.
+/// JSON is meant where a sender names no type. What a web page may send unasked (`text/plain`,
+/// and what forms are sent as) is not taken.
 fn format(headers: &HeaderMap, json: Format, other: (&str, Format)) -> Result<Format, Failure> {
     let named = plain::content_type(headers);
     match named.as_str() {
-        "" | "application/json" | "text/plain" | "application/x-www-form-urlencoded" => Ok(json),
+        "" | "application/json" => Ok(json),
         named if named.ends_with(other.0) => Ok(other.1),
         _ => Err(Failure::Unsupported(format!(
             "Content-Type must be application/json or application/x-{} here",
@@ -59,8 +67,9 @@ async fn receive(
 ) -> Response {
     shared.counters.add(counters::ZIPKIN_REQUESTS, 1);
     let (parts, body) = request.into_parts();
+    let from = Caller::new("Zipkin", &parts.extensions);
     let format = format(&parts.headers, json, other);
-    plain::answer(shared, take(shared, format, &parts.headers, body).await)
+    plain::answer(shared, from, take(shared, format, &parts.headers, body).await)
 }
 
 async fn take(

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,8 @@ use serde_json::json;
 use spanwise_ingest::Limits;
 use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder, SpanId, SpanRows};
 use spanwise_wire::flight::{
-    Encoder, FlightSender, Origin, SenderConfig, SenderError, schema_message,
+    Encoder, FlightSender, Origin, PutReply, Secret, SenderConfig, SenderError, first_message,
+    schema_message,
 };
 use tonic::Code;
 
@@ -335,4 +337,92 @@ async fn addresses_that_are_none_are_said_so() {
         let error = FlightSender::spawn(SenderConfig::new(server)).err();
         assert!(matches!(error, Some(SenderError::Address { .. })), "{server:?}: {error:?}");
     }
+}
+
+/// The messages of a stream that sends this batch under this name.
+fn stream_of(secret: Option<Secret>, origin: Origin, rows: &SpanRows) -> Vec<FlightData> {
+    let first = secret.map_or_else(schema_message, first_message);
+    let encoded = Encoder::new().unwrap().encode(rows, origin).unwrap();
+    std::iter::once(first).chain(encoded.messages).collect()
+}
+
+/// Sends a stream and waits for its first answer.
+async fn put(server: &Server, messages: Vec<FlightData>) -> Result<PutReply, tonic::Status> {
+    let address = format!("http://{}", server.grpc);
+    let channel = tonic::transport::Endpoint::from_shared(address).unwrap().connect().await;
+    let mut client = FlightServiceClient::new(channel.unwrap());
+    let mut replies = client.do_put(futures::stream::iter(messages)).await?.into_inner();
+    let reply = replies.message().await?.expect("an answer");
+    Ok(PutReply::decode(&reply.app_metadata).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_under_anothers_name_and_number_makes_none_of_its_batches_durable() {
+    let memory = Arc::new(Memory::default());
+    let server = Server::start(Arc::clone(&memory), Limits::default()).await;
+    let origin = Origin { source: [7; 16], sequence: 1 };
+    let secret = |byte| Some(Secret::of([byte; 32]));
+    let durable = PutReply::Durable { sequence: 1 };
+    // The forger is first, with a secret of its own and without one.
+    for forger in [secret(9), None] {
+        let forged = stream_of(forger, origin, &batch(90..91));
+        assert_eq!(put(&server, forged).await.unwrap(), durable);
+    }
+    let own = || stream_of(secret(1), origin, &batch(0..1));
+    assert_eq!(put(&server, own()).await.unwrap(), durable);
+    assert_eq!(memory.operations(), ["90", "90", "0"], "the real one is stored, too");
+    // And when it comes again, it is known.
+    assert_eq!(put(&server, own()).await.unwrap(), durable);
+    assert_eq!((memory.operations().len(), *memory.duplicates.lock()), (3, 1));
+    assert_eq!(server.counter("flight_streams_without_secret"), 1);
+    // Each is an agent of its own, and the secret is not shown.
+    let status = server.ingest.status();
+    let names: HashSet<_> = status.agents.iter().map(|agent| agent.source.clone()).collect();
+    assert_eq!(names.len(), 3);
+    let shown = serde_json::to_string(&status).unwrap();
+    assert!(!shown.contains(&"01".repeat(16)), "{shown}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_is_of_one_agent_and_one_secret() {
+    let server = Server::start(Arc::default(), Limits::default()).await;
+    let secret = |byte| Secret::of([byte; 32]);
+    let of = |source| Origin { source: [source; 16], sequence: 1 };
+    let mut two = stream_of(Some(secret(1)), of(1), &batch(0..1));
+    two.extend(stream_of(Some(secret(1)), of(2), &batch(1..2)));
+    let status = put_raw(&server, two).await;
+    assert!(status.message().contains("of one agent"), "{status}");
+    let mut two = stream_of(Some(secret(1)), of(1), &batch(0..1));
+    two.push(first_message(secret(2)));
+    let status = put_raw(&server, two).await;
+    assert!(status.message().contains("one secret"), "{status}");
+    let short = schema_message().with_app_metadata(vec![1; 31]);
+    let status = put_raw(&server, vec![short]).await;
+    assert!(status.message().contains("32 bytes"), "{status}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_agents_tell_of_themselves_is_bounded() {
+    let limits = Limits { facts_bytes: 100_000, ..Limits::default() };
+    let server = Server::start(Arc::default(), limits).await;
+    let good = sender(server.grpc);
+    good.set_facts(&json!({"host": "good"}));
+    until("it is known", || server.ingest.status().agents.len() == 1).await;
+    let large: serde_json::Map<_, _> = (0..300).map(|n| (format!("k{n}"), json!(n))).collect();
+    let many = json!({ "a": vec![0; 20_000] });
+    let senders: Vec<_> = (0..10).map(|_| sender(server.grpc)).collect();
+    for one in &senders {
+        one.set_facts(&json!(large));
+    }
+    until("all are known", || server.ingest.status().agents.len() == 11).await;
+    until("what is too much is forgotten", || server.counter("flight_facts_too_large") > 0).await;
+    let before = server.counter("flight_facts_too_large");
+    senders[0].set_facts(&many);
+    until("what is too large is not kept", || server.counter("flight_facts_too_large") > before)
+        .await;
+    let shown = serde_json::to_string(&server.ingest.status()).unwrap();
+    assert!(shown.len() < 120_000, "{}", shown.len());
+    server.stop().await;
 }

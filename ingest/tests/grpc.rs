@@ -117,16 +117,28 @@ async fn wrong_frames_are_told_apart() {
     for (body, part) in [
         (&b""[..], "0 bytes are no message"),
         (&[0, 0, 0, 0, 9, 1], "claims 9 bytes and has 1"),
-        (&[7, 0, 0, 0, 0], "compression flag 7"),
         (&[0, 0, 0, 0, 3, 0x0a, 5, 1], "claims 5 bytes"),
     ] {
         let status = raw(&server, "application/grpc", body).await;
         assert_eq!(status.code(), Code::InvalidArgument, "{status}");
         assert!(status.message().contains(part), "{status}");
     }
-    let status = raw(&server, "application/x-protobuf", &[]).await;
-    assert_eq!(status.code(), Code::Unimplemented);
-    assert!(status.message().contains("4318"), "{status}");
+    // Against gRPC's own rules: a compressed message in a call that names no encoding.
+    for (body, part) in [
+        (&[1, 0, 0, 0, 1, 9][..], "names no grpc-encoding"),
+        (&[7, 0, 0, 0, 0], "compression flag 7"),
+    ] {
+        let status = raw(&server, "application/grpc", body).await;
+        assert_eq!(status.code(), Code::Internal, "{status}");
+        assert!(status.message().contains(part), "{status}");
+    }
+    // Who speaks no gRPC is told so in words that it can read, by HTTP/1.1 as well.
+    let headers = [("content-type", "application/x-protobuf")];
+    for path in ["/v1/traces", "/opentelemetry.proto.collector.trace.v1.TraceService/Export"] {
+        let answer = common::client::post(server.grpc, path, &headers, vec![1]).await;
+        assert_eq!(answer.status, 415);
+        assert!(answer.text().contains("4318"), "{}", answer.text());
+    }
     let empty = raw(&server, "application/grpc+proto", &[0; 5]).await;
     assert_eq!(empty.code(), Code::Ok);
     server.stop().await;

@@ -181,7 +181,7 @@ async fn a_body_of_100_mb_is_refused_in_words() {
     assert!(String::from_utf8_lossy(&answer.body).contains("send smaller batches"));
 
     let mut stream = TcpStream::connect(server.http).await.unwrap();
-    let head = "POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+    let head = "POST /v1/traces HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                 transfer-encoding: chunked\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     let (mut reader, mut writer) = stream.into_split();
@@ -266,36 +266,47 @@ async fn memory_in_flight_is_bounded_and_counted() {
     server.stop().await;
 }
 
+/// Begins a body and never ends it.
+async fn begin_body(server: &Server) -> TcpStream {
+    let mut slow = TcpStream::connect(server.http).await.unwrap();
+    let head = "POST /v1/traces HTTP/1.1\r\nhost: localhost\r\n\
+                content-type: application/json\r\ncontent-length: 100\r\n\r\n{";
+    slow.write_all(head.as_bytes()).await.unwrap();
+    slow
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_and_silent_senders_are_let_go() {
     let limits = Limits {
         body_time: Duration::from_millis(200),
-        silence_time: Duration::from_millis(600),
-        connections: 2,
+        header_time: Duration::from_millis(300),
         ..Limits::default()
     };
     let server = Server::start(Arc::default(), limits).await;
-
-    // Says nothing at all.
     let mut silent = TcpStream::connect(server.http).await.unwrap();
-    // Begins a body and never ends it.
-    let mut slow = TcpStream::connect(server.http).await.unwrap();
-    let head = "POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
-                content-length: 100\r\n\r\n{";
-    slow.write_all(head.as_bytes()).await.unwrap();
-    // One too many is closed at once.
-    let mut third = TcpStream::connect(server.http).await.unwrap();
-    assert_eq!(third.read(&mut [0; 16]).await.unwrap_or(0), 0);
-    assert_eq!(server.counter("connections_refused"), 1);
-
+    let mut slow = begin_body(&server).await;
     let mut answer = vec![0; 12];
     slow.read_exact(&mut answer).await.unwrap();
     assert_eq!(answer, b"HTTP/1.1 408");
-    drop(slow);
     let mut nothing = [0; 16];
-    let closed = tokio::time::timeout(Duration::from_secs(5), silent.read(&mut nothing)).await;
+    let closed = tokio::time::timeout(Duration::from_secs(20), silent.read(&mut nothing)).await;
     assert_eq!(closed.unwrap().unwrap_or(0), 0);
-    common::until("both places are free", || server.counter("requests_timed_out") == 1).await;
+    assert_eq!(server.counter("requests_timed_out"), 1);
+    assert_eq!(server.counter("connections_closed_idle"), 1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_connection_too_many_is_closed_at_once_and_those_before_it_are_served() {
+    let limits = Limits { connections: 2, ..Limits::default() };
+    let server = Server::start(Arc::default(), limits).await;
+    let slow = [begin_body(&server).await, begin_body(&server).await];
+    common::until("both are asked", || server.counter("otlp_http_requests") == 2).await;
+    let mut third = TcpStream::connect(server.http).await.unwrap();
+    assert_eq!(third.read(&mut [0; 16]).await.unwrap_or(0), 0);
+    assert_eq!(server.counter("connections_refused"), 1);
+    drop(slow);
+    common::until("both places are free", || server.ingest.status().connections == 0).await;
     let body = request(1).encode_to_vec();
     assert_eq!(post(&server, "/v1/traces", &[PROTOBUF], body).await.status, 200);
     server.stop().await;

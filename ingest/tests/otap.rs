@@ -220,7 +220,7 @@ async fn wrong_spans_are_left_out_and_named_in_the_answer() {
     };
     let (code, message) = stream.taken(&without_trace()).await;
     assert_eq!(code, OK);
-    assert!(message.contains("1 spans were not taken"), "{message}");
+    assert!(message.contains("1 span was not taken"), "{message}");
     // On a stream of its own, as it begins one.
     let mut stream = Stream::open(&server).await.unwrap();
     let (_, all) = (without_trace(), without_trace());

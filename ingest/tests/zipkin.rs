@@ -62,7 +62,7 @@ async fn what_is_wrong_is_said_and_counted() {
     let mixed = r#"[{"traceId":"1","id":"2","name":"good"},{"traceId":"0","id":"2"}]"#;
     let answer = post(server.zipkin, "/api/v2/spans", &[JSON], mixed).await;
     assert_eq!(answer.status, 202);
-    assert!(answer.text().starts_with("1 spans were not taken: 1 with an invalid trace id"));
+    assert!(answer.text().starts_with("1 span was not taken: 1 with an invalid trace id"));
     // All of it.
     let answer = post(server.zipkin, "/api/v2/spans", &[JSON], r#"[{"id":"2"}]"#).await;
     assert_eq!(answer.status, 400);
@@ -77,6 +77,11 @@ async fn what_is_wrong_is_said_and_counted() {
     let answer = post(server.zipkin, "/api/v2/spans", &typed, thrift()).await;
     assert_eq!(answer.status, 415);
     assert!(answer.text().contains("application/x-protobuf"), "{}", answer.text());
+    // What a web page may send unasked is nobody's span.
+    for kind in ["text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded"] {
+        let answer = post(server.zipkin, "/api/v2/spans", &[("content-type", kind)], V2).await;
+        assert_eq!(answer.status, 415, "{kind}");
+    }
     let answer = post(server.zipkin, "/api/v3/spans", &[JSON], V2).await;
     assert_eq!(answer.status, 404);
     assert!(answer.text().contains("POST /api/v2/spans"), "{}", answer.text());

@@ -7,6 +7,7 @@ mod json;
 mod metrics;
 mod parameters;
 mod problem;
+mod safety;
 mod search;
 mod services;
 mod span_json;
@@ -74,4 +75,5 @@ pub fn router(state: ApiState) -> Router {
         .merge(metrics)
         .fallback(ui::serve)
         .layer(CompressionLayer::new())
+        .layer(axum::middleware::from_fn(safety::layer))
 }

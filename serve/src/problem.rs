@@ -28,6 +28,14 @@ impl Problem {
         Self { status, title, detail: detail.into() }
     }
 
+    /// For requests that a web page could send unasked.
+    pub(crate) fn header_missing() -> Self {
+        let (status, title) = (StatusCode::FORBIDDEN, "a header is missing");
+        let detail = "add the header `Spanwise-Request` with any value, which keeps web pages from \
+                      asking this: curl -H 'Spanwise-Request: 1' …";
+        Self { status, title, detail: detail.to_owned() }
+    }
+
     pub(crate) fn not_found(detail: impl Into<String>) -> Self {
         Self { status: StatusCode::NOT_FOUND, title: "not found", detail: detail.into() }
     }

@@ -132,7 +132,13 @@ impl Api {
         }
     }
 
-    async fn ask(&self, request: Request<Body>) -> (StatusCode, http::HeaderMap, Vec<u8>) {
+    /// Asks as the command line and the UI do.
+    async fn ask(&self, mut request: Request<Body>) -> (StatusCode, http::HeaderMap, Vec<u8>) {
+        request.headers_mut().insert("spanwise-request", http::HeaderValue::from_static("test"));
+        self.ask_bare(request).await
+    }
+
+    async fn ask_bare(&self, request: Request<Body>) -> (StatusCode, http::HeaderMap, Vec<u8>) {
         let response = self.router.clone().oneshot(request).await.expect("never fails");
         let (head, body) = response.into_parts();
         let body = body.collect().await.expect("a body").to_bytes().to_vec();
@@ -453,6 +459,35 @@ async fn the_graph_has_rates_errors_and_durations() {
     let kinds: Vec<_> = nodes.iter().map(|node| (&node["name"], &node["kind"])).collect();
     assert!(kinds.contains(&(&json!("postgresql 10.0.0.9:5432"), &json!("database"))), "{kinds:?}");
     assert!(graph["window_seconds"].as_f64().expect("a number") >= 50.0);
+}
+
+#[tokio::test]
+async fn what_changes_or_costs_something_needs_a_header_that_pages_cannot_send() {
+    let api = Api::shop().await;
+    let bare = |request: http::request::Builder| {
+        api.ask_bare(request.body(Body::from("SELECT 1")).expect("valid"))
+    };
+    for request in [
+        Request::post("/api/v1/sql").header(header::CONTENT_TYPE, "text/plain"),
+        Request::get("/api/v1/sql?query=SELECT+1"),
+        Request::get("/api/v1/sql/?query=SELECT+1"),
+        Request::delete("/api/v1/services/cart"),
+        Request::delete(format!("/api/v1/traces/{HEADER_TRACE}")),
+    ] {
+        let (status, headers, body) = bare(request).await;
+        let text = String::from_utf8_lossy(&body);
+        assert_eq!(status, StatusCode::FORBIDDEN, "{text}");
+        assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
+        assert!(text.contains("Spanwise-Request"), "{text}");
+    }
+    // Every answer tells browsers what they may do with it, and nothing was deleted.
+    for path in ["/api/v1/services", "/", "/search", "/api/v1/nothing", "/metrics"] {
+        let (_, headers, _) = bare(Request::get(path)).await;
+        assert_eq!(headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff", "{path}");
+        let policy = headers[header::CONTENT_SECURITY_POLICY].to_str().expect("a text");
+        assert!(policy.contains("frame-ancestors 'none'"), "{path}: {policy}");
+    }
+    assert_eq!(api.get("services").await["services"].as_array().map(Vec::len), Some(2));
 }
 
 #[tokio::test]

@@ -137,7 +137,7 @@ class Api:
         target = f"/api/v1/{path}"
         if query:
             target += "?" + urlencode(query, doseq=True)
-        self.connection.request("GET", target)
+        self.connection.request("GET", target, headers={"Spanwise-Request": "test"})
         response = self.connection.getresponse()
         body = response.read()
         if response.status != 200:

@@ -45,7 +45,7 @@ for round in $(seq "$ROUNDS"); do
     redis-cli -s /tmp/redis.sock incr count > /dev/null
 done
 sleep 5
-curl -s -H 'Content-Type: text/plain' http://127.0.0.1:8000/api/v1/sql -d \
+curl -s -H 'Content-Type: text/plain' -H 'Spanwise-Request: 1' http://127.0.0.1:8000/api/v1/sql -d \
     "SELECT service, kind, operation, status, count(*), min(response_bytes) FROM spans WHERE start_unix_nano >= ${begin}000000000 GROUP BY 1, 2, 3, 4"
 echo
 

@@ -7,11 +7,13 @@
 //! checked before it is believed, and what a message may grow to is bounded.
 //! This crate stores nothing and knows no trees.
 
+mod bounds;
 pub mod compression;
 pub mod files;
 pub mod flight;
 mod inspect;
 pub mod jaeger;
+mod mistaken;
 pub mod otap;
 pub mod otlp;
 mod protobuf;
@@ -21,4 +23,5 @@ mod tags;
 mod thrift;
 pub mod zipkin;
 
+pub use bounds::LeftOut;
 pub use rows::DecodeError;

@@ -3,6 +3,8 @@
 
 use spanwise_model::{Span, SpanBatchBuilder};
 
+use crate::bounds::{LeftOut, said};
+use crate::mistaken::{Taken, with_hint};
 use crate::otlp::{Decoded, Invalid, Limits, Rejections};
 
 /// Why a request could not be read.
@@ -37,7 +39,17 @@ impl DecodeError {
         place: impl Into<String>,
         reason: impl ToString,
     ) -> Self {
-        Self::Malformed { format, place: place.into(), reason: reason.to_string() }
+        Self::Malformed { format, place: place.into(), reason: said(reason) }
+    }
+
+    /// With what the body rather is.
+    pub(crate) fn with_hint(self, body: &[u8], taken: Taken) -> Self {
+        match self {
+            Self::Malformed { format, place, reason } => {
+                Self::Malformed { format, place, reason: with_hint(reason, body, taken) }
+            }
+            other => other,
+        }
     }
 }
 
@@ -47,7 +59,7 @@ pub(crate) struct Rows {
     limits: Limits,
     builder: SpanBatchBuilder,
     rejections: Rejections,
-    dropped_links: u64,
+    left_out: LeftOut,
     row_bytes: usize,
     seen: usize,
 }
@@ -62,7 +74,7 @@ impl Rows {
             limits: *limits,
             builder: SpanBatchBuilder::new(),
             rejections: Rejections::default(),
-            dropped_links: 0,
+            left_out: LeftOut::default(),
             row_bytes: 0,
             seen: 0,
         }
@@ -97,13 +109,24 @@ impl Rows {
         self.rejections.count(invalid.name());
     }
 
-    /// Counts links that were left out because their ids are wrong.
-    pub(crate) const fn dropped_links(&mut self, count: u64) {
-        self.dropped_links += count;
+    /// Counts what was left out of spans.
+    pub(crate) fn left_out(&mut self, left_out: &LeftOut) {
+        self.left_out.add(left_out);
     }
 
-    /// Takes a row.
-    pub(crate) fn push(&mut self, row: &Span) -> Result<(), DecodeError> {
+    /// Counts spans in a field that is not known here.
+    pub(crate) fn unknown_field(&mut self, spans: u64, place: impl FnOnce() -> String) {
+        self.rejections.unknown_field(spans, place);
+    }
+
+    /// Whether any span was not taken.
+    pub(crate) fn has_rejections(&self) -> bool {
+        self.rejections.total() > 0
+    }
+
+    /// Takes a row, of which what is more than a span may hold is left out.
+    pub(crate) fn push(&mut self, mut row: Span) -> Result<(), DecodeError> {
+        self.left_out.row(&mut row, &self.limits);
         self.row_bytes += ROW_BYTES + row.resource.as_str().len();
         if self.row_bytes > self.limits.row_bytes {
             return Err(DecodeError::TooLarge {
@@ -111,7 +134,7 @@ impl Rows {
                 limit: self.limits.row_bytes,
             });
         }
-        self.builder.push(row);
+        self.builder.push(&row);
         Ok(())
     }
 
@@ -123,7 +146,7 @@ impl Rows {
         Ok(Decoded {
             batch: self.builder.finish_rows()?,
             rejections: self.rejections,
-            dropped_links: self.dropped_links,
+            left_out: self.left_out,
         })
     }
 }

@@ -401,3 +401,21 @@ proptest! {
         let _ = decode(vec![schema_message(), message]);
     }
 }
+
+#[test]
+fn a_span_with_attributes_without_end_is_refused() {
+    let with = |count: usize| {
+        let mut one = spans(1).remove(0);
+        one.attributes = (0..count).map(|n| (format!("k{n}"), "v".into())).collect();
+        let rows: SpanRows = [one].iter().collect::<SpanBatchBuilder>().finish().unwrap().into();
+        let templates = Arc::default();
+        let mut decoder = PutDecoder::new(FlightLimits::default(), templates);
+        messages(&rows).into_iter().map(|message| decoder.push(message)).last().unwrap()
+    };
+    assert!(matches!(with(1_100), Ok(Some(Put::Batch { .. }))));
+    let refused = with(200_000);
+    assert!(
+        matches!(refused, Err(FlightError::TooLarge { what: "attributes of a span", .. })),
+        "{refused:?}"
+    );
+}

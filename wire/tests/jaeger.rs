@@ -100,7 +100,7 @@ fn datagram(protocol: Protocol, bytes: &[u8]) -> Result<Decoded, DecodeError> {
 fn every_field_of_thrift_has_its_place() {
     let bytes = batch(vec![full_span(), small_span(12)]).binary();
     let decoded = decode_thrift(&bytes, &Limits::default()).unwrap();
-    assert_eq!(decoded.dropped_links, 1);
+    assert_eq!(decoded.left_out.invalid_links, 1);
     insta::assert_debug_snapshot!(no_rejections(decoded));
 }
 

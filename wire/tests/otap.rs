@@ -26,7 +26,7 @@ fn in_order(mut span: Span) -> Span {
 }
 
 fn all(decoded: otlp::Decoded) -> Vec<Span> {
-    assert_eq!((decoded.rejections.total(), decoded.dropped_links), (0, 0));
+    assert_eq!((decoded.rejections.total(), decoded.left_out.invalid_links), (0, 0));
     let mut rows: Vec<Span> = rows(decoded).into_iter().map(in_order).collect();
     rows.sort_by_key(|span| span.span_id.to_string());
     rows

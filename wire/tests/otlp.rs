@@ -161,7 +161,7 @@ fn small_span(number: u8) -> Span {
 #[test]
 fn every_field_has_its_place() {
     let decoded = decoded(&request_of(vec![full_span()]));
-    assert_eq!(decoded.dropped_links, 1);
+    assert_eq!(decoded.left_out.invalid_links, 1);
     assert_eq!(decoded.rejections.total(), 0);
     insta::assert_debug_snapshot!(rows(decoded));
 }
@@ -303,6 +303,13 @@ fn one_unreadable_span_does_not_lose_the_others() {
     assert!(decoded.rejections.message().unwrap().contains("scope_spans[0].spans[1]"));
 }
 
+/// One of a mebibyte.
+fn long_scope() -> InstrumentationScope {
+    let long = "n".repeat(1 << 18);
+    let attributes = (0..4).map(|number| text(&number.to_string(), &long)).collect();
+    InstrumentationScope { attributes, ..Default::default() }
+}
+
 #[test]
 fn limits_hold() {
     let request = request_of((1..=50).map(small_span).collect()).encode_to_vec();
@@ -310,9 +317,9 @@ fn limits_hold() {
     let error = decode_protobuf(&request, &few).unwrap_err();
     assert!(matches!(error, OtlpError::TooLarge { what: "spans", limit: 49 }), "{error}");
 
-    // One long scope name, used by every span.
+    // Long texts of a scope, used by every span.
     let mut request = request_of((1..=200).map(small_span).collect());
-    request.resource_spans[0].scope_spans[0].scope.as_mut().unwrap().name = "n".repeat(1 << 20);
+    request.resource_spans[0].scope_spans[0].scope = Some(long_scope());
     let limits = Limits { row_bytes: 64 << 20, ..Limits::default() };
     let error = decode_protobuf(&request.encode_to_vec(), &limits).unwrap_err();
     assert!(matches!(error, OtlpError::TooLarge { what: "bytes of rows", .. }), "{error}");
@@ -340,7 +347,10 @@ fn said_of_each(bodies: &[Vec<u8>], limits: &Limits) -> Vec<Result<String, Strin
         for part in parts {
             let rows: Vec<_> = rows.by_ref().take(part.rows).collect();
             assert_eq!(rows.len(), part.rows);
-            said.push(Ok(format!("{rows:?} {:?} {}", part.rejections, part.dropped_links)));
+            said.push(Ok(format!(
+                "{rows:?} {:?} {}",
+                part.rejections, part.left_out.invalid_links
+            )));
         }
         assert_eq!(rows.next(), None);
     }
@@ -349,7 +359,7 @@ fn said_of_each(bodies: &[Vec<u8>], limits: &Limits) -> Vec<Result<String, Strin
 
 fn said_of_one(body: &[u8], limits: &Limits) -> Result<String, String> {
     let decoded = decode_protobuf(body, limits).map_err(|error| error.to_string())?;
-    let (rejections, links) = (decoded.rejections.clone(), decoded.dropped_links);
+    let (rejections, links) = (decoded.rejections.clone(), decoded.left_out.invalid_links);
     Ok(format!("{:?} {rejections:?} {links}", rows(decoded)))
 }
 
@@ -404,9 +414,9 @@ fn requests_become_one_batch_until_it_is_large() {
     };
     assert_eq!(together(&[]), [0; 0]);
     assert_eq!(together(&vec![body.clone(); 5]), [5]);
-    // One long scope name, used by every span.
+    // Long texts of a scope, used by every span.
     let mut large = request_of((1..=50).map(small_span).collect());
-    large.resource_spans[0].scope_spans[0].scope.as_mut().unwrap().name = "n".repeat(1 << 20);
+    large.resource_spans[0].scope_spans[0].scope = Some(long_scope());
     assert_eq!(together(&[body.clone(), large.encode_to_vec(), body.clone(), body]), [2, 2]);
 }
 

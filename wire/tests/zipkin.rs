@@ -377,7 +377,10 @@ fn many_annotations_cost_no_more_than_their_number() {
         .collect();
     let json = format!(r#"[{{"traceId":"1","id":"2","annotations":[{}]}}]"#, annotations.join(","));
     let rows = taken(Format::V1Json, json.as_bytes());
-    assert_eq!((rows.len(), rows[0].events.len()), (1, 20_000));
+    let kept = Limits::default().span_events;
+    assert_eq!((rows.len(), rows[0].events.len()), (1, kept));
+    let dropped = rows[0].attribute("otel.dropped_events_count").cloned();
+    assert_eq!(dropped, Some((20_000 - i64::try_from(kept).unwrap()).into()));
 }
 
 proptest! {

@@ -152,7 +152,9 @@ async fn exchange(stream: TcpStream, server: &Server, request: &Request) -> anyh
         .method(request.method.clone())
         .uri(format!("{}{}", server.prefix, request.path_and_query))
         .header(HOST, &server.authority)
-        .header(ACCEPT, "application/json, application/problem+json");
+        .header(ACCEPT, "application/json, application/problem+json")
+        // What keeps web pages from asking the same.
+        .header("spanwise-request", "cli");
     if request.body.is_some() {
         builder = builder.header(CONTENT_TYPE, "application/json");
     }

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value};
@@ -13,7 +14,7 @@ use spanwise_capture_ebpf::processes::{LabelRule, ServiceRule};
 use super::settings::{
     Default, LABEL, LISTS, SERVICE, SETTINGS, environment_name, is_setting, nearest,
 };
-use super::units::{ByteSize, Limit};
+use super::units::{ByteSize, Limit, TimeSpan};
 
 /// Read where `--config` names none; the first that exists.
 const FILES: [&str; 2] = ["./spanwise.toml", "/etc/spanwise/spanwise.toml"];
@@ -179,6 +180,26 @@ impl Layers {
     {
         let text = self.text(key)?;
         text.parse().map_err(|error| format!("{key} ({}): {error}", self.origin(key)))
+    }
+
+    /// A whole number within bounds.
+    pub(crate) fn count(&self, key: &str, from: usize, to: usize) -> Result<usize, String> {
+        let text = self.text(key)?;
+        text.parse().ok().filter(|count| (from..=to).contains(count)).ok_or_else(|| {
+            format!(
+                "{key} = \"{text}\" ({}): must be a whole number from {from} to {to}",
+                self.origin(key)
+            )
+        })
+    }
+
+    /// A length of time that is not zero.
+    pub(crate) fn some_time(&self, key: &str) -> Result<Duration, String> {
+        let TimeSpan(time) = self.get(key)?;
+        if time.is_zero() {
+            return Err(format!("{key} ({}): must be longer than nothing", self.origin(key)));
+        }
+        Ok(time)
     }
 
     /// A size within bounds.

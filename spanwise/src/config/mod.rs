@@ -20,6 +20,7 @@ use spanwise_capture_ebpf::filter::Filter;
 use spanwise_capture_ebpf::kernel::HookChoice;
 use spanwise_capture_ebpf::processes::ServiceRule;
 use spanwise_capture_ebpf::sampling::Sampling;
+use spanwise_ingest::Allowed;
 use spanwise_store::clickhouse::Address as ClickHouseAddress;
 use spanwise_store::embedded::ObjectStorageConfig;
 
@@ -40,6 +41,11 @@ pub(crate) struct Config {
     /// Filter for the program's own log.
     pub(crate) log: String,
     pub(crate) listen: Listen,
+    pub(crate) ports: PortLimits,
+    /// Who may ask besides programs and the UI.
+    pub(crate) allowed: Allowed,
+    /// What of a span is kept.
+    pub(crate) spans: SpanLimits,
     pub(crate) store_at: StoreAt,
     pub(crate) store: StoreLimits,
     /// Where files of the embedded store go; `None` where they stay.
@@ -76,6 +82,25 @@ impl Listen {
         let others = [self.zipkin, self.jaeger_grpc, self.jaeger_http].into_iter().flatten();
         [self.http, self.otlp_grpc, self.otlp_http].into_iter().chain(others)
     }
+}
+
+/// Bounds of every port.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PortLimits {
+    pub(crate) connections: usize,
+    pub(crate) connections_per_address: usize,
+    pub(crate) header_time: Duration,
+    pub(crate) body_time: Duration,
+    pub(crate) idle_time: Duration,
+    pub(crate) answer_time: Duration,
+}
+
+/// How many of each a span may have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SpanLimits {
+    pub(crate) attributes: usize,
+    pub(crate) events: usize,
+    pub(crate) links: usize,
 }
 
 /// Where spans are kept.
@@ -230,6 +255,24 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
             jaeger_http: optional_listen("listen.jaeger_http")?,
             jaeger_udp_compact: optional_listen("listen.jaeger_udp_compact")?,
             jaeger_udp_binary: optional_listen("listen.jaeger_udp_binary")?,
+        },
+        ports: PortLimits {
+            connections: layers.count("listen.connections", 1, 1 << 20)?,
+            connections_per_address: layers.count("listen.connections_per_address", 1, 1 << 20)?,
+            header_time: layers.some_time("listen.header_time")?,
+            body_time: layers.some_time("listen.body_time")?,
+            idle_time: layers.some_time("listen.idle_time")?,
+            answer_time: layers.some_time("listen.answer_time")?,
+        },
+        allowed: Allowed {
+            hosts: layers.list("server.allowed_hosts")?,
+            api_origins: layers.list("server.allowed_origins")?,
+            receiver_origins: layers.list("receivers.allowed_origins")?,
+        },
+        spans: SpanLimits {
+            attributes: layers.count("receivers.span_attributes", 1, 1 << 16)?,
+            events: layers.count("receivers.span_events", 1, 1 << 16)?,
+            links: layers.count("receivers.span_links", 1, 1 << 16)?,
         },
         store_at,
         store: StoreLimits {

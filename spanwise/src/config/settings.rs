@@ -36,6 +36,10 @@ const fn setting(key: &'static str, default: &'static str, meaning: &'static str
     Setting { key, meaning, default: Default::Text(default) }
 }
 
+const fn listed(key: &'static str, meaning: &'static str) -> Setting {
+    Setting { key, meaning, default: Default::NoneListed }
+}
+
 /// All of them but `[[agent.service]]` and `[[agent.label]]`, which are lists of tables. Those of one
 /// table stand together, for printing.
 pub(crate) const SETTINGS: &[Setting] = &[
@@ -59,6 +63,42 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting("listen.jaeger_http", "14268", "Jaeger's thrift over HTTP; or off"),
     setting("listen.jaeger_udp_compact", "6831", "Jaeger's compact thrift over UDP; or off"),
     setting("listen.jaeger_udp_binary", "6832", "Jaeger's binary thrift over UDP; or off"),
+    setting(
+        "listen.connections",
+        "1024",
+        "connections that a port may have at a time; those that ask nothing make room for others",
+    ),
+    setting(
+        "listen.connections_per_address",
+        "512",
+        "the same of one address; raise it where many programs come through one proxy",
+    ),
+    setting("listen.header_time", "10s", "how long the header of a request may take to arrive"),
+    setting("listen.body_time", "30s", "how long the body of a request may take to arrive"),
+    setting("listen.idle_time", "5m", "how long a connection may ask nothing before it is closed"),
+    setting("listen.answer_time", "30s", "how long an answer may wait for somebody to read it"),
+    listed(
+        "server.allowed_hosts",
+        "names under which browsers and programs ask the server, such as traces.example.org or \
+         *.example.org; those of loopback, and addresses that it listens on, need not be listed",
+    ),
+    listed(
+        "server.allowed_origins",
+        "web pages besides the UI that may ask the API, by their origin: \
+         https://tools.example.org",
+    ),
+    listed(
+        "receivers.allowed_origins",
+        "web pages that may send spans, by their origin: https://shop.example.org; a * stands \
+         for anything",
+    ),
+    setting(
+        "receivers.span_attributes",
+        "1024",
+        "attributes of a span that are kept; it says how many are not",
+    ),
+    setting("receivers.span_events", "1024", "events of a span that are kept, likewise"),
+    setting("receivers.span_links", "1024", "links of a span that are kept, likewise"),
     setting("retain.age", "7d", "spans older than this are forgotten; or unlimited"),
     setting("retain.bytes", "20GiB", "the oldest spans beyond this are forgotten; or unlimited"),
     setting(
@@ -131,11 +171,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     ),
     setting("agent.ring_bytes", "8MiB", "memory between the kernel and the agent"),
     setting("agent.queue_bytes", "16MiB", "memory for spans while the server is away"),
-    Setting {
-        key: "agent.plugins",
-        meaning: "files of WebAssembly plugins that read protocols of your own; a list",
-        default: Default::NoneListed,
-    },
+    listed("agent.plugins", "files of WebAssembly plugins that read protocols of your own; a list"),
     setting("agent.record", "", "file to which kernel events are written too, for tests"),
 ];
 

@@ -167,3 +167,24 @@ fn what_is_shown_is_a_file_that_brings_the_same_about() {
     assert_eq!(second.config.store.retain_age, None);
     assert!(serde_json::from_str::<serde_json::Value>(&show(&first, true)).is_ok());
 }
+
+#[test]
+fn bounds_of_ports_and_spans_are_checked() {
+    let all = loaded(
+        "[listen]\nconnections = 10\nheader_time = \"2s\"\n[receivers]\nallowed_origins = \
+         [\"https://a.example\"]\nspan_links = 7\n",
+        &[("SPANWISE_SERVER_ALLOWED_HOSTS", "traces.example.org,*.corp.example")],
+        &[],
+    )
+    .expect("loads");
+    let Config { ports, allowed, spans, .. } = &all.config;
+    assert_eq!((ports.connections, ports.header_time), (10, Duration::from_secs(2)));
+    assert_eq!((spans.links, spans.attributes), (7, 1024));
+    assert_eq!(allowed.hosts, ["traces.example.org", "*.corp.example"]);
+    assert_eq!(allowed.receiver_origins, ["https://a.example"]);
+    assert!(allowed.api_origins.is_empty());
+    for wrong in ["connections = 0", "connections = \"many\"", "idle_time = \"0s\""] {
+        let error = loaded(&format!("[listen]\n{wrong}\n"), &[], &[]).expect_err(wrong);
+        assert!(error.starts_with("listen."), "{error}");
+    }
+}

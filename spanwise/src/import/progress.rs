@@ -41,7 +41,10 @@ impl Outcome {
 
     /// In a sentence, and one for each thing that is amiss.
     pub(super) fn said(&self) -> String {
-        let mut text = format!("{} spans are stored", self.spans);
+        let mut text = match self.spans {
+            1 => "1 span is stored".to_owned(),
+            spans => format!("{spans} spans are stored"),
+        };
         if self.other > 0 {
             text +=
                 &format!("; passed over: {} of logs, metrics or profiles, or empty", self.other);
@@ -112,7 +115,8 @@ fn line(name: &str, size: Option<u64>, read: u64, spans: u64, elapsed: Duration)
         }
         _ => bytes(read),
     };
-    format!("{name}  {share}  {spans} spans  {}/s", bytes(rate))
+    let unit = if spans == 1 { "span" } else { "spans" };
+    format!("{name}  {share}  {spans} {unit}  {}/s", bytes(rate))
 }
 
 #[cfg(test)]

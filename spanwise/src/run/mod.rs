@@ -3,6 +3,7 @@
 
 mod agent;
 mod assembly;
+mod descriptors;
 mod listen;
 mod logging;
 mod port_owner;

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::agent::Destination;
 use super::assembly::Assembly;
+use super::descriptors;
 use super::listen::Listeners;
 use super::receivers;
 use super::sink::StoreSink;
@@ -61,8 +62,7 @@ impl Server {
         let (assembly, queue) =
             Assembly::start(Arc::clone(&store), config.links_by_timing, receivers);
         let sink = Arc::new(StoreSink::new(Arc::clone(&store), queue));
-        let limits = Limits { drain_time: RECEIVERS_DRAIN, ..Limits::default() };
-        let ingest = Ingest::new(sink, limits);
+        let ingest = Ingest::with(sink, limits(config), config.allowed.clone());
         let status =
             Arc::new(ServerStatus::new(bound, config, ingest.clone(), assembly.status(), agent));
         let api = spanwise_serve::router(ApiState {
@@ -75,14 +75,10 @@ impl Server {
         let mut tasks = JoinSet::new();
         receivers::spawn(&mut tasks, receivers, &ingest, listeners.receivers, &stopping);
         tasks.spawn({
-            let (stop, late) = (stopped(), stopped());
+            let (ingest, stop) = (ingest.clone(), stopped());
             async move {
-                let serving = axum::serve(listeners.http, api).with_graceful_shutdown(stop);
-                tokio::select! {
-                    served = serving => Ok(served.context("the UI and API stopped")?),
-                    // Clients that keep their connection are not waited for.
-                    () = async { late.await; tokio::time::sleep(RECEIVERS_DRAIN).await } => Ok(()),
-                }
+                let serving = ingest.serve_api(listeners.http, api, stop);
+                Ok(serving.await.context("the UI and API stopped")?)
             }
         });
         Ok(Self { store, assembly, status, bound, tasks, stopping })
@@ -128,6 +124,31 @@ impl Server {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// What the receivers take at most, and every port: as many connections as the limit of open files
+/// leaves room for, besides those of the store and of the agent.
+fn limits(config: &Config) -> Limits {
+    let Config { ports, spans, .. } = config;
+    let at_most = Limits::default();
+    let files = descriptors::raised();
+    Limits {
+        connections: ports.connections,
+        connections_per_address: ports.connections_per_address,
+        all_connections: descriptors::for_connections(files),
+        header_time: ports.header_time,
+        body_time: ports.body_time,
+        idle_time: ports.idle_time,
+        write_time: ports.answer_time,
+        otlp: spanwise_wire::otlp::Limits {
+            span_attributes: spans.attributes,
+            span_events: spans.events,
+            span_links: spans.links,
+            ..at_most.otlp
+        },
+        drain_time: RECEIVERS_DRAIN,
+        ..at_most
     }
 }
 

@@ -115,22 +115,25 @@ impl StatusSource for ServerStatus {
 /// A sentence for each kind of loss that an agent tells of, with what would
 /// help.
 fn losses(facts: &Value) -> Vec<String> {
-    const ADVICE: [(&str, &str); 2] = [
+    const ADVICE: [(&str, [&str; 2], &str); 2] = [
         (
             "kernel_events_lost_ring_full",
-            "kernel events because its buffer was full; raise agent.ring_bytes there",
+            ["kernel event", "kernel events"],
+            "because its buffer was full; raise agent.ring_bytes there",
         ),
         (
             "transfer_spans_dropped_queue_full",
-            "spans while this server was away or full; raise agent.queue_bytes there",
+            ["span", "spans"],
+            "while this server was away or full; raise agent.queue_bytes there",
         ),
     ];
     let host = facts["host"].as_str().unwrap_or("some host");
     ADVICE
         .iter()
-        .filter_map(|(name, advice)| {
+        .filter_map(|(name, [one, many], advice)| {
             let lost = facts["counters"][*name].as_u64().filter(|lost| *lost > 0)?;
-            Some(format!("the agent on {host} lost {lost} {advice}"))
+            let what = if lost == 1 { one } else { many };
+            Some(format!("the agent on {host} lost {lost} {what} {advice}"))
         })
         .collect()
 }

@@ -31,7 +31,7 @@ export async function get<T>(
   try {
     response = await fetch(`/api/v1/${path}${queryString(parameters)}`, {
       signal: signal ?? null,
-      headers: { accept: "application/json" },
+      headers: { accept: "application/json", "spanwise-request": "ui" },
     });
   } catch (cause) {
     if (signal?.aborted) throw cause;

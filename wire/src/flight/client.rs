@@ -16,7 +16,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::encode::Encoder;
 use super::queue::{Pending, Queue, messages};
-use super::{Origin, PutMetadata, PutReply, SenderCounters};
+use super::{Origin, PutMetadata, PutReply, Secret, SenderCounters};
 
 /// How to reach the server, and what may wait for it.
 #[derive(Debug, Clone)]
@@ -91,8 +91,9 @@ impl FlightSender {
         let endpoint = endpoint(&config)?;
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| SenderError::Runtime)?;
         let source: [u8; 16] = rand::random();
+        let secret = Secret::of(rand::random());
         let queue = Arc::new(Queue::new(config.queue_bytes));
-        let worker = Worker { endpoint, config, source, queue: Arc::clone(&queue) };
+        let worker = Worker { endpoint, config, source, secret, queue: Arc::clone(&queue) };
         let task = runtime.spawn(worker.run());
         Ok(Self {
             shared: Arc::new(Shared {
@@ -197,6 +198,7 @@ struct Worker {
     endpoint: Endpoint,
     config: SenderConfig,
     source: [u8; 16],
+    secret: Secret,
     queue: Arc<Queue>,
 }
 
@@ -277,7 +279,7 @@ impl Worker {
     /// took meanwhile.
     async fn stream(&self, client: &mut FlightServiceClient<Channel>) -> (Ended, u64) {
         let mut acknowledged = 0;
-        let request = messages(Arc::clone(&self.queue), self.source);
+        let request = messages(Arc::clone(&self.queue), self.source, self.secret);
         let mut replies = match client.do_put(request).await {
             Ok(response) => response.into_inner(),
             Err(status) => return (self.ended(status), 0),

@@ -19,7 +19,7 @@ use spanwise_model::{Capture, Evidence, Kind, SpanRows, Status};
 
 use super::encode::schema_message;
 use super::templates::{Templates, sent_schema, template_values};
-use super::{FlightError, Origin, PutMetadata};
+use super::{FlightError, Origin, PutMetadata, Secret};
 use crate::inspect::{self, Layout};
 
 /// What one stream may send.
@@ -63,6 +63,8 @@ pub struct PutDecoder {
     limits: FlightLimits,
     /// Whether the schema has come.
     started: bool,
+    /// What came with it.
+    secret: Option<Secret>,
     dictionaries: HashMap<i64, ArrayRef>,
     /// Uncompressed bytes since the last batch.
     pending_bytes: usize,
@@ -99,6 +101,7 @@ impl PutDecoder {
         Self {
             limits,
             started: false,
+            secret: None,
             dictionaries: HashMap::new(),
             pending_bytes: 0,
             templates,
@@ -106,6 +109,11 @@ impl PutDecoder {
             text_layout: Layout::new([&texts]),
             template_layout: Layout::new([&template_values()]),
         }
+    }
+
+    /// What the sender told with the first message that only it knows.
+    pub const fn secret(&self) -> Option<Secret> {
+        self.secret
     }
 
     /// Takes the stream's next message.
@@ -135,7 +143,7 @@ impl PutDecoder {
         let header = data.data_header.clone();
         let message = root_as_message(&header).map_err(FlightError::malformed)?;
         match message.header_type() {
-            MessageHeader::Schema => self.schema(&header).map(|()| None),
+            MessageHeader::Schema => self.schema(&header, &data.app_metadata).map(|()| None),
             MessageHeader::DictionaryBatch => self.dictionary(&message, data).map(|()| None),
             MessageHeader::RecordBatch => self.rows(&message, data).map(Some),
             other => Err(FlightError::malformed(format_args!(
@@ -147,10 +155,19 @@ impl PutDecoder {
 
     /// Arrow's reader of schemas panics on many that it does not know, so a
     /// foreign one is not read: there is exactly one that is taken.
-    fn schema(&mut self, header: &Bytes) -> Result<(), FlightError> {
+    fn schema(&mut self, header: &Bytes, secret: &[u8]) -> Result<(), FlightError> {
         if *header != OWN_SCHEMA.header {
             return Err(FlightError::Schema);
         }
+        let secret = match secret.try_into() {
+            Ok(secret) => Some(Secret::of(secret)),
+            Err(_) if secret.is_empty() => None,
+            Err(_) => return Err(FlightError::malformed("a secret has 32 bytes")),
+        };
+        if self.started && secret != self.secret {
+            return Err(FlightError::malformed("a stream has one secret"));
+        }
+        self.secret = secret;
         self.started = true;
         self.forget_dictionaries();
         Ok(())
@@ -210,6 +227,7 @@ impl PutDecoder {
         .map_err(FlightError::malformed)?;
         self.forget_dictionaries();
         check_cells(&batch)?;
+        check_attributes(&batch)?;
         let rows = self.templates.rows(&batch)?;
         Ok(Put::Batch { origin: metadata.origin, rows, facts: metadata.facts })
     }
@@ -263,6 +281,22 @@ fn check_cells(batch: &RecordBatch) -> Result<(), FlightError> {
         return Err(FlightError::malformed("a span id is all zero"));
     }
     Ok(())
+}
+
+/// Attributes of one span, at most: more than any receiver keeps of one.
+pub(super) const MOST_ATTRIBUTES: usize = (1 << 16) + 64;
+
+/// Checks that no span has attributes without end, which cost every reader of its rows.
+fn check_attributes(batch: &RecordBatch) -> Result<(), FlightError> {
+    let maps = batch.column_by_name(column::ATTRIBUTES).and_then(|maps| maps.as_map_opt());
+    let offsets = maps.map_or(&[][..], |maps| maps.value_offsets());
+    let is_too_much = |pair: &[i32]| {
+        usize::try_from(pair[1] - pair[0]).is_ok_and(|count| count > MOST_ATTRIBUTES)
+    };
+    match offsets.windows(2).any(is_too_much) {
+        true => Err(FlightError::TooLarge { what: "attributes of a span", limit: MOST_ATTRIBUTES }),
+        false => Ok(()),
+    }
 }
 
 fn words<T: FromStr>(batch: &RecordBatch, name: &'static str) -> Result<(), FlightError>

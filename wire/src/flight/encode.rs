@@ -12,7 +12,7 @@ use spanwise_model::SpanRows;
 
 use super::pack::{ALIGNMENT, Packer};
 use super::templates::{sent_schema, to_sent};
-use super::{Origin, PutMetadata};
+use super::{Origin, PutMetadata, Secret};
 
 /// Turns batches into messages. Keeps its compressor between batches.
 pub struct Encoder {
@@ -31,7 +31,13 @@ pub struct EncodedBatch {
     pub bytes: usize,
 }
 
-/// The first message of a stream: the schema of its rows.
+/// The first message of an agent's stream: the schema of its rows, and what only the agent knows.
+pub fn first_message(secret: Secret) -> FlightData {
+    schema_message().with_app_metadata(secret.bytes().to_vec())
+}
+
+/// The first message of a stream whose batches are named after their content: the schema of its
+/// rows.
 pub fn schema_message() -> FlightData {
     let mut tracker = DictionaryTracker::new(false);
     let encoded = IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(

@@ -16,6 +16,29 @@ pub struct Origin {
     pub sequence: u64,
 }
 
+/// What only one run of one agent knows, and the server that it reports to: batches under the
+/// agent's name are its own if they come with it. Not shown, also not for debugging.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Secret([u8; 32]);
+
+impl Secret {
+    /// Of these bytes.
+    pub const fn of(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    pub const fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
 /// First bytes of the source of a batch that is named after its content.
 const CONTENT: [u8; 4] = *b"file";
 

@@ -1,7 +1,8 @@
 //! Arrow Flight `DoPut` from agent to server: one long-lived stream of span
 //! batches, each acknowledged when it is durable.
 //!
-//! On the stream, agent to server: one schema message, then for each batch its
+//! On the stream, agent to server: one schema message, whose `app_metadata` is the agent's
+//! [`Secret`], then for each batch its
 //! dictionaries and its record batch. Every batch carries all of its
 //! dictionaries, so it can be sent again on another connection as it is, and what
 //! its spans' attributes have in common is one of them (`templates.rs`). The
@@ -22,8 +23,8 @@ mod upload;
 pub use client::{FlightSender, SenderConfig, SenderError};
 pub use counters::SenderCounters;
 pub use decode::{FlightLimits, Put, PutDecoder};
-pub use encode::{EncodedBatch, Encoder, schema_message};
-pub use metadata::{ContentName, Origin, PutMetadata, PutReply};
+pub use encode::{EncodedBatch, Encoder, first_message, schema_message};
+pub use metadata::{ContentName, Origin, PutMetadata, PutReply, Secret};
 pub use templates::Templates;
 pub use upload::{Upload, UploadError};
 

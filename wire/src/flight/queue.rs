@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{EncodedBatch, SenderCounters};
+use super::{EncodedBatch, Secret, SenderCounters};
 
 /// A batch that waits for acknowledgement.
 pub(super) struct Pending {
@@ -207,6 +207,7 @@ impl Queue {
 pub(super) fn messages(
     queue: Arc<Queue>,
     source: [u8; 16],
+    secret: Secret,
 ) -> impl futures::Stream<Item = FlightData> + Send + 'static {
     struct Cursor {
         queue: Arc<Queue>,
@@ -217,7 +218,7 @@ pub(super) fn messages(
     queue.rewind();
     let cursor = Cursor {
         queue,
-        ready: VecDeque::from([super::schema_message()]),
+        ready: VecDeque::from([super::first_message(secret)]),
         after: 0,
         facts_version: 0,
     };

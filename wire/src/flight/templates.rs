@@ -24,6 +24,7 @@ use spanwise_model::schema::{
 use spanwise_model::{Slot, SpanRows, Template, Templated};
 
 use super::FlightError;
+use super::decode::MOST_ATTRIBUTES;
 
 /// Of a type: each row has a text of its own.
 const OWN: u8 = 0x80;
@@ -163,6 +164,11 @@ impl Templates {
         if maps.value_offsets().last().is_some_and(|end| *end as usize > MOST_SLOTS) {
             let what = "attributes of templates";
             return Err(FlightError::TooLarge { what, limit: MOST_SLOTS });
+        }
+        let lengths = (0..maps.len()).map(|template| maps.value_length(template) as usize);
+        if lengths.max().is_some_and(|most| most > MOST_ATTRIBUTES) {
+            let what = "attributes of a span";
+            return Err(FlightError::TooLarge { what, limit: MOST_ATTRIBUTES });
         }
         let mut remembered = self.0.lock();
         let mut new_bytes = 0;

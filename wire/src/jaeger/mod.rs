@@ -11,6 +11,7 @@ mod thrift;
 
 pub use datagrams::Datagrams;
 
+use crate::mistaken::Taken;
 use crate::otlp::{Decoded, Limits};
 use crate::rows::{DecodeError, Rows};
 pub use crate::thrift::Protocol;
@@ -23,8 +24,9 @@ pub use crate::thrift::Protocol;
 /// counted in [`Decoded::rejections`] instead, and the others kept.
 pub fn decode_protobuf(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> {
     let mut rows = Rows::new("Jaeger PostSpansRequest", limits);
-    protobuf::read(body, &mut rows)?;
-    rows.finish()
+    protobuf::read(body, &mut rows)
+        .and_then(|()| rows.finish())
+        .map_err(|error| error.with_hint(body, Taken::Protobuf))
 }
 
 /// Reads a `jaeger.thrift` `Batch` in the binary protocol, as it is posted over
@@ -35,8 +37,9 @@ pub fn decode_protobuf(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeEr
 /// a damaged span the next one cannot be found.
 pub fn decode_thrift(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> {
     let mut rows = Rows::new("Jaeger thrift Batch", limits);
-    thrift::read(body, &mut rows)?;
-    rows.finish()
+    thrift::read(body, &mut rows)
+        .and_then(|()| rows.finish())
+        .map_err(|error| error.with_hint(body, Taken::Thrift))
 }
 
 /// Reads a JSON list of traces, each as Jaeger's UI downloads it and its API

@@ -2,6 +2,8 @@
 
 use spanwise_model::{AttributeValue, Attributes, ResourceJson};
 
+use crate::bounds::LeftOut;
+
 /// Service of spans that name none (OpenTelemetry resource conventions).
 const UNKNOWN_SERVICE: &str = "unknown_service";
 
@@ -13,25 +15,32 @@ pub(super) struct Process {
     pub(super) host: Option<String>,
     pub(super) process_id: Option<u32>,
     pub(super) json: ResourceJson,
+    /// What was left out of it.
+    pub(super) left_out: LeftOut,
 }
 
 impl Process {
     /// A process of this service with these tags. Those that Jaeger's clients
     /// set by themselves get the names that OpenTelemetry has for them.
     pub(super) fn new(service: String, tags: Attributes) -> Self {
+        let mut left_out = LeftOut::default();
+        let service = left_out.name(&service).into_owned();
         let mut process = Self {
             service: if service.is_empty() { UNKNOWN_SERVICE.to_owned() } else { service },
             instance: None,
             host: None,
             process_id: None,
             json: ResourceJson::default(),
+            left_out,
         };
         let mut attributes: Attributes =
             tags.into_iter().map(|(key, value)| (renamed(key), value)).collect();
+        process.left_out.shared(&mut attributes);
         for (key, value) in &attributes {
+            let mut name = || process.left_out.name(&value.to_string()).into_owned();
             match key.as_str() {
-                "service.instance.id" => process.instance = Some(value.to_string()),
-                "host.name" => process.host = Some(value.to_string()),
+                "service.instance.id" => process.instance = Some(name()),
+                "host.name" => process.host = Some(name()),
                 "process.pid" => process.process_id = value.to_string().parse().ok(),
                 _ => {}
             }

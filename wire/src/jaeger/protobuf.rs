@@ -7,7 +7,8 @@ use spanwise_model::{AttributeValue, Attributes, SpanId, TraceId};
 
 use super::process::Process;
 use super::span::{JaegerSpan, Log, Reference, ReferenceKind};
-use crate::protobuf::{merged, submessages};
+use crate::otlp::spans_in_protobuf;
+use crate::protobuf::{Payload, Reader, merged, submessages};
 use crate::rows::{DecodeError, Rows};
 
 /// Field numbers of `collector.proto` and `model.proto`.
@@ -107,6 +108,15 @@ pub(super) fn read(body: &[u8], rows: &mut Rows) -> Result<(), DecodeError> {
     let batch: Vec<&[u8]> = submessages(body, number::BATCH)
         .collect::<Result<_, _>>()
         .map_err(|error| malformed("the request")(error.to_string()))?;
+    let unknown = |message, known: &'static [u32]| unknown_spans(message, known);
+    let of_request = unknown(body, &[number::BATCH]);
+    let of_batch: u64 =
+        batch.iter().map(|piece| unknown(piece, &[number::SPANS, number::PROCESS])).sum();
+    rows.unknown_field(of_request, || "the request".to_owned());
+    rows.unknown_field(of_batch, || "batch".to_owned());
+    if batch.is_empty() && !body.is_empty() && of_request == 0 {
+        return Err(malformed("the request")("it has no batch".to_owned()));
+    }
     // The process may come after the spans.
     let mut process = ProcessProto::default();
     for piece in &batch {
@@ -137,6 +147,20 @@ pub(super) fn read(body: &[u8], rows: &mut Rows) -> Result<(), DecodeError> {
         }
     }
     Ok(())
+}
+
+/// How many spans are in other fields than these.
+fn unknown_spans(message: &[u8], known: &[u32]) -> u64 {
+    let mut reader = Reader::new(message);
+    let mut count = 0;
+    while let Ok(Some(field)) = reader.next() {
+        if let Payload::Bytes(bytes) = field.payload
+            && !known.contains(&field.number)
+        {
+            count += spans_in_protobuf(bytes);
+        }
+    }
+    count
 }
 
 /// The process that a span named last: most spans of a sender name the same.

@@ -5,6 +5,7 @@ use spanwise_model::{
 };
 
 use super::process::Process;
+use crate::bounds::LeftOut;
 use crate::otlp::Invalid;
 use crate::rows::{DecodeError, Rows};
 use crate::tags::Said;
@@ -58,8 +59,8 @@ impl JaegerSpan {
     pub(super) fn take(self, process: &Process, rows: &mut Rows) -> Result<(), DecodeError> {
         match self.into_row(process) {
             Ok((row, dropped_links)) => {
-                rows.dropped_links(dropped_links);
-                rows.push(&row)
+                rows.left_out(&LeftOut { invalid_links: dropped_links, ..process.left_out });
+                rows.push(row)
             }
             Err(invalid) => {
                 rows.invalid(invalid);

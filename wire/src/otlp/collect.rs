@@ -13,6 +13,7 @@ use super::resource::{ResourceFacts, ScopeFacts};
 use super::span::{self, Invalid};
 use super::view::{ResourceView, ScopeView, SpanView};
 use super::{OtlpError, decode};
+use crate::bounds::{LeftOut, said};
 use crate::protobuf::ReadError;
 
 /// What one request may hold.
@@ -26,11 +27,24 @@ pub struct Limits {
     /// it in every span, so rows (and the work of hashing their resource) are
     /// not bounded by the body's length.
     pub row_bytes: usize,
+    /// Attributes of one span; those after them are left out, and counted.
+    pub span_attributes: usize,
+    /// Events of one span, likewise.
+    pub span_events: usize,
+    /// Links of one span, likewise.
+    pub span_links: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { spans: 262_144, span_bytes: 4 << 20, row_bytes: 256 << 20 }
+        Self {
+            spans: 262_144,
+            span_bytes: 4 << 20,
+            row_bytes: 256 << 20,
+            span_attributes: 1024,
+            span_events: 1024,
+            span_links: 1024,
+        }
     }
 }
 
@@ -49,6 +63,7 @@ impl Rejections {
         Invalid::Parent.name(),
         MALFORMED,
         TOO_LARGE,
+        UNKNOWN_FIELD,
     ];
 
     /// Number of rejected spans.
@@ -66,14 +81,17 @@ impl Rejections {
         if self.counts.is_empty() {
             return None;
         }
-        let mut text = format!("{} spans were not taken:", self.total());
+        let mut text = match self.total() {
+            1 => "1 span was not taken:".to_owned(),
+            total => format!("{total} spans were not taken:"),
+        };
         for (index, (reason, count)) in self.counts.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
             // Writing to a String cannot fail.
             let _ = write!(text, "{comma} {count} {}", explained(reason));
         }
         if let Some(first) = &self.first_malformed {
-            let _ = write!(text, "; first malformed: {first}");
+            let _ = write!(text, "; the first: {first}");
         }
         Some(text)
     }
@@ -92,8 +110,17 @@ impl Rejections {
         self.count(MALFORMED);
         self.first_malformed.get_or_insert_with(|| {
             let (place, error) = what();
-            format!("{place}: {}", error.to_string())
+            format!("{place}: {}", said(error))
         });
+    }
+
+    /// Counts spans in a field that is not known here, and so cannot be read.
+    pub(crate) fn unknown_field(&mut self, spans: u64, place: impl FnOnce() -> String) {
+        if spans == 0 {
+            return;
+        }
+        *self.counts.entry(UNKNOWN_FIELD).or_default() += spans;
+        self.first_malformed.get_or_insert_with(|| format!("{}: no such field is known", place()));
     }
 
     /// The first span that could not be read, and why.
@@ -104,14 +131,25 @@ impl Rejections {
 
 const MALFORMED: &str = "malformed_span";
 const TOO_LARGE: &str = "span_too_large";
+const UNKNOWN_FIELD: &str = "unknown_field";
 
 fn explained(reason: &str) -> &str {
     match reason {
-        "invalid_trace_id" => "with an invalid trace id (16 bytes, not all zero, are needed)",
-        "invalid_span_id" => "with an invalid span id (8 bytes, not all zero, are needed)",
-        "invalid_parent_span_id" => "with an invalid parent span id (8 bytes or none are needed)",
+        "invalid_trace_id" => {
+            "with an invalid trace id (16 bytes, not all zero, are needed; in JSON as 32 \
+             hexadecimal digits, not base64)"
+        }
+        "invalid_span_id" => {
+            "with an invalid span id (8 bytes, not all zero, are needed; in JSON as 16 \
+             hexadecimal digits, not base64)"
+        }
+        "invalid_parent_span_id" => {
+            "with an invalid parent span id (8 bytes or none are needed; in JSON as 16 \
+             hexadecimal digits, not base64)"
+        }
         "span_too_large" => "larger than a span may be",
         "malformed_span" => "that could not be read",
+        "unknown_field" => "in a field that is not known here",
         other => other,
     }
 }
@@ -123,8 +161,8 @@ pub struct Decoded {
     pub batch: SpanRows,
     /// Spans that were not taken.
     pub rejections: Rejections,
-    /// Links that were left out because their ids are invalid.
-    pub dropped_links: u64,
+    /// What of the spans that were taken was left out.
+    pub left_out: LeftOut,
 }
 
 /// What became of a request whose rows are in a batch.
@@ -134,8 +172,8 @@ pub struct Part {
     pub rows: usize,
     /// As [`Decoded::rejections`].
     pub rejections: Rejections,
-    /// As [`Decoded::dropped_links`].
-    pub dropped_links: u64,
+    /// As [`Decoded::left_out`].
+    pub left_out: LeftOut,
     /// As [`Limits::row_bytes`] counts them.
     pub(super) row_bytes: usize,
 }
@@ -143,17 +181,17 @@ pub struct Part {
 impl Part {
     /// With the rows, which are all its own.
     pub(super) fn alone(self, batch: SpanRows) -> Decoded {
-        let Self { rejections, dropped_links, .. } = self;
-        Decoded { batch, rejections, dropped_links }
+        let Self { rejections, left_out, .. } = self;
+        Decoded { batch, rejections, left_out }
     }
 }
 
 impl Decoded {
     /// The rows, and what else there is to say.
     pub(super) fn into_part(self) -> (SpanRows, Vec<Part>) {
-        let Self { batch, rejections, dropped_links } = self;
+        let Self { batch, rejections, left_out } = self;
         let rows = batch.num_rows();
-        (batch, vec![Part { rows, rejections, dropped_links, row_bytes: 0 }])
+        (batch, vec![Part { rows, rejections, left_out, row_bytes: 0 }])
     }
 }
 
@@ -164,7 +202,7 @@ pub(crate) struct Collector<'b> {
     /// Rows of other requests that the builder has already.
     before: usize,
     rejections: Rejections,
-    dropped_links: u64,
+    left_out: LeftOut,
     row_bytes: usize,
     seen: usize,
 }
@@ -186,7 +224,7 @@ impl<'b> Collector<'b> {
             before: builder.rows.len(),
             builder,
             rejections: Rejections::default(),
-            dropped_links: 0,
+            left_out: LeftOut::default(),
             row_bytes: 0,
             seen: 0,
         }
@@ -213,8 +251,24 @@ impl<'b> Collector<'b> {
         self.rejections.malformed(what);
     }
 
+    /// Counts spans in a field that is not known here.
+    pub(super) fn unknown_field(&mut self, spans: u64, place: impl FnOnce() -> String) {
+        self.rejections.unknown_field(spans, place);
+    }
+
+    /// Counts what was left out of a scope.
+    pub(super) fn left_out_of(&mut self, scope: &ScopeFacts) {
+        self.left_out.add(scope.left_out());
+    }
+
+    /// What one request may hold.
+    pub(super) const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Notes who emits the spans that follow.
     pub(crate) fn emitter(&mut self, resource: &ResourceFacts) -> Emitting {
+        self.left_out.add(resource.left_out());
         Emitting { places: self.builder.rows.emitter(&resource.emitter()), bytes: resource.bytes() }
     }
 
@@ -226,8 +280,8 @@ impl<'b> Collector<'b> {
         scope: &ScopeFacts,
     ) -> Result<(), OtlpError> {
         self.account_row(emitting, scope)?;
-        match span::append(span, &emitting.places, scope, &mut self.builder.rows) {
-            Ok(dropped_links) => self.dropped_links += dropped_links,
+        match span::append(span, &emitting.places, scope, &self.limits, &mut self.builder.rows) {
+            Ok(left_out) => self.left_out.add(&left_out),
             Err(invalid) => self.rejections.count(invalid.name()),
         }
         Ok(())
@@ -245,6 +299,9 @@ impl<'b> Collector<'b> {
     ) -> Result<bool, OtlpError> {
         let Builder { rows, repeats, .. } = &mut *self.builder;
         let Some(repeated) = repeats.find(bytes, scope, view, own, rows) else { return Ok(false) };
+        if own.attributes() > self.limits.span_attributes {
+            return Ok(false);
+        }
         match span::append_repeated(view, repeated, own, &emitting.places, rows) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
@@ -282,11 +339,13 @@ impl<'b> Collector<'b> {
 
     /// What the pieces of an `InstrumentationScope` say.
     pub(super) fn scope(&mut self, pieces: &[&[u8]]) -> Result<Arc<ScopeFacts>, ReadError> {
-        self.builder.scopes.get(pieces, |pieces| {
+        let scope = self.builder.scopes.get(pieces, |pieces| {
             let (mut view, mut keys) = (ScopeView::default(), Keys::default());
             pieces.iter().try_for_each(|piece| decode::scope(piece, &mut view, &mut keys))?;
             Ok(ScopeFacts::new(&view))
-        })
+        })?;
+        self.left_out.add(scope.left_out());
+        Ok(scope)
     }
 
     fn account_row(&mut self, emitting: &Emitting, scope: &ScopeFacts) -> Result<(), OtlpError> {
@@ -314,7 +373,7 @@ impl<'b> Collector<'b> {
         Ok(Part {
             rows,
             rejections: std::mem::take(&mut self.rejections),
-            dropped_links: self.dropped_links,
+            left_out: self.left_out,
             row_bytes: self.row_bytes,
         })
     }

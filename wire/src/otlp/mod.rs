@@ -20,6 +20,7 @@ mod resource;
 mod response;
 mod signature;
 mod span;
+mod unknown;
 mod value;
 mod view;
 
@@ -28,6 +29,7 @@ pub use json::decode_json;
 pub use protobuf::{Together, decode_protobuf, decode_protobuf_together};
 pub use response::{response_json, response_protobuf};
 pub(crate) use span::Invalid;
+pub(crate) use unknown::spans_in_protobuf;
 
 /// What makes rows of spans, for formats that have OTLP's fields in another
 /// form.
@@ -39,6 +41,9 @@ pub(crate) mod rows {
     pub(crate) use super::value::{Any, Pair};
     pub(crate) use super::view::{EventView, LinkView, ResourceView, ScopeView, SpanView};
 }
+
+use crate::bounds::said;
+use crate::mistaken::{Taken, with_hint};
 
 /// Why a request could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +71,16 @@ pub enum OtlpError {
 
 impl OtlpError {
     fn malformed(place: impl Into<String>, reason: impl ToString) -> Self {
-        Self::Malformed { place: place.into(), reason: reason.to_string() }
+        Self::Malformed { place: place.into(), reason: said(reason) }
+    }
+
+    /// With what the body rather is.
+    fn with_hint(self, body: &[u8], taken: Taken) -> Self {
+        match self {
+            Self::Malformed { place, reason } => {
+                Self::Malformed { place, reason: with_hint(reason, body, taken) }
+            }
+            other => other,
+        }
     }
 }

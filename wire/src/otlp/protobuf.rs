@@ -1,5 +1,7 @@
 //! OTLP protobuf: the outer layer, which hands over span by span.
 
+use std::collections::HashSet;
+
 use arrow::array::UInt32Array;
 use spanwise_model::{ModelError, SpanRows};
 
@@ -9,7 +11,9 @@ use super::collect::{Collector, Decoded, Emitting, Limits, Part};
 use super::decode;
 use super::repeats::Own;
 use super::resource::ScopeFacts;
+use super::unknown::spans_in_protobuf;
 use super::view::SpanView;
+use crate::mistaken::Taken;
 use crate::protobuf::{Payload, ReadError, Reader, submessages};
 
 /// Field numbers of opentelemetry-proto's `trace_service.proto` and
@@ -18,6 +22,9 @@ mod number {
     pub(super) const RESOURCE_SPANS: u32 = 1;
     pub(super) const RESOURCE: u32 = 1;
     pub(super) const SCOPE_SPANS: u32 = 2;
+    pub(super) const SCHEMA_URL: u32 = 3;
+    /// `instrumentation_library_spans` of OTLP 0.x: what `scope_spans` is now, but for its name.
+    pub(super) const OLD_SCOPE_SPANS: u32 = 1000;
     pub(super) const SCOPE: u32 = 1;
     pub(super) const SPANS: u32 = 2;
 }
@@ -53,7 +60,8 @@ fn decode_anywhere(
     body: &[u8],
     limits: &Limits,
 ) -> Result<Decoded, OtlpError> {
-    let part = decode_as(builder, body, limits, Scopes::Anywhere)?;
+    let part = decode_as(builder, body, limits, Scopes::Anywhere)
+        .map_err(|error| error.with_hint(body, Taken::Protobuf))?;
     let part = part.ok_or_else(|| OtlpError::malformed("the request", "a scope cannot be read"))?;
     Ok(part.alone(builder.rows.finish_rows()?))
 }
@@ -152,14 +160,27 @@ fn decode_as(
 ) -> Result<Option<Part>, OtlpError> {
     let mut collector = Collector::new(limits, builder);
     let mut span = Reading::default();
-    for (index, bytes) in submessages(body, number::RESOURCE_SPANS).enumerate() {
+    let mut reader = Reader::new(body);
+    let malformed = |error| OtlpError::malformed("the request", error);
+    let mut index = 0;
+    while let Some(field) = reader.next().map_err(malformed)? {
+        let Payload::Bytes(bytes) = field.payload else { continue };
+        if field.number != number::RESOURCE_SPANS {
+            let count = spans_in_protobuf(bytes);
+            collector.unknown_field(count, || format!("field {} of the request", field.number));
+            continue;
+        }
         let place = || format!("resource_spans[{index}]");
-        let bytes = bytes.map_err(|error| OtlpError::malformed("the request", error))?;
         if !resource_spans(bytes, &place, &mut span, &mut collector, scopes)? {
             return Ok(None);
         }
+        index += 1;
     }
-    collector.part().map(Some)
+    let part = collector.part()?;
+    if index == 0 && !body.is_empty() && part.rejections.total() == 0 {
+        return Err(OtlpError::malformed("the request", "it has no resource_spans"));
+    }
+    Ok(Some(part))
 }
 
 /// A span that is being read. One is used for all of a request.
@@ -201,33 +222,92 @@ fn resource_spans<'a>(
         .and_then(|pieces| collector.resource(&pieces))
         .map_err(|error| OtlpError::malformed(format!("{}.resource", place()), error))?;
     let emitting = collector.emitter(&resource);
-    for (index, bytes) in submessages(bytes, number::SCOPE_SPANS).enumerate() {
-        let bytes = bytes.map_err(|error| OtlpError::malformed(place(), error))?;
-        let place = || format!("{}.scope_spans[{index}]", place());
-        let scope = match scopes {
-            Scopes::First => first_pieces(bytes, number::SCOPE, number::SPANS),
-            Scopes::Anywhere => pieces(bytes, number::SCOPE),
-        };
-        let scope = scope
-            .and_then(|pieces| collector.scope(&pieces))
-            .map_err(|error| OtlpError::malformed(format!("{}.scope", place()), error))?;
-        let mut reader = Reader::new(bytes);
-        let (mut index, mut is_after_span) = (0, false);
-        while let Some(field) =
-            reader.next().map_err(|error| OtlpError::malformed(place(), error))?
-        {
-            // As in [`submessages`].
-            let Payload::Bytes(bytes) = field.payload else { continue };
-            match field.number {
-                number::SPANS => {}
-                number::SCOPE if is_after_span && scopes == Scopes::First => return Ok(false),
-                _ => continue,
+    let mut old = Vec::new();
+    let mut reader = Reader::new(bytes);
+    let mut index = 0;
+    while let Some(field) = reader.next().map_err(|error| OtlpError::malformed(place(), error))? {
+        let Payload::Bytes(bytes) = field.payload else { continue };
+        match field.number {
+            number::SCOPE_SPANS => {
+                let place = || format!("{}.scope_spans[{index}]", place());
+                let known = HashSet::new();
+                if !scope_spans(bytes, &place, span, collector, scopes, (&emitting, &known))? {
+                    return Ok(false);
+                }
+                index += 1;
             }
-            is_after_span = true;
-            let place = || format!("{}.spans[{index}]", place());
-            one_span(bytes, &place, span, collector, (&emitting, &scope))?;
-            index += 1;
+            number::OLD_SCOPE_SPANS => old.push(bytes),
+            number::RESOURCE | number::SCHEMA_URL => {}
+            other => {
+                let count = spans_in_protobuf(bytes);
+                collector.unknown_field(count, || format!("field {other} of {}", place()));
+            }
         }
+    }
+    // When names changed, senders were free to write the same spans under both.
+    let known = if old.is_empty() || index == 0 { HashSet::new() } else { ids_of(bytes) };
+    for (index, bytes) in old.into_iter().enumerate() {
+        let place = || format!("{}.instrumentation_library_spans[{index}]", place());
+        if !scope_spans(bytes, &place, span, collector, scopes, (&emitting, &known))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What tells a span from others.
+type Ids<'a> = (&'a [u8], &'a [u8]);
+
+fn ids(span: &[u8]) -> Ids<'_> {
+    let field = |number| submessages(span, number).filter_map(Result::ok).last();
+    (field(1).unwrap_or_default(), field(2).unwrap_or_default())
+}
+
+/// The ids of all spans in the `scope_spans` of a resource.
+fn ids_of(resource: &[u8]) -> HashSet<Ids<'_>> {
+    let scopes = submessages(resource, number::SCOPE_SPANS).filter_map(Result::ok);
+    let spans = scopes.flat_map(|scope| submessages(scope, number::SPANS).filter_map(Result::ok));
+    spans.map(ids).collect()
+}
+
+/// Whether the scope is where it is looked for. Spans of the last ids are left out.
+fn scope_spans<'a>(
+    bytes: &'a [u8],
+    place: &dyn Fn() -> String,
+    span: &mut Reading<'a>,
+    collector: &mut Collector<'_>,
+    scopes: Scopes,
+    (emitting, known): (&Emitting, &HashSet<Ids<'_>>),
+) -> Result<bool, OtlpError> {
+    let scope = match scopes {
+        Scopes::First => first_pieces(bytes, number::SCOPE, number::SPANS),
+        Scopes::Anywhere => pieces(bytes, number::SCOPE),
+    };
+    let scope = scope
+        .and_then(|pieces| collector.scope(&pieces))
+        .map_err(|error| OtlpError::malformed(format!("{}.scope", place()), error))?;
+    let mut reader = Reader::new(bytes);
+    let (mut index, mut is_after_span) = (0, false);
+    while let Some(field) = reader.next().map_err(|error| OtlpError::malformed(place(), error))? {
+        // As in [`submessages`].
+        let Payload::Bytes(bytes) = field.payload else { continue };
+        match field.number {
+            number::SPANS => {}
+            number::SCOPE if is_after_span && scopes == Scopes::First => return Ok(false),
+            number::SCOPE | number::SCHEMA_URL => continue,
+            other => {
+                let count = spans_in_protobuf(bytes);
+                collector.unknown_field(count, || format!("field {other} of {}", place()));
+                continue;
+            }
+        }
+        is_after_span = true;
+        if !known.is_empty() && known.contains(&ids(bytes)) {
+            continue;
+        }
+        let place = || format!("{}.spans[{index}]", place());
+        one_span(bytes, &place, span, collector, (emitting, &scope))?;
+        index += 1;
     }
     Ok(true)
 }
@@ -247,7 +327,7 @@ fn one_span<'a>(
         return Ok(());
     }
     view.clear();
-    match decode::span(bytes, view) {
+    match decode::span(bytes, view, collector.limits()) {
         Ok(()) => collector.push_new(view, own, emitting, scope)?,
         Err(error) => collector.malformed(|| (place(), error)),
     }

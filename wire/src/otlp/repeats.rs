@@ -16,6 +16,7 @@ use super::resource::ScopeFacts;
 use super::signature::{Hash, Secrets, Signature};
 use super::value::{Pair, Value};
 use super::view::SpanView;
+use crate::bounds::NAME_BYTES;
 
 /// Places for keys, and in how many of them one is looked for.
 const KEY_SLOTS: usize = 256;
@@ -68,6 +69,11 @@ impl Own<'_> {
     /// The values, in their order.
     pub(super) fn values(&self) -> impl Iterator<Item = AttributeRef<'_>> {
         self.values.iter().map(|(_, value)| value.as_ref())
+    }
+
+    /// How many attributes it has, with those that it shares.
+    pub(super) const fn attributes(&self) -> usize {
+        self.attributes
     }
 
     fn clear(&mut self) {
@@ -314,6 +320,9 @@ impl Keys {
 
     #[cold]
     fn new_key(&mut self, key: &[u8], slot: usize, builder: &mut SpanBatchBuilder) -> Option<bool> {
+        if key.len() > NAME_BYTES {
+            return None;
+        }
         let is_shared = builder.shares(std::str::from_utf8(key).ok()?)?;
         self.slots[slot] = Some(Key { bytes: key.into(), is_shared });
         Some(is_shared)

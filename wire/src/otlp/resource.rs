@@ -6,6 +6,7 @@ use spanwise_model::{AttributeRef, AttributeValue, Attributes, Emitter, Resource
 
 use super::value::integer;
 use super::view::{ResourceView, ScopeView};
+use crate::bounds::{LeftOut, SHARED_ATTRIBUTES, dropped};
 
 /// Service of spans that name none (OpenTelemetry resource conventions).
 const UNKNOWN_SERVICE: &str = "unknown_service";
@@ -17,6 +18,7 @@ pub(crate) struct ResourceFacts {
     pub(crate) host: Option<String>,
     pub(crate) process_id: Option<u32>,
     pub(crate) json: ResourceJson,
+    left_out: LeftOut,
 }
 
 impl ResourceFacts {
@@ -27,30 +29,42 @@ impl ResourceFacts {
             host: None,
             process_id: None,
             json: ResourceJson::default(),
+            left_out: LeftOut::default(),
         };
-        let mut all: Vec<(&str, AttributeValue)> = Vec::with_capacity(resource.attributes.len());
+        let mut left_out = LeftOut::default();
+        let mut name = |value: AttributeRef<'_>| left_out.name(&value.to_string()).into_owned();
         for pair in &resource.attributes {
             let value = pair.value.as_ref();
             match pair.key {
                 // Texts, whatever was sent.
-                "service.name" => facts.service = value.to_string(),
-                "service.instance.id" => facts.instance = Some(value.to_string()),
-                "host.name" => facts.host = Some(value.to_string()),
+                "service.name" => facts.service = name(value),
+                "service.instance.id" => facts.instance = Some(name(value)),
+                "host.name" => facts.host = Some(name(value)),
                 "process.pid" => {
                     facts.process_id = integer(value).and_then(|pid| u32::try_from(pid).ok());
                 }
                 _ => {}
             }
-            all.push((pair.key, value.to_value()));
+        }
+        let kept = resource.attributes.get(..SHARED_ATTRIBUTES).unwrap_or(&resource.attributes);
+        let gone = resource.attributes.len() - kept.len();
+        left_out.attributes += gone as u64;
+        let mut all: Vec<(String, AttributeValue)> = Vec::with_capacity(kept.len() + 1);
+        for pair in kept {
+            left_out.attribute(pair.key, pair.value.as_ref(), |key, value| {
+                all.push((key.to_owned(), value.to_value()));
+            });
         }
         if facts.service.is_empty() {
             UNKNOWN_SERVICE.clone_into(&mut facts.service);
         }
-        if resource.dropped_attributes_count > 0 {
-            let dropped = AttributeValue::Int(resource.dropped_attributes_count.into());
-            all.push(("otel.dropped_attributes_count", dropped));
+        if resource.dropped_attributes_count > 0 || gone > 0 {
+            let dropped = gone as i64 + i64::from(resource.dropped_attributes_count);
+            all.push((dropped::ATTRIBUTES.to_owned(), AttributeValue::Int(dropped)));
         }
-        facts.json = ResourceJson::from_attributes(all.iter().map(|(key, value)| (*key, value)));
+        facts.json =
+            ResourceJson::from_attributes(all.iter().map(|(key, value)| (key.as_str(), value)));
+        facts.left_out = left_out;
         facts
     }
 
@@ -62,6 +76,11 @@ impl ResourceFacts {
             process_id: self.process_id,
             resource: &self.json,
         }
+    }
+
+    /// What was left out of it.
+    pub(super) const fn left_out(&self) -> &LeftOut {
+        &self.left_out
     }
 
     /// Bytes that each row refers to.
@@ -76,13 +95,15 @@ pub(crate) struct ScopeFacts {
     id: u64,
     attributes: Attributes,
     bytes: usize,
+    left_out: LeftOut,
 }
 
 impl ScopeFacts {
     pub(crate) fn new(scope: &ScopeView<'_>) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let mut facts = Self { id, attributes: Attributes::new(), bytes: 0 };
+        let left_out = LeftOut::default();
+        let mut facts = Self { id, attributes: Attributes::new(), bytes: 0, left_out };
         if !scope.name.is_empty() {
             facts.add("name", AttributeRef::String(scope.name));
         }
@@ -92,13 +113,20 @@ impl ScopeFacts {
         for pair in &scope.attributes {
             facts.add(pair.key, pair.value.as_ref());
         }
+        facts.left_out.shared(&mut facts.attributes);
+        let bytes =
+            |(key, value): &(String, AttributeValue)| key.len() + text_bytes(value.as_ref());
+        facts.bytes = facts.attributes.iter().map(bytes).sum();
         facts
     }
 
     fn add(&mut self, key: &str, value: AttributeRef<'_>) {
-        let key = format!("otel.scope.{key}");
-        self.bytes += key.len() + text_bytes(value);
-        self.attributes.push((key, value.to_value()));
+        self.attributes.push((format!("otel.scope.{key}"), value.to_value()));
+    }
+
+    /// What was left out of it.
+    pub(super) const fn left_out(&self) -> &LeftOut {
+        &self.left_out
     }
 
     /// Tells these from all others.

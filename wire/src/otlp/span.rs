@@ -3,18 +3,22 @@
 //! Not kept: `schema_url`s, entity references, and `flags` (of the sampled bit
 //! a stored span says enough).
 
+use std::borrow::Cow;
+
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use spanwise_model::{
-    AttributeRef, Capture, EmitterPlaces, Kind, RowWriter, SpanBatchBuilder, SpanId, SpanRef,
-    Status, TraceId,
+    AttributeRef, Capture, EmitterPlaces, InnerAttributes, Kind, RowWriter, SpanBatchBuilder,
+    SpanId, SpanRef, Status, TraceId,
 };
 
+use super::collect::Limits;
 use super::known::{FlowRef, Known};
 use super::repeats::{Own, Repeated};
 use super::resource::ScopeFacts;
-use super::value::Value;
-use super::view::{EventView, SpanView};
+use super::value::{Pair, Value};
+use super::view::{EventView, LinkView, SpanView};
+use crate::bounds::{LeftOut, NAME_BYTES, SHARED_ATTRIBUTES, dropped};
 
 /// Which id makes that a span is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +39,15 @@ impl Invalid {
     }
 }
 
-/// Appends the span's row; the number of its links that had to be left out.
+/// Appends the span's row; what of it had to be left out.
 pub(super) fn append(
     span: &SpanView<'_>,
     emitter: &EmitterPlaces,
     scope: &ScopeFacts,
+    limits: &Limits,
     builder: &mut SpanBatchBuilder,
-) -> Result<u64, Invalid> {
+) -> Result<LeftOut, Invalid> {
+    let mut left_out = LeftOut::default();
     let mut known = Known::default();
     for pair in &span.attributes {
         if let Some(note) = pair.note {
@@ -55,27 +61,102 @@ pub(super) fn append(
     // The message is the error where nothing names it better; else it is kept under
     // the name that OpenTelemetry gives it outside OTLP.
     row.error = named.or(message);
+    let cut = if is_too_long(&row) { Some(Cut::new(&row, &mut left_out)) } else { None };
+    let row = cut.as_ref().map_or(row, |cut| cut.of(row));
 
+    let attributes = first(&span.attributes, limits.span_attributes);
+    let events = first(&span.events, limits.span_events);
+    let links = first(&span.links, limits.span_links);
+    let gone = [
+        span.attributes.len() - attributes.len() + span.attributes_beyond,
+        span.events.len() - events.len() + span.events_beyond,
+        span.links.len() - links.len() + span.links_beyond,
+    ]
+    .map(|gone| gone as u64);
     let mut row = builder.begin(&row, emitter);
-    for pair in &span.attributes {
-        row.attribute(pair.key, pair.value.as_ref());
+    for pair in attributes {
+        left_out.attribute(pair.key, pair.value.as_ref(), |key, value| row.attribute(key, value));
     }
     if let (Some(_), Some(message)) = (named, message) {
-        row.attribute("otel.status_description", AttributeRef::String(message));
+        let message = left_out.text(message);
+        row.attribute("otel.status_description", AttributeRef::String(&message));
     }
     row.attributes(scope.attributes());
     let counts = [
-        (DROPPED_ATTRIBUTES, span.dropped_attributes_count),
-        ("otel.dropped_events_count", span.dropped_events_count),
-        ("otel.dropped_links_count", span.dropped_links_count),
+        (dropped::ATTRIBUTES, span.dropped_attributes_count, gone[0]),
+        (dropped::EVENTS, span.dropped_events_count, gone[1]),
+        (dropped::LINKS, span.dropped_links_count, gone[2]),
     ];
-    for (key, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
-        row.attribute(key, AttributeRef::Int(count.into()));
+    for (key, before, gone) in counts {
+        if before > 0 || gone > 0 {
+            row.attribute(key, count(u64::from(before) + gone));
+        }
     }
-    for event in &span.events {
-        append_event(&mut row, span, event);
+    left_out.attributes += gone[0];
+    left_out.events += gone[1];
+    left_out.links += gone[2];
+    for event in events {
+        append_event(&mut row, span, event, &mut left_out);
     }
-    Ok(append_links(&mut row, span))
+    append_links(&mut row, span, links, &mut left_out);
+    Ok(left_out)
+}
+
+fn first<T>(all: &[T], most: usize) -> &[T] {
+    all.get(..most).unwrap_or(all)
+}
+
+fn count(count: u64) -> AttributeRef<'static> {
+    AttributeRef::Int(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// Whether a text of a column is longer than it may be.
+fn is_too_long(row: &SpanRef<'_>) -> bool {
+    let is_long = |text: Option<&str>| text.is_some_and(|text| text.len() > NAME_BYTES);
+    row.operation.len() > NAME_BYTES
+        || is_long(row.error)
+        || is_long(row.trace_state)
+        || is_long(row.protocol)
+        || is_long(row.client_address)
+        || is_long(row.server_address)
+        || is_long(row.x_request_id)
+}
+
+/// The texts of the columns, cut to what they may have.
+struct Cut<'a> {
+    operation: Cow<'a, str>,
+    texts: [Option<Cow<'a, str>>; 6],
+}
+
+impl<'a> Cut<'a> {
+    fn new(row: &SpanRef<'a>, left_out: &mut LeftOut) -> Self {
+        Self {
+            operation: left_out.name(row.operation),
+            texts: [
+                row.error.map(|text| left_out.text(text)),
+                row.trace_state.map(|text| left_out.text(text)),
+                row.protocol.map(|text| left_out.name(text)),
+                row.client_address.map(|text| left_out.name(text)),
+                row.server_address.map(|text| left_out.name(text)),
+                row.x_request_id.map(|text| left_out.name(text)),
+            ],
+        }
+    }
+
+    fn of<'b>(&'b self, row: SpanRef<'b>) -> SpanRef<'b> {
+        let [error, trace_state, protocol, client_address, server_address, x_request_id] =
+            self.texts.each_ref().map(Option::as_deref);
+        SpanRef {
+            operation: &self.operation,
+            error,
+            trace_state,
+            protocol,
+            client_address,
+            server_address,
+            x_request_id,
+            ..row
+        }
+    }
 }
 
 /// Appends the row of a span like others, which has neither events nor links, and no
@@ -90,7 +171,7 @@ pub(super) fn append_repeated(
     let known = like.known(own);
     let flow = known.flow_ref(kind(span.kind));
     let row = row(span, &known, &flow)?;
-    Ok(builder.push_known(like.template, &row, emitter, own.values()))
+    Ok(!is_too_long(&row) && builder.push_known(like.template, &row, emitter, own.values()))
 }
 
 /// The columns that are no attributes.
@@ -99,7 +180,10 @@ fn row<'a>(
     known: &'a Known<'_>,
     flow: &'a FlowRef<'_>,
 ) -> Result<SpanRef<'a>, Invalid> {
-    let status = status(span.status_code);
+    let status = match status(span.status_code) {
+        Status::Unset if span.old_status_code != 0 => Status::Error,
+        status => status,
+    };
     Ok(SpanRef {
         trace_id: Some(TraceId::from_bytes(span.trace_id).ok_or(Invalid::Trace)?),
         span_id: SpanId::from_bytes(span.span_id).ok_or(Invalid::Span)?,
@@ -122,39 +206,56 @@ fn row<'a>(
     })
 }
 
-const DROPPED_ATTRIBUTES: &str = "otel.dropped_attributes_count";
-
-fn append_event(row: &mut RowWriter<'_>, span: &SpanView<'_>, event: &EventView<'_>) {
-    let mut attributes = row.event(nanoseconds(event.time_unix_nano), event.name);
-    for pair in &span.inner[event.attributes.clone()] {
-        attributes.attribute(pair.key, pair.value.as_ref());
-    }
-    if event.dropped_attributes_count > 0 {
-        let count = AttributeRef::Int(event.dropped_attributes_count.into());
-        attributes.attribute(DROPPED_ATTRIBUTES, count);
-    }
+fn append_event(
+    row: &mut RowWriter<'_>,
+    span: &SpanView<'_>,
+    event: &EventView<'_>,
+    left_out: &mut LeftOut,
+) {
+    let name = left_out.name(event.name);
+    let attributes = row.event(nanoseconds(event.time_unix_nano), &name);
+    let pairs = &span.inner[event.attributes.clone()];
+    append_inner(attributes, pairs, event.dropped_attributes_count, left_out);
 }
 
-/// Returns how many were left out because their ids are wrong.
-fn append_links(row: &mut RowWriter<'_>, span: &SpanView<'_>) -> u64 {
-    let mut dropped = 0;
-    for link in &span.links {
+fn append_links(
+    row: &mut RowWriter<'_>,
+    span: &SpanView<'_>,
+    links: &[LinkView<'_>],
+    left_out: &mut LeftOut,
+) {
+    for link in links {
         let ids = TraceId::from_bytes(link.trace_id).zip(SpanId::from_bytes(link.span_id));
         let Some((trace_id, span_id)) = ids else {
-            dropped += 1;
+            left_out.invalid_links += 1;
             continue;
         };
         let state = Some(link.trace_state).filter(|state| !state.is_empty());
-        let mut attributes = row.link(trace_id, span_id, state);
-        for pair in &span.inner[link.attributes.clone()] {
-            attributes.attribute(pair.key, pair.value.as_ref());
-        }
-        if link.dropped_attributes_count > 0 {
-            let count = AttributeRef::Int(link.dropped_attributes_count.into());
-            attributes.attribute(DROPPED_ATTRIBUTES, count);
-        }
+        let state = state.map(|state| left_out.text(state));
+        let attributes = row.link(trace_id, span_id, state.as_deref());
+        let pairs = &span.inner[link.attributes.clone()];
+        append_inner(attributes, pairs, link.dropped_attributes_count, left_out);
     }
-    dropped
+}
+
+/// Appends the attributes of an event or a link.
+fn append_inner(
+    mut attributes: InnerAttributes<'_>,
+    pairs: &[Pair<'_>],
+    dropped_before: u32,
+    left_out: &mut LeftOut,
+) {
+    let kept = first(pairs, SHARED_ATTRIBUTES);
+    for pair in kept {
+        left_out.attribute(pair.key, pair.value.as_ref(), |key, value| {
+            attributes.attribute(key, value);
+        });
+    }
+    let gone = (pairs.len() - kept.len()) as u64;
+    left_out.attributes += gone;
+    if dropped_before > 0 || gone > 0 {
+        attributes.attribute(dropped::ATTRIBUTES, count(u64::from(dropped_before) + gone));
+    }
 }
 
 fn parent(bytes: &[u8]) -> Result<Option<SpanId>, Invalid> {

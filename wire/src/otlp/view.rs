@@ -27,8 +27,15 @@ pub(crate) struct SpanView<'a> {
     pub(crate) dropped_events_count: u32,
     pub(crate) links: Vec<LinkView<'a>>,
     pub(crate) dropped_links_count: u32,
+    /// Attributes, events and links that were not read, being more than a span may have.
+    pub(crate) attributes_beyond: usize,
+    pub(crate) events_beyond: usize,
+    pub(crate) links_beyond: usize,
     pub(crate) status_message: &'a str,
     pub(crate) status_code: i32,
+    /// What OTLP 0.x had instead: anything but zero is an error, where nothing newer says
+    /// otherwise.
+    pub(crate) old_status_code: u64,
     /// Attributes of events and links, which name them by their places.
     pub(crate) inner: Vec<Pair<'a>>,
     pub(crate) keys: Keys<'a>,
@@ -87,8 +94,12 @@ impl SpanView<'_> {
         self.dropped_attributes_count = 0;
         self.dropped_events_count = 0;
         self.dropped_links_count = 0;
+        self.attributes_beyond = 0;
+        self.events_beyond = 0;
+        self.links_beyond = 0;
         self.status_message = "";
         self.status_code = 0;
+        self.old_status_code = 0;
     }
 }
 
@@ -131,8 +142,12 @@ impl<'a> From<&'a Span> for SpanView<'a> {
             dropped_events_count: span.dropped_events_count,
             links,
             dropped_links_count: span.dropped_links_count,
+            attributes_beyond: 0,
+            events_beyond: 0,
+            links_beyond: 0,
             status_message: status.map_or("", |status| &status.message),
             status_code: status.map_or(0, |status| status.code),
+            old_status_code: 0,
             inner,
             keys: Keys::default(),
         }

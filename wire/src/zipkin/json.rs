@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 use spanwise_model::{AttributeValue, Attributes, Kind};
@@ -45,6 +45,9 @@ struct JsonSpan {
     debug: Option<bool>,
     #[serde(default)]
     shared: Option<bool>,
+    /// Only version 1 has it.
+    #[serde(default)]
+    binary_annotations: Option<IgnoredAny>,
 }
 
 #[derive(serde::Deserialize)]
@@ -152,7 +155,14 @@ pub(super) fn each<'a, T: Deserialize<'a>>(
 
 /// Reads a list of spans of version 2.
 pub(super) fn read(body: &[u8], spans: &mut Spans) -> Result<(), DecodeError> {
-    each(body, spans, |span: JsonSpan, spans| spans.take(span.read()))
+    each(body, spans, |span: JsonSpan, spans| {
+        if span.binary_annotations.is_some() {
+            let error = "it is of version 1, which is taken at /api/v1/spans";
+            spans.rows.malformed(|| ("a span with `binaryAnnotations`".to_owned(), error));
+            return Ok(());
+        }
+        spans.take(span.read())
+    })
 }
 
 impl JsonSpan {

@@ -14,6 +14,8 @@ mod v1;
 
 use spanwise_model::{SpanId, TraceId};
 
+use crate::bounds::LeftOut;
+use crate::mistaken::Taken;
 use crate::otlp::{Decoded, Invalid, Limits};
 use crate::rows::{DecodeError, Rows};
 
@@ -56,13 +58,13 @@ pub fn decode(
     arrived_unix_nano: i64,
 ) -> Result<Decoded, DecodeError> {
     let mut spans = Spans::new(Rows::new(format.name(), limits), arrived_unix_nano);
-    match format {
-        Format::V1Json => v1::json::read(body, &mut spans)?,
-        Format::V1Thrift => v1::thrift::read(body, &mut spans)?,
-        Format::V2Json => json::read(body, &mut spans)?,
-        Format::V2Protobuf => protobuf::read(body, &mut spans)?,
-    }
-    spans.into_rows().finish()
+    let (read, taken) = match format {
+        Format::V1Json => (v1::json::read(body, &mut spans), Taken::Json),
+        Format::V1Thrift => (v1::thrift::read(body, &mut spans), Taken::Thrift),
+        Format::V2Json => (json::read(body, &mut spans), Taken::Json),
+        Format::V2Protobuf => (protobuf::read(body, &mut spans), Taken::Protobuf),
+    };
+    read.and_then(|()| spans.into_rows().finish()).map_err(|error| error.with_hint(body, taken))
 }
 
 /// Takes the spans of a thrift list of version 1 that has been seen to be one.
@@ -89,7 +91,14 @@ impl Spans {
 
     fn take(&mut self, span: Result<span::ZipkinSpan, Invalid>) -> Result<(), DecodeError> {
         match span {
-            Ok(span) => self.rows.push(&span.into_row(self.arrived_unix_nano)),
+            Ok(mut span) => {
+                let mut left_out = LeftOut::default();
+                if let Some(service) = &mut span.local.service {
+                    *service = left_out.name(service).into_owned();
+                }
+                self.rows.left_out(&left_out);
+                self.rows.push(span.into_row(self.arrived_unix_nano))
+            }
             Err(invalid) => {
                 self.rows.invalid(invalid);
                 Ok(())

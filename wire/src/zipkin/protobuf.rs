@@ -5,8 +5,8 @@ use spanwise_model::{Kind, SpanId, TraceId};
 
 use super::Spans;
 use super::span::{Annotation, Endpoint, ZipkinSpan};
-use crate::otlp::Invalid;
-use crate::protobuf::submessages;
+use crate::otlp::{Invalid, spans_in_protobuf};
+use crate::protobuf::{Payload, ReadError, Reader};
 use crate::rows::DecodeError;
 
 /// `ListOfSpans.spans`.
@@ -73,16 +73,27 @@ struct TagProto {
 
 /// Reads a `ListOfSpans`.
 pub(super) fn read(body: &[u8], spans: &mut Spans) -> Result<(), DecodeError> {
-    for (index, bytes) in submessages(body, SPANS).enumerate() {
-        let bytes = bytes
-            .map_err(|error| DecodeError::malformed(spans.rows.format(), "the list", error))?;
+    let mut reader = Reader::new(body);
+    let (format, mut index) = (spans.rows.format(), 0);
+    let malformed = |error: ReadError| DecodeError::malformed(format, "the list", error);
+    while let Some(field) = reader.next().map_err(malformed)? {
+        let Payload::Bytes(bytes) = field.payload else { continue };
+        if field.number != SPANS {
+            let place = || format!("field {} of the list", field.number);
+            spans.rows.unknown_field(spans_in_protobuf(bytes), place);
+            continue;
+        }
+        index += 1;
         if !spans.rows.admit(bytes.len())? {
             continue;
         }
         match SpanProto::decode(bytes) {
             Ok(span) => spans.take(span.read())?,
-            Err(error) => spans.rows.malformed(|| (format!("spans[{index}]"), error)),
+            Err(error) => spans.rows.malformed(|| (format!("spans[{}]", index - 1), error)),
         }
+    }
+    if index == 0 && !body.is_empty() && !spans.rows.has_rejections() {
+        return Err(DecodeError::malformed(format, "the list", "it has no spans"));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 //! merged, unknown fields are skipped, a known field of another type is an
 //! error. Groups are an error here, and skipped there.
 
+use super::collect::Limits;
 use super::keys::Keys;
 use super::value::{Any, Pair, Value};
 use super::view::{EventView, LinkView, ResourceView, ScopeView, SpanView};
@@ -27,14 +28,23 @@ fn text<'a>(message: &'static str, number: u32, bytes: &'a [u8]) -> Result<&'a s
     std::str::from_utf8(bytes).map_err(|_| ReadError::Text { message, number })
 }
 
-/// Reads a `Span` into a view that is clear.
-pub(super) fn span<'a>(bytes: &'a [u8], view: &mut SpanView<'a>) -> Result<(), ReadError> {
+/// Reads a `Span` into a view that is clear, as far as a span may have so many attributes, events
+/// and links.
+pub(super) fn span<'a>(
+    bytes: &'a [u8],
+    view: &mut SpanView<'a>,
+    limits: &Limits,
+) -> Result<(), ReadError> {
     const SPAN: &str = "Span";
     let depth = inner(DEPTH)?;
     let mut reader = Reader::new(bytes);
     while let Some(field) = reader.next()? {
         match (field.number, field.payload) {
             (9, Bytes(bytes)) => {
+                if view.attributes.len() >= limits.span_attributes {
+                    view.attributes_beyond += 1;
+                    continue;
+                }
                 let pair = pair(bytes, &mut view.keys, depth)?;
                 view.attributes.push(pair);
             }
@@ -47,11 +57,13 @@ pub(super) fn span<'a>(bytes: &'a [u8], view: &mut SpanView<'a>) -> Result<(), R
             (7, Fixed64(time)) => view.start_time_unix_nano = time,
             (8, Fixed64(time)) => view.end_time_unix_nano = time,
             (10, Varint(count)) => view.dropped_attributes_count = count as u32,
+            (11, Bytes(_)) if view.events.len() >= limits.span_events => view.events_beyond += 1,
             (11, Bytes(bytes)) => {
                 let event = event(bytes, &mut view.inner, &mut view.keys, depth)?;
                 view.events.push(event);
             }
             (12, Varint(count)) => view.dropped_events_count = count as u32,
+            (13, Bytes(_)) if view.links.len() >= limits.span_links => view.links_beyond += 1,
             (13, Bytes(bytes)) => {
                 let link = link(bytes, &mut view.inner, &mut view.keys, depth)?;
                 view.links.push(link);
@@ -72,6 +84,7 @@ fn status<'a>(bytes: &'a [u8], view: &mut SpanView<'a>) -> Result<(), ReadError>
     let mut reader = Reader::new(bytes);
     while let Some(field) = reader.next()? {
         match (field.number, field.payload) {
+            (1, Varint(number)) => view.old_status_code = number,
             (2, Bytes(bytes)) => view.status_message = text(STATUS, 2, bytes)?,
             (3, Varint(number)) => view.status_code = number as i32,
             (number @ 2..=3, _) => return Err(ReadError::Type { message: STATUS, number }),

@@ -13,6 +13,7 @@ use prost::encoding::encode_varint;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::super::collect::Limits;
 use super::super::keys::Keys;
 use super::super::view::{EventView, ResourceView, ScopeView, SpanView};
 
@@ -201,7 +202,7 @@ fn check_all(verdicts: &Verdicts, seed: u64, rareness: u32) -> Result<(), TestCa
         bytes.truncate(random.random_range(0..bytes.len()));
     }
     let mut view = SpanView::default();
-    let ours = super::span(&bytes, &mut view).map(|()| content(&view));
+    let ours = super::span(&bytes, &mut view, &Limits::default()).map(|()| content(&view));
     let theirs = Span::decode(bytes.as_slice());
     check(verdicts, ours, theirs.as_ref().map(|span| content(&span.into())))?;
 
@@ -263,7 +264,7 @@ fn both_decoders_end_at_the_same_depth() {
         for levels in 20..60 {
             let bytes = deep(levels, array);
             let mut view = SpanView::default();
-            let ours = super::span(&bytes, &mut view).is_ok();
+            let ours = super::span(&bytes, &mut view, &Limits::default()).is_ok();
             assert_eq!(ours, Span::decode(bytes.as_slice()).is_ok(), "{levels} {array}");
             last = ours;
         }
@@ -277,7 +278,7 @@ proptest! {
     #[test]
     fn random_bytes_never_panic(bytes: Vec<u8>) {
         let mut view = SpanView::default();
-        let ours = super::span(&bytes, &mut view);
+        let ours = super::span(&bytes, &mut view, &Limits::default());
         if ours.is_ok() {
             prop_assert!(Span::decode(bytes.as_slice()).is_ok());
         }

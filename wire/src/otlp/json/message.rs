@@ -2,6 +2,7 @@
 
 use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status, span};
 use serde::Deserialize;
 
@@ -26,6 +27,16 @@ pub(super) struct JsonScope {
     version: String,
     #[serde(deserialize_with = "key_values")]
     attributes: Vec<KeyValue>,
+}
+
+/// What tells a span from others.
+#[derive(Deserialize, Default, PartialEq, Eq, Hash)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct JsonIds {
+    #[serde(alias = "trace_id", deserialize_with = "id")]
+    trace_id: Vec<u8>,
+    #[serde(alias = "span_id", deserialize_with = "id")]
+    span_id: Vec<u8>,
 }
 
 #[derive(Deserialize, Default)]
@@ -97,6 +108,24 @@ struct JsonStatus {
     message: String,
     #[serde(deserialize_with = "status_code")]
     code: i32,
+    /// Of OTLP 0.x: anything but zero is an error, where nothing newer says otherwise.
+    #[serde(rename = "deprecatedCode", alias = "deprecated_code")]
+    old_code: Option<serde_json::Value>,
+}
+
+impl JsonStatus {
+    fn code(&self) -> i32 {
+        let is_good = |old: &serde_json::Value| {
+            old.as_i64() == Some(0)
+                || old.as_str().is_some_and(|name| name == "0" || name.ends_with("CODE_OK"))
+        };
+        match &self.old_code {
+            Some(old) if self.code == 0 && !old.is_null() && !is_good(old) => {
+                StatusCode::Error as i32
+            }
+            _ => self.code,
+        }
+    }
 }
 
 impl From<JsonResource> for Resource {
@@ -138,7 +167,9 @@ impl From<JsonSpan> for Span {
             dropped_events_count: json.dropped_events_count,
             links: json.links.into_iter().map(Into::into).collect(),
             dropped_links_count: json.dropped_links_count,
-            status: json.status.map(|status| Status { message: status.message, code: status.code }),
+            status: json
+                .status
+                .map(|status| Status { code: status.code(), message: status.message }),
         }
     }
 }

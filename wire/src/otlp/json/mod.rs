@@ -2,12 +2,16 @@
 //! "JSON Protobuf Encoding").
 //!
 //! More is accepted than the specification demands: snake_case names, numbers
-//! as texts and texts as numbers, enumerations by name, `null` for "not set".
-//! Unknown names are ignored.
+//! as texts and texts as numbers, enumerations by name, `null` for "not set",
+//! and what OTLP 0.x had (`instrumentationLibrarySpans`). Unknown names are
+//! ignored, but where spans could be: those are counted as rejected.
 
+mod fields;
 mod message;
 mod scalar;
 mod value;
+
+use std::collections::HashSet;
 
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -17,34 +21,15 @@ use serde_json::value::RawValue;
 
 use super::OtlpError;
 use super::builders::{Builder, with_builder};
-use super::collect::{Collector, Decoded, Limits};
+use super::collect::{Collector, Decoded, Emitting, Limits};
 use super::resource::{ResourceFacts, ScopeFacts};
-use message::{JsonResource, JsonScope, JsonSpan};
+use super::unknown::spans_in_json;
+use crate::mistaken::{Taken, with_hint};
+use fields::{Fields, list};
+use message::{JsonIds, JsonResource, JsonScope, JsonSpan};
 
-/// The parts of a list as they lie in the text, not yet read.
-type Raw<'a> = Option<Vec<&'a RawValue>>;
-
-#[derive(Deserialize)]
-struct Request<'a> {
-    #[serde(borrow, rename = "resourceSpans", alias = "resource_spans", default)]
-    resource_spans: Raw<'a>,
-}
-
-#[derive(Deserialize)]
-struct ResourceSpans<'a> {
-    #[serde(default)]
-    resource: Option<JsonResource>,
-    #[serde(borrow, rename = "scopeSpans", alias = "scope_spans", default)]
-    scope_spans: Raw<'a>,
-}
-
-#[derive(Deserialize)]
-struct ScopeSpans<'a> {
-    #[serde(default)]
-    scope: Option<JsonScope>,
-    #[serde(borrow, default)]
-    spans: Raw<'a>,
-}
+/// Other signals, by the plain names of their lists.
+const OTHER_SIGNALS: [&str; 3] = ["resourcelogs", "resourcemetrics", "resourceprofiles"];
 
 /// Reads an `ExportTraceServiceRequest` in JSON.
 ///
@@ -56,41 +41,160 @@ pub fn decode_json(body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
 
 fn decode_with(builder: &mut Builder, body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
     let mut collector = Collector::new(limits, builder);
-    let request: Request<'_> =
-        serde_json::from_slice(body).map_err(|error| OtlpError::malformed("the request", error))?;
-    for (index, raw) in request.resource_spans.into_iter().flatten().enumerate() {
-        let place = || format!("resourceSpans[{index}]");
-        let Some(part) = read::<ResourceSpans<'_>>(raw, &place)? else { continue };
-        let resource: Resource = part.resource.map(Into::into).unwrap_or_default();
-        let emitting = collector.emitter(&ResourceFacts::new(&(&resource).into()));
-        for (index, raw) in part.scope_spans.into_iter().flatten().enumerate() {
-            let place = || format!("{}.scopeSpans[{index}]", place());
-            let Some(part) = read::<ScopeSpans<'_>>(raw, &place)? else { continue };
-            let scope: InstrumentationScope = part.scope.map(Into::into).unwrap_or_default();
-            let scope = ScopeFacts::new(&(&scope).into());
-            for (index, raw) in part.spans.into_iter().flatten().enumerate() {
-                if !collector.admit(raw.get().len())? {
-                    continue;
+    let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    let request: Fields<'_> = serde_json::from_slice(text).map_err(|error| {
+        let reason = with_hint(error, body, Taken::Json);
+        OtlpError::malformed("the request", reason + as_lists_are(text))
+    })?;
+    let mut is_request = request.0.is_empty();
+    for (name, raw) in &request.0 {
+        match name.plain.as_str() {
+            "resourcespans" => {
+                is_request = true;
+                let all = list(raw, &|| "resourceSpans".to_owned())?;
+                for (index, raw) in all.into_iter().enumerate() {
+                    let place = || format!("resourceSpans[{index}]");
+                    resource_spans(raw, &place, &mut collector)?;
                 }
-                match serde_json::from_str::<Option<JsonSpan>>(raw.get()) {
-                    Ok(Some(span)) => {
-                        let span: Span = span.into();
-                        collector.push(&(&span).into(), &emitting, &scope)?;
-                    }
-                    Ok(None) => {}
-                    Err(error) => {
-                        collector.malformed(|| (format!("{}.spans[{index}]", place()), error));
-                    }
-                }
+            }
+            other => {
+                let is_signal = OTHER_SIGNALS.contains(&other) && raw.get() != "null";
+                let count = spans_in_json(raw.get()).max(u64::from(is_signal));
+                collector.unknown_field(count, || match is_signal {
+                    true => format!("`{}` (only traces are taken here)", name.short()),
+                    false => format!("`{}`", name.short()),
+                });
             }
         }
     }
-    collector.finish()
+    let decoded = collector.finish()?;
+    if !is_request && decoded.rejections.total() == 0 {
+        return Err(OtlpError::malformed("the request", "it has no `resourceSpans`"));
+    }
+    Ok(decoded)
+}
+
+/// What to say of a body that is a list, or several documents.
+fn as_lists_are(text: &[u8]) -> &'static str {
+    let text = text.trim_ascii_start();
+    if text.starts_with(b"[") {
+        return "; a list of spans is Zipkin's, which has its own port, by default 9411";
+    }
+    let mut documents = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>();
+    match (documents.next(), documents.next()) {
+        (Some(Ok(_)), Some(Ok(_))) => {
+            "; one request is one document: `spanwise import` reads files of many lines"
+        }
+        _ => "",
+    }
+}
+
+fn resource_spans(
+    raw: &RawValue,
+    place: &dyn Fn() -> String,
+    collector: &mut Collector<'_>,
+) -> Result<(), OtlpError> {
+    let part = read::<Fields<'_>>(raw, place)?;
+    let resource: Option<JsonResource> = part.get("resource", place)?;
+    let resource: Resource = resource.map(Into::into).unwrap_or_default();
+    let emitting = collector.emitter(&ResourceFacts::new(&(&resource).into()));
+    let (mut new, mut old) = (Vec::new(), Vec::new());
+    for (name, raw) in &part.0 {
+        match name.plain.as_str() {
+            "scopespans" => new.extend(list(raw, place)?),
+            "instrumentationlibraryspans" => old.extend(list(raw, place)?),
+            "resource" | "schemaurl" => {}
+            _ => collector.unknown_field(spans_in_json(raw.get()), || {
+                format!("{}.{}", place(), name.short())
+            }),
+        }
+    }
+    // When names changed, senders were free to write the same spans under both.
+    let twice = if new.is_empty() || old.is_empty() { HashSet::new() } else { ids_of(&new) };
+    for (index, raw) in new.into_iter().enumerate() {
+        let place = || format!("{}.scopeSpans[{index}]", place());
+        scope_spans(raw, &place, &emitting, &HashSet::new(), collector)?;
+    }
+    for (index, raw) in old.into_iter().enumerate() {
+        let place = || format!("{}.instrumentationLibrarySpans[{index}]", place());
+        scope_spans(raw, &place, &emitting, &twice, collector)?;
+    }
+    Ok(())
+}
+
+fn scope_spans(
+    raw: &RawValue,
+    place: &dyn Fn() -> String,
+    emitting: &Emitting,
+    known: &HashSet<JsonIds>,
+    collector: &mut Collector<'_>,
+) -> Result<(), OtlpError> {
+    let part = read::<Fields<'_>>(raw, place)?;
+    let scope: Option<JsonScope> = match part.get("scope", place)? {
+        Some(scope) => Some(scope),
+        None => part.get("instrumentationlibrary", place)?,
+    };
+    let scope: InstrumentationScope = scope.map(Into::into).unwrap_or_default();
+    let scope = ScopeFacts::new(&(&scope).into());
+    collector.left_out_of(&scope);
+    for (name, raw) in &part.0 {
+        match name.plain.as_str() {
+            "spans" => {
+                for (index, raw) in list(raw, place)?.into_iter().enumerate() {
+                    if !known.is_empty() && ids(raw).is_some_and(|ids| known.contains(&ids)) {
+                        continue;
+                    }
+                    let place = || format!("{}.spans[{index}]", place());
+                    one_span(raw, &place, emitting, &scope, collector)?;
+                }
+            }
+            "scope" | "instrumentationlibrary" | "schemaurl" => {}
+            _ => collector.unknown_field(spans_in_json(raw.get()), || {
+                format!("{}.{}", place(), name.short())
+            }),
+        }
+    }
+    Ok(())
+}
+
+fn one_span(
+    raw: &RawValue,
+    place: &dyn Fn() -> String,
+    emitting: &Emitting,
+    scope: &ScopeFacts,
+    collector: &mut Collector<'_>,
+) -> Result<(), OtlpError> {
+    if !collector.admit(raw.get().len())? {
+        return Ok(());
+    }
+    match serde_json::from_str::<Option<JsonSpan>>(raw.get()) {
+        Ok(Some(span)) => {
+            let span: Span = span.into();
+            collector.push(&(&span).into(), emitting, scope)?;
+        }
+        Ok(None) => {}
+        Err(error) => collector.malformed(|| (place(), error)),
+    }
+    Ok(())
+}
+
+fn ids(span: &RawValue) -> Option<JsonIds> {
+    serde_json::from_str(span.get()).ok()
+}
+
+/// The ids of all spans of these scopes that can be read.
+fn ids_of(scopes: &[&RawValue]) -> HashSet<JsonIds> {
+    fn spans<'a>(scope: &&'a RawValue) -> Vec<&'a RawValue> {
+        let Ok(fields) = serde_json::from_str::<Fields<'a>>(scope.get()) else { return Vec::new() };
+        let lists = fields.0.iter().filter(|(name, _)| name.plain == "spans");
+        lists.flat_map(|(_, raw)| list(raw, &String::new).unwrap_or_default()).collect()
+    }
+    scopes.iter().flat_map(spans).filter_map(ids).collect()
 }
 
 fn read<'a, T: Deserialize<'a>>(
     raw: &'a RawValue,
     place: &dyn Fn() -> String,
-) -> Result<Option<T>, OtlpError> {
+) -> Result<T, OtlpError> {
     serde_json::from_str(raw.get()).map_err(|error| OtlpError::malformed(place(), error))
 }

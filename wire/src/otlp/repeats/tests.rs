@@ -106,7 +106,7 @@ fn read(body: &[u8], builder: &mut Builder) -> Result<String, String> {
     })?;
     let batch = SpanBatch::try_from(decoded.batch).unwrap();
     let spans: Vec<_> = batch.spans().map(Result::unwrap).collect();
-    Ok(format!("{spans:#?} {:?} {}", decoded.rejections, decoded.dropped_links))
+    Ok(format!("{spans:#?} {:?} {}", decoded.rejections, decoded.left_out.invalid_links))
 }
 
 proptest! {

@@ -1,5 +1,6 @@
 //! Version 1 as JSON (`zipkin-api.yaml`).
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{V1Annotation, V1Span, V1Tag};
@@ -30,6 +31,9 @@ struct JsonSpan {
     binary_annotations: Option<Vec<JsonTag>>,
     #[serde(default)]
     debug: Option<bool>,
+    /// Only version 2 has it, and each of its spans.
+    #[serde(default)]
+    local_endpoint: Option<IgnoredAny>,
 }
 
 #[derive(serde::Deserialize)]
@@ -50,9 +54,16 @@ struct JsonTag {
 
 /// Reads a list of spans.
 pub(in crate::zipkin) fn read(body: &[u8], spans: &mut Spans) -> Result<(), DecodeError> {
-    each(body, spans, |span: JsonSpan, spans| match span.read() {
-        Ok(span) => super::take(span, spans),
-        Err(invalid) => spans.take(Err(invalid)),
+    each(body, spans, |span: JsonSpan, spans| {
+        if span.local_endpoint.is_some() {
+            let error = "it is of version 2, which is taken at /api/v2/spans";
+            spans.rows().malformed(|| ("a span with `localEndpoint`".to_owned(), error));
+            return Ok(());
+        }
+        match span.read() {
+            Ok(span) => super::take(span, spans),
+            Err(invalid) => spans.take(Err(invalid)),
+        }
     })
 }
 

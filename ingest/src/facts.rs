@@ -1,0 +1,104 @@
+//! What an agent tells of itself: a small JSON object. It is shown with every status, so its
+//! shape is bounded, and what all agents tell together is.
+
+use serde_json::Value;
+
+/// Objects and lists in each other.
+const DEPTH: usize = 6;
+/// Values in all.
+const VALUES: usize = 4096;
+/// Bytes of a key or a text.
+const TEXT_BYTES: usize = 4096;
+/// Memory of a value besides its text, about.
+const VALUE_BYTES: usize = 96;
+
+/// Why facts are not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    Malformed,
+    TooLarge,
+}
+
+/// Facts, and the memory that they take.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Facts {
+    pub(crate) value: Value,
+    pub(crate) bytes: usize,
+}
+
+impl Facts {
+    /// Reads facts, which are of a bounded length already.
+    pub(crate) fn read(text: &[u8]) -> Result<Self, Unfit> {
+        let value: Value = serde_json::from_slice(text).map_err(|_| Unfit::Malformed)?;
+        if !value.is_object() {
+            return Err(Unfit::Malformed);
+        }
+        let mut size = Size::default();
+        size.add(&value, DEPTH).ok_or(Unfit::TooLarge)?;
+        Ok(Self { value, bytes: size.bytes })
+    }
+}
+
+#[derive(Default)]
+struct Size {
+    values: usize,
+    bytes: usize,
+}
+
+impl Size {
+    /// Adds a value; none where it is too much.
+    fn add(&mut self, value: &Value, depth: usize) -> Option<()> {
+        self.values += 1;
+        self.bytes += VALUE_BYTES;
+        if self.values > VALUES {
+            return None;
+        }
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => Some(()),
+            Value::String(text) => self.text(text),
+            Value::Array(values) => {
+                let depth = depth.checked_sub(1)?;
+                values.iter().try_for_each(|value| self.add(value, depth))
+            }
+            Value::Object(fields) => {
+                let depth = depth.checked_sub(1)?;
+                fields.iter().try_for_each(|(key, value)| {
+                    self.text(key)?;
+                    self.add(value, depth)
+                })
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str) -> Option<()> {
+        self.bytes += text.len();
+        (text.len() <= TEXT_BYTES).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn facts_of_agents_fit_and_bombs_do_not() {
+        let counters: serde_json::Map<String, Value> =
+            (0..500).map(|number| (format!("counter_{number}"), number.into())).collect();
+        let usual =
+            json!({ "host": "a", "hook": "x", "counters": counters, "plugins": [{"a": 1}] });
+        let read = Facts::read(usual.to_string().as_bytes()).unwrap();
+        assert_eq!(read.value, usual);
+        assert!(read.bytes < 100_000, "{}", read.bytes);
+        let many = json!({ "a": vec![0; VALUES] });
+        let deep = format!("{}1{}", "{\"a\":".repeat(DEPTH + 1), "}".repeat(DEPTH + 1));
+        let long = json!({ "a": "x".repeat(TEXT_BYTES + 1) });
+        for bomb in [many.to_string(), deep, long.to_string()] {
+            assert_eq!(Facts::read(bomb.as_bytes()), Err(Unfit::TooLarge));
+        }
+        for wrong in ["[]", "1", "{", ""] {
+            assert_eq!(Facts::read(wrong.as_bytes()), Err(Unfit::Malformed));
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! The ports: every connection to the server comes in here, whatever is spoken on it.
+//!
+//! All of them have the same bounds: how many connections there are ([`seats`]), how long each
+//! may take for what it does ([`phase`]), and who may ask ([`guard`]).
+
+mod body;
+mod guard;
+mod phase;
+mod seats;
+mod socket;
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use ::http::header::CONTENT_TYPE;
+use ::http::{HeaderValue, Request, Response, StatusCode};
+use axum::Router;
+use axum::body::Body;
+use axum::response::IntoResponse;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tower::ServiceExt as _;
+
+use self::body::{Served, TimedBody};
+use self::guard::{Guard, Kind, Refusal, Verdict};
+use self::phase::{Late, Phase, Times};
+use self::seats::{Seat, Seats};
+use self::socket::Socket;
+use crate::counters;
+use crate::server::Shared;
+
+pub use self::guard::Allowed;
+pub(crate) use self::seats::House;
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// What is spoken on a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Speaks {
+    /// Spans by HTTP/1.1, HTTP/2 or gRPC.
+    Spans,
+    /// The UI and the API, to browsers and by HTTP/1.1.
+    Pages,
+}
+
+/// After an answer or a farewell, a peer has this long to take it.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// After a failure to accept. Without a descriptor the next try fails at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+/// Bytes of a header, and of what is read at a time.
+const HTTP1_BUFFER_BYTES: usize = 128 << 10;
+
+/// One port.
+struct Port {
+    name: &'static str,
+    shared: Arc<Shared>,
+    router: Router,
+    http: auto::Builder<TokioExecutor>,
+    speaks: Speaks,
+    guard: Guard,
+    times: Times,
+    seats: Arc<Seats>,
+    closing: watch::Receiver<bool>,
+}
+
+/// Serves a router on a listener until `shutdown` comes; then open requests are waited for
+/// ([`crate::Limits::drain_time`]).
+pub(crate) async fn serve(
+    name: &'static str,
+    speaks: Speaks,
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    router: Router,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let limits = &shared.limits;
+    let kind = match speaks {
+        Speaks::Spans => Kind::Receiver,
+        Speaks::Pages => Kind::Api,
+    };
+    let house = Arc::clone(&shared.house);
+    let (close, closing) = watch::channel(false);
+    let port = Arc::new(Port {
+        name,
+        guard: Guard::new(kind, &shared.allowed, listener.local_addr()?.ip()),
+        router,
+        http: http(speaks),
+        speaks,
+        times: Times {
+            header: limits.header_time,
+            idle: limits.idle_time,
+            write: limits.write_time,
+        },
+        seats: Arc::new(Seats::new(house, limits.connections, limits.connections_per_address)),
+        closing,
+        shared: Arc::clone(&shared),
+    });
+    let mut connections = JoinSet::new();
+    let mut shutdown = pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut shutdown => break,
+            Some(_) = connections.join_next() => continue,
+        };
+        match accepted {
+            Ok((stream, peer)) => port.take(stream, Peer(peer), &mut connections),
+            Err(error) => {
+                port.not_accepted(&error);
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    // Long-lived streams end by themselves, and the others when they are answered.
+    shared.closing.send_replace(true);
+    close.send_replace(true);
+    let all = async { while connections.join_next().await.is_some() {} };
+    let _ = timeout(shared.limits.drain_time, all).await;
+    Ok(())
+}
+
+fn http(speaks: Speaks) -> auto::Builder<TokioExecutor> {
+    let mut http = auto::Builder::new(TokioExecutor::new());
+    http.http1()
+        .timer(TokioTimer::new())
+        // The time for a header is kept by ourselves, which knows idle connections apart.
+        .header_read_timeout(None::<Duration>)
+        .max_buf_size(HTTP1_BUFFER_BYTES);
+    http.http2()
+        .timer(TokioTimer::new())
+        // A sender that vanished without a word is noticed.
+        .keep_alive_interval(Some(Duration::from_secs(20)))
+        .keep_alive_timeout(Duration::from_secs(10))
+        .max_concurrent_streams(Some(128))
+        .max_header_list_size(64 << 10)
+        .initial_stream_window_size(Some(1 << 20))
+        .initial_connection_window_size(Some(4 << 20));
+    match speaks {
+        Speaks::Spans => http,
+        Speaks::Pages => http.http1_only(),
+    }
+}
+
+/// How a connection ended.
+enum End {
+    ByItself,
+    Late(Late),
+    Evicted,
+}
+
+impl Port {
+    fn take(self: &Arc<Self>, stream: TcpStream, peer: Peer, connections: &mut JoinSet<()>) {
+        let now = Instant::now();
+        let phase = Arc::new(Phase::new(self.times, now));
+        match self.seats.take(peer.0.ip().to_canonical(), &phase, now) {
+            Ok((seat, evicted)) => {
+                if evicted {
+                    self.shared.counters.add(counters::CONNECTIONS_EVICTED, 1);
+                    let why = "it took the place of one that was silent, as there are as many as \
+                               there may be (listen.connections)";
+                    self.warn(peer, counters::CONNECTIONS_EVICTED, why);
+                }
+                connections.spawn(Arc::clone(self).connection(stream, peer, phase, seat));
+            }
+            Err(full) => {
+                self.shared.counters.add(full.counter(), 1);
+                self.warn(peer, full.counter(), full.said());
+            }
+        }
+    }
+
+    fn not_accepted(&self, error: &io::Error) {
+        self.shared.counters.add(counters::CONNECTIONS_NOT_ACCEPTED, 1);
+        let Some(more) = self.shared.sparse.due(self.name, counters::CONNECTIONS_NOT_ACCEPTED)
+        else {
+            return;
+        };
+        let is_out_of_descriptors = matches!(
+            error.raw_os_error(),
+            Some(code) if code == rustix::io::Errno::MFILE.raw_os_error()
+                || code == rustix::io::Errno::NFILE.raw_os_error()
+        );
+        let advice = match is_out_of_descriptors {
+            true => {
+                "; raise the limit of open files (LimitNOFILE= in a unit, `ulimit -n`), or lower \
+                 listen.connections"
+            }
+            false => "",
+        };
+        tracing::warn!("{}: a connection could not be accepted: {error}{advice}{more}", self.name);
+    }
+
+    fn warn(&self, peer: Peer, counter: &'static str, why: &str) {
+        if let Some(more) = self.shared.sparse.due(self.name, counter) {
+            tracing::warn!("{}: a connection from {}: {why}{more}", self.name, peer.0);
+        }
+    }
+
+    async fn connection(
+        self: Arc<Self>,
+        mut stream: TcpStream,
+        peer: Peer,
+        phase: Arc<Phase>,
+        seat: Seat,
+    ) {
+        // Without it answers wait for the peer's delayed acknowledgement; a socket that refuses
+        // the option still works.
+        let _ = stream.set_nodelay(true);
+        let mut first = [0; 8];
+        let first = tokio::select! {
+            peeked = timeout(self.times.header, stream.peek(&mut first)) => match peeked {
+                Ok(Ok(count)) if count > 0 => &first[..count],
+                Ok(_) => return,
+                // As browsers do that mean to ask something soon.
+                Err(_) => return self.ended(peer, &End::Late(Late::Idle)),
+            },
+            () = seat.stop.notified() => return self.ended(peer, &End::Evicted),
+        };
+        if let Some(said) = self.mistaken(first) {
+            self.shared.counters.add(counters::CONNECTIONS_MISTAKEN, 1);
+            self.warn(peer, counters::CONNECTIONS_MISTAKEN, said);
+            let answer = format!(
+                "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\
+                 connection: close\r\n\r\n{said}\n",
+                said.len() + 1
+            );
+            let _ = timeout(FAREWELL, stream.write_all(answer.as_bytes())).await;
+            let _ = timeout(FAREWELL, stream.shutdown()).await;
+            return;
+        }
+        let socket = Socket::new(stream, Arc::clone(&phase));
+        let port = Arc::clone(&self);
+        let at = Arc::clone(&phase);
+        let service = hyper::service::service_fn(move |request| {
+            let (port, serving) = (Arc::clone(&port), at.begin());
+            async move {
+                let answer = port.answer(request, peer).await;
+                Ok::<_, std::convert::Infallible>(
+                    answer.map(|body| Body::new(Served::new(body, serving))),
+                )
+            }
+        });
+        let mut connection = pin!(self.http.serve_connection(TokioIo::new(socket), service));
+        let mut stopped = pin!(seat.stop.notified());
+        let mut closing = self.closing.clone();
+        let mut closed = pin!(async move { _ = closing.wait_for(|closing| *closing).await });
+        let mut is_closed = false;
+        let mut alarm = pin!(sleep_until(phase.deadline().0));
+        let end = poll_fn(|context| {
+            if !is_closed && closed.as_mut().poll(context).is_ready() {
+                is_closed = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            if connection.as_mut().poll(context).is_ready() {
+                return Poll::Ready(End::ByItself);
+            }
+            if stopped.as_mut().poll(context).is_ready() {
+                return Poll::Ready(End::Evicted);
+            }
+            loop {
+                let (deadline, late) = phase.deadline();
+                if deadline <= Instant::now() {
+                    return Poll::Ready(End::Late(late));
+                }
+                // One that rings too early is set anew then, which is rare.
+                if alarm.deadline() > deadline || alarm.is_elapsed() {
+                    alarm.as_mut().reset(deadline);
+                }
+                if alarm.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await;
+        self.ended(peer, &end);
+        if matches!(end, End::Late(Late::Idle)) {
+            connection.as_mut().graceful_shutdown();
+            let _ = timeout(FAREWELL, connection).await;
+        }
+    }
+
+    fn ended(&self, peer: Peer, end: &End) {
+        let End::Late(late) = end else { return };
+        self.shared.counters.add(late.counter(), 1);
+        match late {
+            Late::Header => {
+                self.warn(peer, late.counter(), "closed: no whole request came in time");
+            }
+            Late::Write => {
+                self.warn(peer, late.counter(), "closed: its answer was not read in time");
+            }
+            // As clients do that may ask again.
+            Late::Idle => {}
+        }
+    }
+
+    /// What a connection is that is not for this port.
+    fn mistaken(&self, first: &[u8]) -> Option<&'static str> {
+        match first {
+            [0x16, 0x03, ..] => Some(
+                "this port speaks no TLS: write http:// in the address, set `insecure` in gRPC's \
+                 clients, or put a proxy that ends TLS before it",
+            ),
+            [b'P', b'R', b'I', ..] if self.speaks == Speaks::Pages => Some(
+                "this port speaks HTTP/1.1; spans by gRPC have port 4317, by OTLP over HTTP 4318, \
+                 if not configured otherwise",
+            ),
+            _ => None,
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Response<Body> {
+        let (mut parts, body) = request.into_parts();
+        let origin = match self.guard.check(&parts) {
+            Verdict::Serve(origin) => origin,
+            Verdict::Preflight(headers) => {
+                return (StatusCode::NO_CONTENT, headers).into_response();
+            }
+            Verdict::Refuse(refusal) => {
+                self.shared.counters.add(refusal.counter, 1);
+                if let Some(more) = self.shared.sparse.due(self.name, refusal.counter) {
+                    let detail = &refusal.detail;
+                    tracing::warn!("{}: a request from {}: {detail}{more}", self.name, peer.0);
+                }
+                return self.refused(refusal);
+            }
+        };
+        parts.extensions.insert(peer);
+        let body = match self.speaks {
+            // Receivers answer a body that is late, and bound streams otherwise.
+            Speaks::Spans => Body::new(body),
+            Speaks::Pages => Body::new(TimedBody::new(body, self.shared.limits.body_time)),
+        };
+        let answered = self.router.clone().oneshot(Request::from_parts(parts, body)).await;
+        let Ok(mut answer) = answered;
+        if let Some(origin) = origin {
+            guard::allow(answer.headers_mut(), origin);
+        }
+        answer
+    }
+
+    fn refused(&self, refusal: Refusal) -> Response<Body> {
+        let Refusal { status, title, detail, .. } = refusal;
+        let (kind, body) = match self.speaks {
+            Speaks::Spans => ("text/plain; charset=utf-8", format!("{detail}\n")),
+            Speaks::Pages => {
+                let status = status.as_u16();
+                let problem = serde_json::json!({
+                    "type": "about:blank", "title": title, "status": status, "detail": detail,
+                });
+                ("application/problem+json", problem.to_string())
+            }
+        };
+        (status, [(CONTENT_TYPE, HeaderValue::from_static(kind))], body).into_response()
+    }
+}

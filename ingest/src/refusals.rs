@@ -1,0 +1,68 @@
+//! What is not taken is said in the log, too: whoever runs the server may not run the senders.
+
+use ::http::Extensions;
+
+use crate::counters;
+use crate::failure::Failure;
+use crate::ports::Peer;
+use crate::server::Shared;
+
+/// Where a request came from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caller {
+    /// What is spoken there, such as `OTLP/HTTP`.
+    pub(crate) protocol: &'static str,
+    pub(crate) peer: Option<Peer>,
+}
+
+impl Caller {
+    pub(crate) fn new(protocol: &'static str, extensions: &Extensions) -> Self {
+        Self { protocol, peer: extensions.get::<Peer>().copied() }
+    }
+
+    fn address(&self) -> String {
+        self.peer.map_or_else(|| "somebody".to_owned(), |peer| peer.0.to_string())
+    }
+}
+
+impl Shared {
+    /// Counts and logs a request that was not taken.
+    pub(crate) fn refused(&self, from: Caller, failure: &Failure) {
+        let counter = failure.counter();
+        self.counters.add(counter, 1);
+        if let Some(more) = self.sparse.due(from.protocol, counter) {
+            let reason = failure.rpc_status().message;
+            tracing::warn!(
+                "{} from {} was not taken: {reason}{more}",
+                from.protocol,
+                from.address()
+            );
+        }
+    }
+
+    /// Logs that a part of a request was not taken, which is counted already.
+    pub(crate) fn refused_in_part(&self, from: Caller, message: &str) {
+        if let Some(more) = self.sparse.due(from.protocol, "in part") {
+            tracing::warn!("{} from {}: {message}{more}", from.protocol, from.address());
+        }
+    }
+
+    /// Counts and logs a request for something that is not here.
+    pub(crate) fn not_here(&self, from: Caller, path: &str, instead: &str) {
+        self.counters.add(counters::REQUESTS_WRONG_PATH, 1);
+        if let Some(more) = self.sparse.due(from.protocol, counters::REQUESTS_WRONG_PATH) {
+            tracing::warn!(
+                "{} from {} came to `{}`, where nothing is: {instead}{more}",
+                from.protocol,
+                from.address(),
+                shown(path)
+            );
+        }
+    }
+}
+
+/// A path, as far as it should be repeated. It has no control characters, being of a URI.
+pub(crate) fn shown(path: &str) -> &str {
+    const BYTES: usize = 100;
+    &path[..path.floor_char_boundary(BYTES)]
+}

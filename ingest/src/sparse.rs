@@ -1,0 +1,75 @@
+//! Warnings that whoever sends can cause as often as they like: the first of a kind is logged,
+//! and then one in a while, with how many it stands for.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// Time between two of one kind.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// What was logged of each kind: what it is about, and why. Both are of this program, so that
+/// there are few.
+#[derive(Debug, Default)]
+pub(crate) struct Sparse(Mutex<HashMap<(&'static str, &'static str), Last>>);
+
+#[derive(Debug)]
+struct Last {
+    logged: Instant,
+    since: u64,
+}
+
+/// How many were not logged before this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct More(u64);
+
+impl fmt::Display for More {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            more => write!(f, " (and {more} more like it before)"),
+        }
+    }
+}
+
+impl Sparse {
+    /// Whether one of this kind is to be logged now.
+    pub(crate) fn due(&self, about: &'static str, why: &'static str) -> Option<More> {
+        self.due_at(about, why, Instant::now())
+    }
+
+    fn due_at(&self, about: &'static str, why: &'static str, now: Instant) -> Option<More> {
+        let mut all = self.0.lock();
+        let Some(last) = all.get_mut(&(about, why)) else {
+            all.insert((about, why), Last { logged: now, since: 0 });
+            return Some(More(0));
+        };
+        if now.duration_since(last.logged) < EVERY {
+            last.since += 1;
+            return None;
+        }
+        let more = More(last.since);
+        *last = Last { logged: now, since: 0 };
+        Some(more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_is_logged_and_then_one_in_a_while() {
+        let (sparse, now) = (Sparse::default(), Instant::now());
+        assert_eq!(sparse.due_at("a", "x", now), Some(More(0)));
+        assert_eq!(sparse.due_at("a", "y", now), Some(More(0)));
+        for _ in 0..5 {
+            assert_eq!(sparse.due_at("a", "x", now), None);
+        }
+        assert_eq!(sparse.due_at("a", "x", now + EVERY), Some(More(5)));
+        assert_eq!(More(5).to_string(), " (and 5 more like it before)");
+    }
+}

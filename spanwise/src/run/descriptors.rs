@@ -1,0 +1,44 @@
+//! Open files: as many as the system lets this program have.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Of these at least are kept for files of the store, and for the agent.
+const LEAST_RESERVE: u64 = 256;
+/// What no server needs more of.
+const MOST: u64 = 1 << 20;
+
+/// Raises the limit of open files to the one that may not be passed; the limit in force.
+pub(super) fn raised() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let current = limit.current.unwrap_or(MOST);
+    let wanted = limit.maximum.unwrap_or(MOST).min(MOST);
+    if wanted <= current {
+        return current;
+    }
+    match setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit }) {
+        Ok(()) => wanted,
+        Err(error) => {
+            tracing::warn!("the limit of open files stays at {current}: {error}");
+            current
+        }
+    }
+}
+
+/// How many of so many files connections may take.
+pub(super) fn for_connections(files: u64) -> usize {
+    let reserve = (files / 4).max(LEAST_RESERVE).min(files / 2);
+    usize::try_from(files - reserve).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_left_for_the_store() {
+        assert_eq!(for_connections(1024), 768);
+        assert_eq!(for_connections(64), 32);
+        assert_eq!(for_connections(1 << 20), 786_432);
+        assert!(raised() >= 64);
+    }
+}
