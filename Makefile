@@ -9,7 +9,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build java-helper plugin-example unit e2e browser clients matrix fuzz test-properties test-kill test-restarts test-kernels test-cluster \
+.PHONY: help demo test dev lint bench setup web build java-helper plugin-example unit e2e browser attack clients matrix fuzz test-properties test-kill test-restarts test-kernels test-cluster \
         bench-capture bench-spans bench-assemble bench-assembly bench-decode bench-tags bench-store bench-store-grow bench-nginx bench-soak \
         bench-accuracy bench-end-to-end clean
 
@@ -116,6 +116,9 @@ test-cluster: ## The ClickHouse store on a cluster of two shards and two replica
 browser: build ## The UI in headless Chromium against the running shop
 	python3 demo/shop.py install
 	python3 tests/e2e/browser.py --spanwise $(BINARY)
+
+attack: build ## The server attacked from its network side, in a network of its own, and what held
+	python3 tests/attack/attack.py --spanwise $(BINARY)
 
 clients: build ## Spans by the ecosystem's own clients, in four languages, and the trees they make
 	python3 tests/clients/clients.py --spanwise $(BINARY)
