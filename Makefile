@@ -10,7 +10,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test dev lint bench setup web build java-helper plugin-example unit e2e browser attack clients matrix fuzz test-properties test-kill test-restarts test-kernels test-cluster \
-        bench-capture bench-spans bench-assemble bench-assembly bench-decode bench-tags bench-store bench-store-grow bench-nginx bench-soak \
+        bench-capture bench-spans bench-assemble bench-assembly bench-decode bench-tags bench-store bench-store-grow bench-browse bench-nginx bench-soak \
         bench-accuracy bench-end-to-end clean
 
 help: ## This list
@@ -156,6 +156,11 @@ STORE_RESULTS = bench/results/$(shell date +%F)-store
 bench-store: build ## CPU, bytes, memory and answer times of the store with 10 million spans
 	$(CARGO) build --release --locked -p spanwise-bench-store
 	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) $(BENCH_STORE) | tee $(STORE_RESULTS).txt
+	set -o pipefail; target/release/spanwise-bench-store --spanwise $(BINARY) --profile pods $(BENCH_STORE) | tee $(STORE_RESULTS)-pods.txt
+
+bench-browse: build ## Memory of a server that takes few spans, after an hour of somebody's browsing (in six minutes)
+	$(CARGO) build --release --locked -p spanwise-bench-store
+	target/release/spanwise-bench-store --spanwise $(BINARY) --browse --profile pods $(BENCH_BROWSE)
 
 CHDB := target/bench-tags
 bench-tags: build ## CPU, memory and disk of a hundred labels on every span; the same in ClickHouse

@@ -28,6 +28,8 @@ pub struct Client {
 const PATIENCE: Duration = Duration::from_secs(120);
 const STEP_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 32;
+/// Says that no page of somebody else's asks.
+const ASKS: &str = "Spanwise-Request: bench";
 
 impl Client {
     /// Connects.
@@ -70,7 +72,7 @@ impl Client {
     /// Where the connection breaks or what comes is no HTTP.
     pub fn post(&mut self, path: &str, content_type: &str, body: &[u8]) -> io::Result<Reply> {
         let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: {content_type}\r\n\
+            "POST {path} HTTP/1.1\r\nHost: {}\r\n{ASKS}\r\nContent-Type: {content_type}\r\n\
              Content-Length: {}\r\n\r\n",
             self.address,
             body.len()
@@ -85,7 +87,7 @@ impl Client {
     /// # Errors
     /// As [`Self::post`].
     pub fn get(&mut self, path: &str) -> io::Result<Reply> {
-        let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address);
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{ASKS}\r\n\r\n", self.address);
         self.stream.write_all(head.as_bytes())?;
         self.reply()
     }

@@ -1,19 +1,17 @@
 //! The exporters of all instances: spans wait in each until they are enough for
 //! a request, as in an SDK's batch processor.
 
+use std::ops::RangeInclusive;
+
 use crate::attributes::Attributes;
-use crate::load::Tags;
+use crate::load::{LoadConfig, Tags};
+use crate::pods;
+use crate::profile::Profile;
 use crate::protobuf::{bytes, field_bytes, header};
 use crate::random::Random;
 use crate::runtimes::Scope;
 use crate::services::SERVICES;
 use crate::span::pod;
-use crate::trace::INSTANCES;
-
-/// Spans of a request: an SDK's batch is full at 512, or sent half full after
-/// some seconds.
-const LEAST_SPANS: u64 = 100;
-const MOST_SPANS: u64 = 512;
 
 /// What one instance of a service has not yet sent.
 #[derive(Debug)]
@@ -29,16 +27,15 @@ pub(crate) struct Exporter {
 }
 
 /// The exporters, by service and instance.
-pub(crate) fn all(random: &mut Random, tags: Tags) -> Vec<Exporter> {
-    let places = (0..SERVICES.len()).flat_map(|s| (0..INSTANCES).map(move |i| (s, i)));
+pub(crate) fn all(random: &mut Random, config: &LoadConfig) -> Vec<Exporter> {
     let exporter = |(service, instance)| {
-        let mut exporter = Exporter::new(service, instance, random);
-        if let Tags::OfResource(count) = tags {
+        let mut exporter = Exporter::new(config, service, instance, random);
+        if let Tags::OfResource(count) = config.tags {
             write_tags(&mut exporter.resource, 1, service, instance, count);
         }
         exporter
     };
-    places.map(exporter).collect()
+    config.profile.instances().map(exporter).collect()
 }
 
 /// Labels of an instance as fields of this number: of the team, of the version, of
@@ -64,7 +61,7 @@ pub(crate) fn write_tags(
 }
 
 impl Exporter {
-    fn new(service: usize, instance: usize, random: &mut Random) -> Self {
+    fn new(config: &LoadConfig, service: usize, instance: usize, random: &mut Random) -> Self {
         let runtime = SERVICES[service].runtime;
         let scopes = Scope::ALL.map(|scope| {
             let (name, version) = runtime.scope(scope);
@@ -74,11 +71,14 @@ impl Exporter {
             encoded
         });
         Self {
-            resource: resource(service, instance, random),
+            resource: match config.profile {
+                Profile::Shop => resource(service, instance, random),
+                Profile::Pods => pods::resource(service, instance, random),
+            },
             scopes: scopes.to_vec(),
             spans: vec![Vec::new(); Scope::ALL.len()],
             waiting: 0,
-            full: batch_spans(random),
+            full: batch_spans(random, &config.batch_spans),
         }
     }
 
@@ -100,7 +100,12 @@ impl Exporter {
 
     /// Writes what waits as an `ExportTraceServiceRequest` over `request`, and
     /// waits for more.
-    pub(crate) fn take(&mut self, random: &mut Random, request: &mut Vec<u8>) {
+    pub(crate) fn take(
+        &mut self,
+        random: &mut Random,
+        batch_spans: &RangeInclusive<u64>,
+        request: &mut Vec<u8>,
+    ) {
         let scopes = || self.scopes.iter().zip(&self.spans).filter(|(_, spans)| !spans.is_empty());
         let inner = |(scope, spans): (&Vec<u8>, &Vec<u8>)| field_bytes(scope.len()) + spans.len();
         let length = field_bytes(self.resource.len())
@@ -115,12 +120,13 @@ impl Exporter {
         }
         self.spans.iter_mut().for_each(Vec::clear);
         self.waiting = 0;
-        self.full = batch_spans(random);
+        self.full = self::batch_spans(random, batch_spans);
     }
 }
 
-const fn batch_spans(random: &mut Random) -> u64 {
-    LEAST_SPANS + random.below(MOST_SPANS - LEAST_SPANS + 1)
+const fn batch_spans(random: &mut Random, within: &RangeInclusive<u64>) -> u64 {
+    let (least, most) = (*within.start(), *within.end());
+    least + random.below(most - least + 1)
 }
 
 /// A `Resource` as the SDK of an instance in Kubernetes sends it.

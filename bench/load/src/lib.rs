@@ -1,5 +1,6 @@
-//! A load like that of a shop of 30 services whose every request is traced by
-//! OpenTelemetry SDKs: the same bytes for the same seed, on every machine.
+//! Loads like those of 30 services whose every request is traced by OpenTelemetry
+//! SDKs: the same bytes for the same seed, on every machine. There are two
+//! [profiles](Profile).
 //!
 //! Traces have 12 to 40 spans in a call tree over HTTP, gRPC, databases and
 //! messages; a span has 8 to 12 attributes of its own and takes about 550
@@ -16,7 +17,9 @@ mod client;
 mod exporters;
 mod known;
 mod load;
+mod pods;
 mod post;
+mod profile;
 mod protobuf;
 mod random;
 mod runtimes;
@@ -28,3 +31,4 @@ pub use client::{Client, Reply};
 pub use known::{Known, KnownTrace};
 pub use load::{Load, LoadConfig, LoadError, Tags};
 pub use post::{Posted, post};
+pub use profile::Profile;

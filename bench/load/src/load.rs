@@ -4,13 +4,16 @@ use std::ops::RangeInclusive;
 
 use crate::exporters::{self, Exporter};
 use crate::known::Known;
+use crate::profile::Profile;
 use crate::random::Random;
 use crate::span::{SpanWriter, scope};
-use crate::trace::{INSTANCES, Trace};
+use crate::trace::Trace;
 
 /// What a load shall be like.
 #[derive(Debug, Clone)]
 pub struct LoadConfig {
+    /// What it is like.
+    pub profile: Profile,
     /// Loads of one seed are equal.
     pub seed: u64,
     /// Number of spans, exactly.
@@ -25,6 +28,13 @@ pub struct LoadConfig {
     pub known_traces: usize,
     /// Labels beside what there is anyway.
     pub tags: Tags,
+    /// Spans of a request.
+    pub batch_spans: RangeInclusive<u64>,
+}
+
+impl LoadConfig {
+    /// An SDK's batch is full at 512, or sent half full after some seconds.
+    pub const BATCH_SPANS: RangeInclusive<u64> = 100..=512;
 }
 
 /// Labels such as version, team and zone, the same for all spans of an instance.
@@ -93,12 +103,12 @@ impl Load {
         }
         let mut random = Random::new(config.seed);
         Ok(Self {
-            exporters: exporters::all(&mut random, config.tags),
+            exporters: exporters::all(&mut random, &config),
             keep: Random::new(!config.seed),
             random,
             known: Known::new(),
-            trace: Trace::default(),
-            writer: SpanWriter::new(config.tags),
+            trace: Trace::new(config.profile),
+            writer: SpanWriter::new(config.profile, config.tags),
             config,
             made: 0,
             full: Vec::new(),
@@ -118,7 +128,7 @@ impl Load {
             .or_else(|| self.exporters.iter().position(|exporter| exporter.waiting() > 0))?;
         let exporter = &mut self.exporters[place];
         let spans = exporter.waiting();
-        exporter.take(&mut self.random, request);
+        exporter.take(&mut self.random, &self.config.batch_spans, request);
         Some(spans)
     }
 
@@ -140,7 +150,7 @@ impl Load {
         for index in 0..self.trace.by_end.len() {
             let place = self.trace.by_end[index];
             let node = &self.trace.nodes[place];
-            let at = node.service * INSTANCES + node.instance;
+            let at = self.config.profile.place(node.service, node.instance);
             let exporter = &mut self.exporters[at];
             let was_full = exporter.is_full();
             let into = exporter.spans(scope(node.role));

@@ -8,11 +8,15 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use clap::Parser;
-use spanwise_bench_load::{Load, LoadConfig, Tags, post};
+use spanwise_bench_load::{Load, LoadConfig, Profile, Tags, post};
 
-/// Makes spans of a shop of 30 services, as OpenTelemetry SDKs would send them.
+/// Makes spans of 30 services, as OpenTelemetry SDKs would send them.
 #[derive(Debug, Parser)]
 struct Flags {
+    /// What they are like: `shop`, or `pods`, with more of Kubernetes and less that is
+    /// alike.
+    #[arg(long, default_value = "shop")]
+    profile: Profile,
     /// Number of spans.
     #[arg(long, default_value_t = 1_000_000)]
     spans: u64,
@@ -56,6 +60,7 @@ fn main() -> anyhow::Result<()> {
     let end = flags.end.unwrap_or(since_1970.as_secs());
     let nano = |seconds: u64| i64::try_from(seconds.saturating_mul(1_000_000_000));
     let mut load = Load::new(LoadConfig {
+        profile: flags.profile,
         seed: flags.seed,
         spans: flags.spans,
         trace_spans: flags.trace_least..=flags.trace_most,
@@ -63,6 +68,7 @@ fn main() -> anyhow::Result<()> {
         end_unix_nano: nano(end).context("--end is past the year 2262")?,
         known_traces: flags.known_traces,
         tags: Tags::None,
+        batch_spans: LoadConfig::BATCH_SPANS,
     })?;
     let began = Instant::now();
     let bytes = match (&flags.out, flags.post) {

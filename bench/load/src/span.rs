@@ -5,24 +5,26 @@ use std::fmt::{self, Write as _};
 use crate::attributes::Attributes;
 use crate::exporters::write_tags;
 use crate::load::Tags;
+use crate::pods;
+use crate::profile::Profile;
 use crate::protobuf::{bytes, fixed64, message, number};
 use crate::random::Random;
 use crate::runtimes::{Runtime, Scope};
 use crate::services::{Datastore, Endpoint, SERVICES};
-use crate::trace::{INSTANCES, Node, Role, Trace};
+use crate::trace::{Node, Role, Trace};
 
 /// Fields of `trace.proto`'s `Span`.
-mod field {
-    pub(super) const TRACE_ID: u8 = 1;
-    pub(super) const SPAN_ID: u8 = 2;
-    pub(super) const PARENT_SPAN_ID: u8 = 4;
-    pub(super) const NAME: u8 = 5;
-    pub(super) const KIND: u8 = 6;
-    pub(super) const START: u8 = 7;
-    pub(super) const END: u8 = 8;
-    pub(super) const ATTRIBUTES: u8 = 9;
-    pub(super) const EVENTS: u8 = 11;
-    pub(super) const STATUS: u8 = 15;
+pub(crate) mod field {
+    pub(crate) const TRACE_ID: u8 = 1;
+    pub(crate) const SPAN_ID: u8 = 2;
+    pub(crate) const PARENT_SPAN_ID: u8 = 4;
+    pub(crate) const NAME: u8 = 5;
+    pub(crate) const KIND: u8 = 6;
+    pub(crate) const START: u8 = 7;
+    pub(crate) const END: u8 = 8;
+    pub(crate) const ATTRIBUTES: u8 = 9;
+    pub(crate) const EVENTS: u8 = 11;
+    pub(crate) const STATUS: u8 = 15;
 }
 
 const PRODUCTS: u64 = 40_000;
@@ -82,21 +84,22 @@ pub(crate) const fn scope(role: Role) -> Scope {
 pub(crate) struct SpanWriter {
     scratch: String,
     path: String,
+    profile: Profile,
     /// For each instance attributes that all of its spans have, encoded.
     tags: Vec<Vec<u8>>,
 }
 
 impl SpanWriter {
     /// A writer of spans with these labels of their own.
-    pub(crate) fn new(tags: Tags) -> Self {
-        let Tags::OfSpans(count) = tags else { return Self::default() };
-        let places = (0..SERVICES.len()).flat_map(|s| (0..INSTANCES).map(move |i| (s, i)));
+    pub(crate) fn new(profile: Profile, tags: Tags) -> Self {
+        let Tags::OfSpans(count) = tags else { return Self { profile, ..Self::default() } };
+        let places = profile.instances();
         let encoded = |(service, instance)| {
             let mut into = Vec::new();
             write_tags(&mut into, field::ATTRIBUTES, service, instance, count);
             into
         };
-        Self { tags: places.map(encoded).collect(), ..Self::default() }
+        Self { profile, tags: places.map(encoded).collect(), ..Self::default() }
     }
 
     /// Appends a node of the trace as a field of its `ScopeSpans`.
@@ -119,7 +122,7 @@ impl SpanWriter {
             fixed64(into, field::START, node.start_unix_nano.cast_unsigned());
             fixed64(into, field::END, node.end_unix_nano().cast_unsigned());
             self.attributes(into, trace, node, random);
-            if let Some(tags) = self.tags.get(node.service * INSTANCES + node.instance) {
+            if let Some(tags) = self.tags.get(self.profile.place(node.service, node.instance)) {
                 into.extend_from_slice(tags);
             }
             if node.failed {
@@ -139,6 +142,7 @@ impl SpanWriter {
         self.scratch.clear();
         let service = &SERVICES[node.service];
         match node.role {
+            Role::Store if self.profile == Profile::Pods => pods::name(&mut self.scratch, node),
             Role::Server => match endpoint(node.service, node) {
                 Endpoint::Http(method, route) => self.put(&[method, " ", route]),
                 Endpoint::Rpc(package, method) => self.put(&[package, "/", method]),
@@ -165,6 +169,9 @@ impl SpanWriter {
     fn attributes(&mut self, into: &mut Vec<u8>, trace: &Trace, node: &Node, random: &mut Random) {
         let Self { scratch, path, .. } = self;
         let mut to = Attributes::new(into, field::ATTRIBUTES, scratch);
+        if self.profile == Profile::Pods {
+            return pods::attributes(&mut to, path, trace, node, random);
+        }
         match node.role {
             Role::Server => server(&mut to, path, trace, node, random),
             Role::Client { callee } => client(&mut to, path, trace, node, callee, random),
@@ -175,6 +182,9 @@ impl SpanWriter {
     }
 
     fn failure(&mut self, into: &mut Vec<u8>, node: &Node, random: &mut Random) {
+        if self.profile == Profile::Pods {
+            return pods::failure(into, &mut self.scratch, &mut self.path, node, random);
+        }
         let (kind, text) = *random.of(&FAILURES);
         Attributes::new(into, field::ATTRIBUTES, &mut self.scratch).text("error.type", kind);
         // Half of the libraries record the exception, too.
@@ -215,7 +225,7 @@ const fn kind(role: Role) -> u64 {
     }
 }
 
-fn endpoint(service: usize, node: &Node) -> &'static Endpoint {
+pub(crate) fn endpoint(service: usize, node: &Node) -> &'static Endpoint {
     let endpoints = SERVICES[service].endpoints;
     &endpoints[node.choice % endpoints.len()]
 }
@@ -226,12 +236,12 @@ fn statement(node: &Node) -> [&'static str; 3] {
     statements[node.choice % statements.len()]
 }
 
-fn function(node: &Node) -> (&'static str, &'static str) {
+pub(crate) fn function(node: &Node) -> (&'static str, &'static str) {
     let functions = SERVICES[node.service].runtime.functions();
     functions[node.choice % functions.len()]
 }
 
-const fn topic(topic: Option<(&'static str, usize)>) -> &'static str {
+pub(crate) const fn topic(topic: Option<(&'static str, usize)>) -> &'static str {
     match topic {
         Some((name, _)) => name,
         None => "events",
@@ -239,7 +249,7 @@ const fn topic(topic: Option<(&'static str, usize)>) -> &'static str {
 }
 
 /// The topic from which the message came.
-fn consumed(trace: &Trace, node: &Node) -> &'static str {
+pub(crate) fn consumed(trace: &Trace, node: &Node) -> &'static str {
     topic(node.parent.and_then(|sender| SERVICES[trace.nodes[sender].service].topic))
 }
 
@@ -264,7 +274,7 @@ fn fill(path: &mut String, route: &str, trace: &Trace, random: &mut Random) {
 }
 
 /// A random UUID (RFC 9562, version 4).
-fn uuid(into: &mut impl fmt::Write, random: &mut Random) -> fmt::Result {
+pub(crate) fn uuid(into: &mut impl fmt::Write, random: &mut Random) -> fmt::Result {
     let (high, low) = (random.next(), random.next());
     write!(
         into,
@@ -277,7 +287,7 @@ fn uuid(into: &mut impl fmt::Write, random: &mut Random) -> fmt::Result {
     )
 }
 
-fn status_code(node: &Node, method: &str, random: &mut Random) -> u64 {
+pub(crate) fn status_code(node: &Node, method: &str, random: &mut Random) -> u64 {
     match (node.failed, method) {
         (true, _) => *random.of(&[500, 500, 502, 503, 504]),
         (false, "POST") => *random.of(&[200, 201, 201, 202]),
@@ -298,7 +308,7 @@ fn peer(to: &mut Attributes<'_>, service: usize, instance: usize, port: u64) {
     to.int("network.peer.port", port);
 }
 
-fn ephemeral(random: &mut Random) -> u64 {
+pub(crate) fn ephemeral(random: &mut Random) -> u64 {
     32_768 + random.below(28_232)
 }
 
@@ -356,7 +366,7 @@ fn server(
     }
 }
 
-fn grpc_status(node: &Node, random: &mut Random) -> u64 {
+pub(crate) fn grpc_status(node: &Node, random: &mut Random) -> u64 {
     if node.failed { *random.of(&[2, 4, 13, 14]) } else { 0 }
 }
 

@@ -1,5 +1,6 @@
 //! One trace: a call tree with times.
 
+use crate::profile::Profile;
 use crate::random::Random;
 use crate::services::{GATEWAY, SERVICES};
 
@@ -62,6 +63,7 @@ impl Node {
 /// A trace, and who it is for.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
+    profile: Profile,
     pub(crate) trace_id: [u8; 16],
     pub(crate) nodes: Vec<Node>,
     pub(crate) user: u64,
@@ -75,6 +77,11 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
+    /// One of a load like this, yet without spans.
+    pub(crate) fn new(profile: Profile) -> Self {
+        Self { profile, ..Self::default() }
+    }
+
     /// Becomes the `number`-th trace, of exactly `spans` spans.
     pub(crate) fn grow(&mut self, random: &mut Random, number: u64, spans: usize, start: i64) {
         self.trace_id[..8].copy_from_slice(&random.next().to_be_bytes());
@@ -128,7 +135,8 @@ impl Trace {
         role: Role,
     ) -> usize {
         let place = self.push(random, parent, service, role);
-        self.nodes[place].choice = random.below(SERVICES[service].endpoints.len() as u64) as usize;
+        let endpoints = SERVICES[service].endpoints.len();
+        self.nodes[place].choice = self.profile.endpoint(random, endpoints);
         self.nodes[place].depth = parent.map_or(0, |parent| self.nodes[parent].depth + 1);
         self.open.push(place);
         place
@@ -143,7 +151,7 @@ impl Trace {
     ) -> usize {
         let instance = match (role, parent) {
             (Role::Server | Role::Consumer, _) | (_, None) => {
-                random.below(INSTANCES as u64) as usize
+                self.profile.instance(random, service)
             }
             (_, Some(parent)) => self.nodes[parent].instance,
         };

@@ -7,13 +7,22 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value::Value};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
-use spanwise_bench_load::{Load, LoadConfig, LoadError, Tags};
+use spanwise_bench_load::{Load, LoadConfig, LoadError, Profile, Tags};
 
 const START: i64 = 1_700_000_000_000_000_000;
 const HOUR: i64 = 3_600_000_000_000;
 
 fn load(spans: u64, trace_spans: RangeInclusive<u64>) -> Result<Load, LoadError> {
+    load_of(Profile::Shop, spans, trace_spans)
+}
+
+fn load_of(
+    profile: Profile,
+    spans: u64,
+    trace_spans: RangeInclusive<u64>,
+) -> Result<Load, LoadError> {
     Load::new(LoadConfig {
+        profile,
         seed: 7,
         spans,
         trace_spans,
@@ -21,6 +30,7 @@ fn load(spans: u64, trace_spans: RangeInclusive<u64>) -> Result<Load, LoadError>
         end_unix_nano: START + HOUR,
         known_traces: 50,
         tags: Tags::None,
+        batch_spans: LoadConfig::BATCH_SPANS,
     })
 }
 
@@ -62,8 +72,10 @@ fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
 
 #[test]
 fn equal_seeds_make_equal_bytes() {
-    let of = || requests(&mut load(5_000, 12..=40).unwrap());
-    assert_eq!(of(), of());
+    for profile in [Profile::Shop, Profile::Pods] {
+        let of = || requests(&mut load_of(profile, 5_000, 12..=40).unwrap());
+        assert_eq!(of(), of());
+    }
 }
 
 #[test]
@@ -92,9 +104,54 @@ fn spans_are_as_many_and_as_large_as_said() {
     assert!(30_000 / small > 100, "{} requests", requests.len());
 }
 
+/// What the second profile is said to be.
+#[test]
+fn spans_of_pods_are_as_said() {
+    let mut load = load_of(Profile::Pods, 60_000, 12..=40).unwrap();
+    let requests = requests(&mut load);
+    let bytes: usize = requests.iter().map(Vec::len).sum();
+    let each = bytes as f64 / 60_000.0;
+    assert!((530.0..570.0).contains(&each), "{each} bytes a span");
+
+    let spans = spans(&requests);
+    assert_eq!(spans.len(), 60_000);
+    let usual = spans.iter().filter(|(_, span)| (8..=14).contains(&span.attributes.len())).count();
+    assert!(usual > 59_000, "{usual} of 60,000 spans have 8 to 14 attributes");
+    let services: HashSet<&String> = spans.iter().map(|(service, _)| service).collect();
+    assert_eq!(services.len(), 30);
+
+    let failed: Vec<&Span> = (spans.iter().map(|(_, span)| span))
+        .filter(|span| span.status.as_ref().is_some_and(|status| status.code == 2))
+        .collect();
+    assert!((700..1_100).contains(&failed.len()), "{} of 60,000 spans failed", failed.len());
+    let stack = |span: &Span| text(&span.events[0].attributes, "exception.stacktrace").unwrap();
+    assert!(failed.iter().all(|span| stack(span).lines().count() > 10));
+
+    let resources = requests.iter().flat_map(|request| {
+        ExportTraceServiceRequest::decode(request.as_slice()).unwrap().resource_spans
+    });
+    let resources: Vec<Vec<KeyValue>> =
+        resources.map(|part| part.resource.unwrap().attributes).collect();
+    assert!(resources.iter().all(|resource| (40..60).contains(&resource.len())));
+    let of = |key: &str| -> HashSet<String> {
+        resources.iter().map(|resource| text(resource, key).unwrap()).collect()
+    };
+    let (pods, images) = (of("k8s.pod.name").len(), of("container.image.id").len());
+    assert!(pods > 100 && images == 30, "{pods} pods, {images} images");
+    let agents = spans.iter().filter(|(_, span)| span.parent_span_id.is_empty());
+    let agents: HashSet<String> =
+        agents.filter_map(|(_, span)| text(&span.attributes, "user_agent.original")).collect();
+    assert!(agents.len() > 100, "{} user agents", agents.len());
+}
+
 #[test]
 fn what_is_known_is_true() {
-    let mut load = load(20_000, 12..=40).unwrap();
+    for profile in [Profile::Shop, Profile::Pods] {
+        check_what_is_known(load_of(profile, 20_000, 12..=40).unwrap());
+    }
+}
+
+fn check_what_is_known(mut load: Load) {
     let spans = spans(&requests(&mut load));
     let mut traces: HashMap<String, Vec<&(String, Span)>> = HashMap::new();
     for span in &spans {

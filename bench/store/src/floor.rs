@@ -74,10 +74,11 @@ impl Floor {
         Ok(Self { prost_seconds, ours_seconds, zstd_seconds, zstd_bytes, copy_seconds })
     }
 
-    pub(crate) fn print_figures(&self) {
-        println!("figure otlp.prost_seconds_per_million_spans {:.3} s", self.prost_seconds);
-        println!("figure otlp.decode_seconds_per_million_spans {:.3} s", self.ours_seconds);
-        println!("figure otlp.decode_ratio {:.2} 1", self.ours_seconds / self.prost_seconds);
+    /// With this before their names.
+    pub(crate) fn print_figures(&self, otlp: &str) {
+        println!("figure {otlp}prost_seconds_per_million_spans {:.3} s", self.prost_seconds);
+        println!("figure {otlp}decode_seconds_per_million_spans {:.3} s", self.ours_seconds);
+        println!("figure {otlp}decode_ratio {:.2} 1", self.ours_seconds / self.prost_seconds);
     }
 
     pub(crate) fn print(&self) {

@@ -7,6 +7,7 @@
 //! with prost alone, and compressing them with zstd alone. `--grow` asks again
 //! when there are five times as many spans.
 
+mod browse;
 mod columns;
 mod floor;
 mod kept;
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
 use clap::Parser;
-use spanwise_bench_load::{Known, Load, LoadConfig, Posted, Tags, post};
+use spanwise_bench_load::{Known, Load, LoadConfig, Posted, Profile, Tags, post};
 
 use floor::Floor;
 use kept::Kept;
@@ -39,6 +40,9 @@ struct Flags {
     /// The program.
     #[arg(long, default_value = "target/release/spanwise")]
     spanwise: PathBuf,
+    /// What the spans are like: `shop` or `pods`.
+    #[arg(long, default_value = "shop")]
+    profile: Profile,
     /// Number of spans.
     #[arg(long, default_value_t = 10_000_000)]
     spans: u64,
@@ -67,6 +71,16 @@ struct Flags {
     /// Measure only decoding, ours beside prost's.
     #[arg(long)]
     decode: bool,
+    /// Measure only what is in memory after somebody has browsed for this long, in
+    /// minutes, while few spans come.
+    #[arg(long)]
+    browse: bool,
+    /// Minutes of browsing.
+    #[arg(long, default_value_t = 60)]
+    browse_minutes: u64,
+    /// How much faster these minutes pass.
+    #[arg(long, default_value_t = 10)]
+    browse_speed: u64,
     /// Measure only what a hundred labels on every span cost.
     #[arg(long)]
     tags: bool,
@@ -82,6 +96,16 @@ const KNOWN_TRACES: usize = 2_000;
 /// Before the names of figures of a load that has grown.
 const GROWN: &str = "grown_";
 
+impl Flags {
+    /// What the names of figures of a group have before their own: `of` of the profile.
+    fn named(&self, of: &str) -> String {
+        match self.profile {
+            Profile::Shop => format!("{of}."),
+            Profile::Pods => format!("{of}.pods."),
+        }
+    }
+}
+
 fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
     // As the server, see there.
@@ -95,13 +119,15 @@ fn main() -> anyhow::Result<()> {
     let now = i64::try_from(now.as_nanos()).context("the clock is past the year 2262")?;
     let parts = if flags.grow { GROWN_PARTS } else { 1 };
     let grow = if flags.grow { " --grow" } else { "" };
-    let load = format!("--spans {} --large {}{grow}", flags.spans, flags.large);
+    let profile = if flags.profile == Profile::Pods { "--profile pods " } else { "" };
+    let load = format!("{profile}--spans {} --large {}{grow}", flags.spans, flags.large);
     let open = |keep| Kept::open(keep, load);
     let kept = flags.keep.as_deref().map(open).transpose()?;
     let is_there = kept.as_ref().and_then(Kept::end_unix_nano);
     let now = is_there.unwrap_or(now);
     let first = now - PART_NANO * parts as i64;
     let part = |index: u64| LoadConfig {
+        profile: flags.profile,
         seed: 1 + index,
         spans: flags.spans,
         trace_spans: 12..=40,
@@ -109,23 +135,32 @@ fn main() -> anyhow::Result<()> {
         end_unix_nano: first + PART_NANO * (index as i64 + 1),
         known_traces: KNOWN_TRACES,
         tags: Tags::None,
+        batch_spans: LoadConfig::BATCH_SPANS,
     };
 
     let floor = || Floor::measure(&LoadConfig { spans: FLOOR_SPANS, ..part(0) });
     if flags.decode {
-        return floor().map(|floor| floor.print_figures());
+        return floor().map(|floor| floor.print_figures(&flags.named("otlp")));
     }
     if flags.tags {
         return tags::measure(&flags, part(0), directory.path());
     }
     let mut server =
         Server::start(&flags.spanwise, flags.keep.as_deref().unwrap_or(directory.path()))?;
+    if flags.browse {
+        browse::measure(&flags, part, &mut server)?;
+        return server.stop();
+    }
     if is_there.is_some() {
         let mut loads = (0..parts).map(|index| known_of(part(index)));
         let mut known = loads.next().context("a load has a part")??;
         loads.try_for_each(|other| other.map(|other| mix(&mut known, &other)))?;
         let questions = Questions::new(&known, (first, now), flags.questions);
-        print_questions(if flags.grow { GROWN } else { "" }, &ask(&questions, server.api())?);
+        print_questions(
+            &flags,
+            if flags.grow { GROWN } else { "" },
+            &ask(&questions, server.api())?,
+        );
         if flags.large >= 2 {
             large(&mut server, &flags, now, true)?;
         }
@@ -134,11 +169,11 @@ fn main() -> anyhow::Result<()> {
     let mut load = Load::new(part(0))?;
     let floor = if flags.no_floor { None } else { Some(floor()?) };
     let taken = feed(&mut server, &mut load, &flags, flags.spans)?;
-    print_ingest(&taken, floor.as_ref());
+    print_ingest(&flags, &taken, floor.as_ref());
     columns::print(server.files(), taken.spans)?;
     let questions = Questions::new(load.known(), (first, first + PART_NANO), flags.questions);
     let asked = ask(&questions, server.api())?;
-    print_questions("", &asked);
+    print_questions(&flags, "", &asked);
 
     if flags.grow {
         let mut known = load.known().clone();
@@ -150,7 +185,7 @@ fn main() -> anyhow::Result<()> {
         }
         let questions = Questions::new(&known, (first, now), flags.questions);
         let grown = ask(&questions, server.api())?;
-        print_questions(GROWN, &grown);
+        print_questions(&flags, GROWN, &grown);
         let ratio = |of: fn(&Answers) -> &Vec<Answer>| {
             let (before, after) = (of(&asked), of(&grown));
             let p95_before = quantile_ms(before, 0.95);
@@ -160,14 +195,15 @@ fn main() -> anyhow::Result<()> {
         let (by_id, _) = ratio(|answers| &answers.by_id);
         let (by_service, _) = ratio(|answers| &answers.by_service);
         let (by_attribute, of_longer) = ratio(|answers| &answers.by_attribute);
-        println!("figure store.growth_50m_ratio {:.2} 1", by_id.max(by_service).max(by_attribute));
-        println!("figure store.growth_50m_trace_by_id_ratio {by_id:.2} 1");
-        println!("figure store.growth_50m_search_service_ratio {by_service:.2} 1");
-        println!("figure store.growth_50m_search_attribute_ratio {by_attribute:.2} 1");
+        let store = flags.named("store");
+        println!("figure {store}growth_50m_ratio {:.2} 1", by_id.max(by_service).max(by_attribute));
+        println!("figure {store}growth_50m_trace_by_id_ratio {by_id:.2} 1");
+        println!("figure {store}growth_50m_search_service_ratio {by_service:.2} 1");
+        println!("figure {store}growth_50m_search_attribute_ratio {by_attribute:.2} 1");
         println!(
-            "figure store.growth_50m_search_attribute_of_longer_answers_ratio {of_longer:.2} 1"
+            "figure {store}growth_50m_search_attribute_of_longer_answers_ratio {of_longer:.2} 1"
         );
-        println!("figure store.grown_peak_rss_mb {:.0} MB", server.peak_rss_mb()?);
+        println!("figure {store}grown_peak_rss_mb {:.0} MB", server.peak_rss_mb()?);
     }
     if flags.large >= 2 {
         large(&mut server, &flags, now, false)?;
@@ -217,7 +253,7 @@ fn feed(
     })
 }
 
-fn print_ingest(taken: &Taken, floor: Option<&Floor>) {
+fn print_ingest(flags: &Flags, taken: &Taken, floor: Option<&Floor>) {
     let spans = taken.spans as f64;
     let cpu = per_million(taken.cpu_seconds, taken.spans);
     println!(
@@ -238,13 +274,14 @@ fn print_ingest(taken: &Taken, floor: Option<&Floor>) {
     if let Some(floor) = floor {
         floor.print();
     }
-    println!("\nfigure store.cpu_seconds_per_million_spans {cpu:.2} s");
+    let store = flags.named("store");
+    println!("\nfigure {store}cpu_seconds_per_million_spans {cpu:.2} s");
     if let Some(floor) = floor {
-        println!("figure store.prost_ratio {:.2} 1", cpu / floor.prost_seconds);
-        floor.print_figures();
+        println!("figure {store}prost_ratio {:.2} 1", cpu / floor.prost_seconds);
+        floor.print_figures(&flags.named("otlp"));
     }
-    println!("figure store.bytes_per_span {:.1} B", taken.disk_bytes as f64 / spans);
-    println!("figure store.peak_rss_mb {:.0} MB", taken.peak_rss_mb);
+    println!("figure {store}bytes_per_span {:.1} B", taken.disk_bytes as f64 / spans);
+    println!("figure {store}peak_rss_mb {:.0} MB", taken.peak_rss_mb);
 }
 
 fn ask(questions: &Questions, api: SocketAddr) -> anyhow::Result<Answers> {
@@ -253,7 +290,7 @@ fn ask(questions: &Questions, api: SocketAddr) -> anyhow::Result<Answers> {
     questions.ask(api)
 }
 
-fn print_questions(prefix: &str, answers: &Answers) {
+fn print_questions(flags: &Flags, prefix: &str, answers: &Answers) {
     println!("\n{:<40}{:>8}{:>8}{:>8}", "milliseconds, warm", "p50", "p95", "p99");
     let rows = [
         ("trace by id", &answers.by_id),
@@ -269,11 +306,12 @@ fn print_questions(prefix: &str, answers: &Answers) {
         println!();
     }
     println!();
+    let store = flags.named("store");
     let figure = |name: &str, times: &[Answer]| {
-        println!("figure store.{prefix}{name}_p95_ms {:.1} ms", quantile_ms(times, 0.95));
+        println!("figure {store}{prefix}{name}_p95_ms {:.1} ms", quantile_ms(times, 0.95));
     };
     figure("trace_by_id", &answers.by_id);
-    if prefix.is_empty() {
+    if prefix.is_empty() && flags.profile == Profile::Shop {
         println!("figure assembly.trace_p95_ms {:.1} ms", quantile_ms(&answers.by_span, 0.95));
     }
     figure("search_service", &answers.by_service);
@@ -300,6 +338,7 @@ fn mix(known: &mut Known, other: &Known) {
 /// there already, only read.
 fn large(server: &mut Server, flags: &Flags, now: i64, is_there: bool) -> anyhow::Result<()> {
     let mut load = Load::new(LoadConfig {
+        profile: flags.profile,
         seed: 99,
         spans: flags.large,
         trace_spans: flags.large..=flags.large,
@@ -307,6 +346,7 @@ fn large(server: &mut Server, flags: &Flags, now: i64, is_there: bool) -> anyhow
         end_unix_nano: now,
         known_traces: 1,
         tags: Tags::None,
+        batch_spans: LoadConfig::BATCH_SPANS,
     })?;
     if is_there {
         while load.next_request(&mut Vec::new()).is_some() {}
@@ -343,8 +383,9 @@ fn large(server: &mut Server, flags: &Flags, now: i64, is_there: bool) -> anyhow
         settled.times.len(),
         settled.times.first().map_or(0.0, Duration::as_secs_f64),
     );
-    println!("figure store.large_trace_read_s {:.2} s", settled.total().as_secs_f64());
+    let store = flags.named("store");
+    println!("figure {store}large_trace_read_s {:.2} s", settled.total().as_secs_f64());
     let slowest = settled.times.iter().max().copied().unwrap_or_default();
-    println!("figure store.large_trace_page_s {:.2} s", slowest.as_secs_f64());
+    println!("figure {store}large_trace_page_s {:.2} s", slowest.as_secs_f64());
     Ok(())
 }

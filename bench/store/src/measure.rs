@@ -26,11 +26,42 @@ pub(crate) fn process_cpu_seconds(process: u32) -> anyhow::Result<f64> {
 
 /// The most memory that a process has had resident so far, in megabytes.
 pub(crate) fn process_peak_mb(process: u32) -> anyhow::Result<f64> {
-    let text = read(process, "status")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes =
-        line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
-    Ok(kilobytes.context("/proc/PID/status has no VmHWM")? * 1024.0 / 1e6)
+    megabytes(&read(process, "status")?, "VmHWM")
+}
+
+/// What a process has in memory.
+pub(crate) struct Memory {
+    /// All that is resident.
+    pub(crate) rss_mb: f64,
+    /// Of that, what it has asked for, and what is of files: its own code.
+    pub(crate) own_mb: f64,
+    pub(crate) file_mb: f64,
+    pub(crate) threads: u64,
+}
+
+impl Memory {
+    pub(crate) fn of(process: u32) -> anyhow::Result<Self> {
+        let text = read(process, "status")?;
+        let threads = line(&text, "Threads")?.parse().context("a number of threads")?;
+        Ok(Self {
+            rss_mb: megabytes(&text, "VmRSS")?,
+            own_mb: megabytes(&text, "RssAnon")?,
+            file_mb: megabytes(&text, "RssFile")?,
+            threads,
+        })
+    }
+}
+
+/// What a line of `/proc/PID/status` says.
+fn line<'a>(status: &'a str, name: &str) -> anyhow::Result<&'a str> {
+    let found = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    found.map(str::trim).with_context(|| format!("/proc/PID/status has no {name}"))
+}
+
+fn megabytes(status: &str, name: &str) -> anyhow::Result<f64> {
+    let kilobytes = line(status, name)?.strip_suffix("kB").and_then(|kb| kb.trim().parse().ok());
+    let kilobytes: f64 = kilobytes.with_context(|| format!("{name} is no number of kB"))?;
+    Ok(kilobytes * 1024.0 / 1e6)
 }
 
 fn read(process: u32, name: &str) -> anyhow::Result<String> {
@@ -113,6 +144,8 @@ mod tests {
     fn this_process_can_be_measured() {
         assert!(process_cpu_seconds(std::process::id()).unwrap() >= 0.0);
         assert!(process_peak_mb(std::process::id()).unwrap() > 1.0);
+        let memory = Memory::of(std::process::id()).unwrap();
+        assert!(memory.rss_mb + 0.1 > memory.own_mb + memory.file_mb && memory.threads > 0);
         assert!(process_cpu_seconds(u32::MAX).is_err());
     }
 }

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use spanwise_bench_load::Client;
 
-use crate::measure::{directory_bytes, process_cpu_seconds, process_peak_mb};
+use crate::measure::{Memory, directory_bytes, process_cpu_seconds, process_peak_mb};
 
 /// The store is settled when all rows are in files, and the server has done
 /// nothing to speak of for this long.
@@ -83,6 +83,11 @@ impl Server {
     /// The most memory that it has had.
     pub(crate) fn peak_rss_mb(&self) -> anyhow::Result<f64> {
         process_peak_mb(self.child.id())
+    }
+
+    /// The memory that it has now.
+    pub(crate) fn memory(&self) -> anyhow::Result<Memory> {
+        Memory::of(self.child.id())
     }
 
     /// Everything that it has on disk.
