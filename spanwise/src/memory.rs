@@ -2,7 +2,10 @@
 
 use std::ffi::{c_int, c_long};
 
-use libmimalloc_sys::{mi_option_get, mi_option_set};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use libmimalloc_sys::{mi_collect, mi_option_get, mi_option_set};
 
 // The agent's and the server's memory is many short-lived batches made on one
 // thread and freed on another, which the system's allocator fragments over days.
@@ -13,8 +16,17 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const PURGE_DELAY: c_int = 15;
 /// What it is where nobody sets it.
 const DEFAULT_PURGE_DELAY_MILLIS: c_long = 1_000;
-/// A server that takes few spans makes a file of them every so often.
-const SERVER_PURGE_DELAY_MILLIS: c_long = 30_000;
+/// What it is while many spans come.
+const BUSY_PURGE_DELAY_MILLIS: c_long = 30_000;
+/// How often it is decided how long what is freed is kept.
+const DECIDED_EVERY: Duration = Duration::from_secs(2);
+/// So many spans in this time are many.
+const MANY_SPANS: u64 = 10_000;
+
+/// Spans that were taken so far.
+static SPANS: AtomicU64 = AtomicU64::new(0);
+/// Whether an operator has said how long what is freed is kept.
+static IS_SET: AtomicBool = AtomicBool::new(false);
 
 /// Memory for batches comes and goes many times a second. In huge pages, for
 /// which the allocator asks, the system clears 2 MiB for the first byte of each:
@@ -25,19 +37,53 @@ pub(crate) fn without_huge_pages() {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// Keeps what is freed for half a minute before the system gets it back. A server
-/// makes a file every second or so, in memory that is as large each time: what it
-/// gave back in between, the system had to clear again, which took a sixteenth of
-/// all processor time.
-pub(crate) fn keep_what_is_freed() {
-    // SAFETY: both take a number and touch nothing but the allocator's own table of
-    // options, which any thread may read and write at any time.
-    unsafe {
-        // An operator may have set it, by `MIMALLOC_PURGE_DELAY`.
-        if mi_option_get(PURGE_DELAY) == DEFAULT_PURGE_DELAY_MILLIS {
-            mi_option_set(PURGE_DELAY, SERVER_PURGE_DELAY_MILLIS);
-        }
+/// Notes that so many spans were taken.
+pub(crate) fn took_spans(count: usize) {
+    SPANS.fetch_add(count as u64, Ordering::Relaxed);
+}
+
+/// Keeps what is freed for half a minute, while many spans come, before the system gets
+/// it back. Such a server makes a file every second or so, in memory that is as large
+/// each time: what it gave back in between, the system had to clear again, which took a
+/// sixteenth of all processor time. One that takes few spans gives it back after a
+/// second: what an answer or a file has needed for a moment was a hundred megabytes of
+/// a server that somebody looks at.
+pub(crate) async fn keep_what_is_freed() {
+    if purge_delay() != DEFAULT_PURGE_DELAY_MILLIS {
+        // An operator has set it, by `MIMALLOC_PURGE_DELAY`.
+        IS_SET.store(true, Ordering::Relaxed);
     }
+    let mut before = SPANS.load(Ordering::Relaxed);
+    loop {
+        tokio::time::sleep(DECIDED_EVERY).await;
+        let now = SPANS.load(Ordering::Relaxed);
+        decide(now - before);
+        before = now;
+    }
+}
+
+/// Decides for a while in which so many spans were taken.
+fn decide(spans: u64) {
+    let is_busy = spans >= MANY_SPANS;
+    if !IS_SET.load(Ordering::Relaxed) {
+        set_purge_delay(if is_busy { BUSY_PURGE_DELAY_MILLIS } else { DEFAULT_PURGE_DELAY_MILLIS });
+    }
+    if !is_busy {
+        // What is due is given back when somebody frees more, or asks.
+        // SAFETY: it may be called at any time, by any thread.
+        unsafe { mi_collect(false) };
+    }
+}
+
+fn purge_delay() -> c_long {
+    // SAFETY: it takes a number and reads the allocator's own table of options, which
+    // any thread may do at any time.
+    unsafe { mi_option_get(PURGE_DELAY) }
+}
+
+fn set_purge_delay(millis: c_long) {
+    // SAFETY: as above, but that it writes.
+    unsafe { mi_option_set(PURGE_DELAY, millis) };
 }
 
 #[cfg(test)]
@@ -45,11 +91,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_option_is_the_one_that_is_meant() {
-        // SAFETY: as above.
-        let delay = || unsafe { mi_option_get(PURGE_DELAY) };
-        assert_eq!(delay(), DEFAULT_PURGE_DELAY_MILLIS, "options have another order now");
-        keep_what_is_freed();
-        assert_eq!(delay(), SERVER_PURGE_DELAY_MILLIS);
+    fn what_is_freed_is_kept_for_longer_while_many_spans_come() {
+        assert_eq!(purge_delay(), DEFAULT_PURGE_DELAY_MILLIS, "options have another order now");
+        decide(MANY_SPANS);
+        assert_eq!(purge_delay(), BUSY_PURGE_DELAY_MILLIS);
+        decide(MANY_SPANS - 1);
+        assert_eq!(purge_delay(), DEFAULT_PURGE_DELAY_MILLIS);
     }
 }

@@ -126,7 +126,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "the id of a server that is gone for good, whose files this one takes over",
     ),
     setting("store.spool_bytes", "4GiB", "disk for spans that wait for ClickHouse"),
-    setting("store.recent_bytes", "96MiB", "memory for spans that are not yet in files"),
+    setting("store.recent_bytes", "128MiB", "memory for spans that are not yet in files"),
     setting("store.generation_bytes", "64MiB", "log size at which spans move to files"),
     setting("store.generation_age", "60s", "age of the log at which spans move to files"),
     setting("store.min_free_bytes", "256MiB", "disk space that is left to others"),

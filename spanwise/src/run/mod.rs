@@ -28,7 +28,6 @@ use tokio::runtime::Handle;
 
 use crate::config::{AgentConfig, Config, Loaded, StoreAt};
 use crate::failure::Failure;
-use crate::memory;
 use crate::terminal::print;
 use agent::{Destination, LocalAgent};
 use server::Server;
@@ -44,7 +43,6 @@ const FLUSH_FAR: Duration = Duration::from_secs(3);
 /// `spanwise up`
 pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
     logging::start(&loaded)?;
-    memory::keep_what_is_freed();
     let loaded = Arc::new(loaded);
     block_on_with_receivers(async |receivers: Handle| {
         let plugins = plugins(&loaded.config.agent)?;
@@ -83,7 +81,6 @@ pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
 /// `spanwise server`
 pub(crate) fn server(loaded: &Loaded) -> Result<(), Failure> {
     logging::start(loaded)?;
-    memory::keep_what_is_freed();
     block_on_with_receivers(async |receivers: Handle| {
         let stop = signals::watch()?;
         let mut server = Server::start(&loaded.config, &receivers, AgentState::Remote).await?;

@@ -24,6 +24,7 @@ use super::sink::StoreSink;
 use super::status::{AgentState, ServerStatus};
 use crate::config::{Config, Listen, StoreAt};
 use crate::failure::Failure;
+use crate::memory;
 
 /// Together these stay below five seconds, which service managers and people
 /// give a program to end.
@@ -58,6 +59,7 @@ impl Server {
         let listeners = receivers.spawn(async move { Listeners::bind(&listen).await });
         let listeners = listeners.await.map_err(Failure::cannot)??;
         let bound = listeners.addresses()?;
+        tokio::spawn(memory::keep_what_is_freed());
         let store = open_store(config).await?;
         let (assembly, queue) =
             Assembly::start(Arc::clone(&store), config.links_by_timing, receivers);

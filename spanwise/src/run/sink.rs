@@ -8,6 +8,8 @@ use spanwise_model::SpanRows;
 use spanwise_store::{Appended, Store, StoreError, Unsettled};
 use tokio::sync::mpsc;
 
+use crate::memory;
+
 /// When a sender may try again after a failure that may not be gone by itself.
 const RETRY_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
@@ -49,6 +51,7 @@ async fn take(
     // Columns are shared, not copied.
     match store.append(batch.clone(), origin).await {
         Ok(Appended::Stored { batch: number }) => {
+            memory::took_spans(batch.num_rows());
             slot.send(Unsettled { batch: number, rows: batch });
             Ok(())
         }
