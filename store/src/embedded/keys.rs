@@ -35,7 +35,7 @@ pub(super) const fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-fn hash_bytes(seed: u64, bytes: &[u8]) -> u64 {
+pub(super) fn hash_bytes(seed: u64, bytes: &[u8]) -> u64 {
     let mut state = seed ^ fold(seed ^ SECRET[0], bytes.len() as u64 ^ SECRET[1]);
     // The last of them are read from the end back, over what was read before:
     // never byte by byte, and of no unknown number.

@@ -78,20 +78,17 @@ impl Group<'_> {
         Ok(self.file.prepare(&ranges)?)
     }
 
-    /// Whether a text may be the value of a column, the number of whose leaf this is, in
-    /// any of some rows of the group: whether its bytes are in their pages. It takes
-    /// less than to read the values, which most of those that are looked at in vain
-    /// need not be.
-    pub(super) fn may_have_text(
+    /// Whether a column, the number of whose leaf this is, may have a value in any of some
+    /// rows of the group: whether these bytes, as plain values and dictionaries have
+    /// them, are in their pages. It takes less than to read the values, which most of
+    /// those that are looked at in vain need not be.
+    pub(super) fn may_have(
         &self,
         leaf: usize,
         rows: &[Range<usize>],
-        text: &str,
+        value: &[u8],
     ) -> Result<bool, ParquetError> {
-        let Ok(length) = u32::try_from(text.len()) else { return Ok(true) };
-        // As plain texts and dictionaries have it.
-        let value = [&length.to_le_bytes(), text.as_bytes()].concat();
-        let value = memmem::Finder::new(&value);
+        let value = memmem::Finder::new(value);
         let schema = self.metadata.file_metadata().schema_descr();
         self.prepare(schema, &ProjectionMask::leaves(schema, [leaf]), Some(rows.iter().cloned()))?;
         let mut pages = self.pages(leaf, false)?;

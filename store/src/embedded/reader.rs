@@ -217,7 +217,7 @@ fn read_by(
         let batches = read_places(file, *group, rows, places.clone())?;
         let shapes = match of_shapes.is_empty() {
             true => None,
-            false => Some(file.shapes.group(*group, &of_shapes)?),
+            false => Some(file.shapes.of_rows(*group, &of_shapes, &batches)?),
         };
         let parents = match wanted.needs_parents() {
             true => parents(file, *group, rows, &batches)?,

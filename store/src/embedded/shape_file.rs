@@ -8,10 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, RowSelection,
 };
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::errors::ParquetError;
@@ -19,11 +20,15 @@ use parquet::errors::ParquetError;
 use super::cache::Cache;
 use super::files::{Unserved, load};
 use super::handle::Handle;
-use super::layout::Shapes;
+use super::layout::{SHAPE_NUMBERS, Shapes, not_of_file, shape_numbers};
 use super::pages::Group;
 
 /// Memory for shapes that were read, of all files.
-const CACHE_BYTES: usize = 40 << 20;
+const CACHE_BYTES: usize = 24 << 20;
+/// Of a row group's shapes one of so many is few.
+const FEW_OF: usize = 16;
+/// The first of a row group's shapes has none of these bits in its number.
+const LAST_NUMBER: i64 = (1 << SHAPE_NUMBERS) - 1;
 
 /// See the module.
 #[derive(Debug)]
@@ -61,13 +66,59 @@ impl ShapeFile {
         group: usize,
         places: &[usize],
     ) -> Result<Arc<Shapes>, ParquetError> {
-        let key = (self.file.serial(), group, places.into());
-        if let Some(shapes) = CACHE.lock().get(&key) {
+        if let Some(shapes) = self.kept(group, places) {
             return Ok(shapes);
         }
         let shapes = Arc::new(self.read(group, places)?);
+        let key = (self.file.serial(), group, places.into());
         CACHE.lock().put(key, Arc::clone(&shapes), shapes.memory_bytes());
         Ok(shapes)
+    }
+
+    /// The columns at these places of the shapes of a row group that some rows have:
+    /// of a few shapes only these are read, and not kept, for the next few rows have
+    /// others.
+    ///
+    /// # Errors
+    /// Where the file is damaged.
+    pub(super) fn of_rows(
+        &self,
+        group: usize,
+        places: &[usize],
+        rows: &[RecordBatch],
+    ) -> Result<Arc<Shapes>, ParquetError> {
+        if let Some(shapes) = self.kept(group, places) {
+            return Ok(shapes);
+        }
+        let mut wanted: Vec<i64> = Vec::new();
+        for batch in rows {
+            wanted.extend_from_slice(shape_numbers(batch)?.values());
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        if wanted.len() * FEW_OF > self.count(group)? {
+            return self.group(group, places);
+        }
+        let places_of: Vec<usize> =
+            wanted.iter().map(|number| (number & LAST_NUMBER) as usize).collect();
+        match Shapes::some(self.select(group, places, Some(&places_of))?, wanted) {
+            Some(shapes) => Ok(Arc::new(shapes)),
+            // They are numbered otherwise.
+            None => self.group(group, places),
+        }
+    }
+
+    fn kept(&self, group: usize, places: &[usize]) -> Option<Arc<Shapes>> {
+        CACHE.lock().get(&(self.file.serial(), group, places.into()))
+    }
+
+    /// Number of the shapes of a row group.
+    fn count(&self, group: usize) -> Result<usize, ParquetError> {
+        let metadata = self.metadata.metadata();
+        if group >= metadata.num_row_groups() {
+            return Err(damaged("a row group has none"));
+        }
+        Ok(usize::try_from(metadata.row_group(group).num_rows()).unwrap_or(0))
     }
 
     /// The same, which is not kept.
@@ -75,11 +126,26 @@ impl ShapeFile {
     /// # Errors
     /// Where the file is damaged.
     pub(super) fn read(&self, group: usize, places: &[usize]) -> Result<Shapes, ParquetError> {
-        let damaged = |what: &str| ParquetError::General(format!("shapes: {what}"));
-        if group >= self.metadata.metadata().num_row_groups() {
-            return Err(damaged("a row group has none"));
+        let all = self.select(group, places, None)?;
+        Shapes::all(all).ok_or_else(|| damaged("their numbers are not in order"))
+    }
+
+    /// The columns of those shapes of a row group that are at some places, in order,
+    /// or of all.
+    fn select(
+        &self,
+        group: usize,
+        places: &[usize],
+        shapes: Option<&[usize]>,
+    ) -> Result<RecordBatch, ParquetError> {
+        let count = self.count(group)?;
+        if shapes.and_then(<[usize]>::last).is_some_and(|last| *last >= count) {
+            return Err(not_of_file().into());
         }
-        let rows = self.metadata.metadata().row_group(group).num_rows();
+        let selection = shapes.map(|shapes| {
+            let ranges = shapes.iter().map(|shape| *shape..*shape + 1);
+            RowSelection::from_consecutive_ranges(ranges, count)
+        });
         let schema = self.metadata.parquet_schema();
         let hint = Some(self.metadata.schema().fields());
         let mask = ProjectionMask::roots(schema, places.iter().copied());
@@ -87,13 +153,13 @@ impl ShapeFile {
         let group =
             Group { file: &self.file, metadata: self.metadata.metadata(), group, keep: false };
         group.prepare(schema, &mask, None::<std::iter::Empty<_>>)?;
-        let batch_rows = usize::try_from(rows).unwrap_or(0).max(1);
-        let reader =
-            ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, batch_rows, None)?;
+        let batch_rows = shapes.map_or(count, <[usize]>::len).max(1);
+        let reader = ParquetRecordBatchReader::try_new_with_row_groups(
+            &levels, &group, batch_rows, selection,
+        )?;
         let batches = reader.collect::<Result<Vec<_>, _>>()?;
         let columns = Arc::new(self.metadata.schema().project(places)?);
-        let shapes = concat_batches(&columns, &batches)?;
-        Shapes::new(shapes).ok_or_else(|| damaged("their numbers are not in order"))
+        Ok(concat_batches(&columns, &batches)?)
     }
 
     /// Has columns of the shapes of some row groups ready, where they are far away: all
@@ -130,6 +196,10 @@ impl ShapeFile {
             tracing::warn!("cannot remove {}: {error}", self.path.display());
         }
     }
+}
+
+fn damaged(what: &str) -> ParquetError {
+    ParquetError::General(format!("shapes: {what}"))
 }
 
 /// Where the shapes of files of this directory are.

@@ -12,7 +12,7 @@ use spanwise_model::schema::column;
 use super::condition::{self, Verdict};
 use super::files::SpanFile;
 use super::keys::hash_attribute;
-use super::layout::{Own, OwnType, Shapes, file_column};
+use super::layout::{Own, OwnType, Shapes, Sought, file_column};
 use super::pages::Group;
 use super::{attribute, reader};
 use crate::contract::{AttributeCondition, AttributeTest};
@@ -89,7 +89,8 @@ fn may_be_of_spans(file: &SpanFile, key: &str) -> bool {
 pub(super) fn is_exact(file: &SpanFile, condition: &AttributeCondition) -> bool {
     let key = &condition.key;
     let all = file.layout.own.iter().chain(&file.layout.shaped);
-    let mut types = all.filter(|own| own.key == *key).map(|own| own.own_type);
+    let types = all.filter(|own| own.key == *key);
+    let mut types = types.map(|own| own.own_type.type_number());
     let first = types.next();
     // What a shape has, the row does not have once more.
     let is_in_one = types.all(|other| Some(other) == first) && !file.may_map(key);
@@ -177,7 +178,7 @@ impl Texts<'_> {
     fn of(&self, own_type: OwnType) -> &[String] {
         match own_type {
             OwnType::Int => &self.texts,
-            OwnType::String | OwnType::Bool => &self.texts[..self.texts.len().min(1)],
+            _ => &self.texts[..self.texts.len().min(1)],
         }
     }
 
@@ -190,8 +191,7 @@ impl Texts<'_> {
         own: &[(usize, &Own)],
     ) -> Result<bool, ParquetError> {
         let Some(text) = self.texts.first() else { return Ok(false) };
-        let has_others = own.iter().any(|(_, own)| own.own_type != OwnType::String);
-        Ok(has_others || may_be_own(file, group, rows, own, text)?)
+        may_be_own(file, group, rows, own, text)
     }
 
     /// Which rows have one in any of these columns.
@@ -253,7 +253,12 @@ fn may_be_own(
     for (place, _) in own {
         let mut leaves = 0..schema.num_columns();
         let leaf = leaves.rfind(|leaf| schema.get_column_root_idx(*leaf) == *place);
-        if leaf.map_or(Ok(true), |leaf| group.may_have_text(leaf, &rows, text))? {
+        let may = match (own.sought(text), leaf) {
+            (Sought::Bytes(value), Some(leaf)) => group.may_have(leaf, &rows, &value)?,
+            (Sought::Nothing, _) => false,
+            _ => true,
+        };
+        if may {
             return Ok(true);
         }
     }
@@ -269,12 +274,14 @@ mod tests {
     use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder, SpanId};
 
     const SPANS: u64 = 9_000;
-    const KEYS: [&str; 2] = ["each", "some"];
+    const KEYS: [&str; 4] = ["each", "some", "digits", "uuid"];
 
-    /// The one is another for each span, the other for every fourth of some.
+    /// One is the same for every fourth span of some, the others are each span's own.
     fn value(key: &str, n: u64) -> String {
         match key {
             "each" => format!("value {n}"),
+            "digits" => format!("a{:031x}", n * 0x9e37_79b9_7f4a),
+            "uuid" => format!("{:08x}-0000-4000-8000-{:012x}", n * 7_919, n << 20),
             _ => format!("value {}", n / 4 % 1500),
         }
     }

@@ -27,6 +27,40 @@ pub(in super::super) const SHAPED: [&str; 15] = [
     column::RESOURCE,
 ];
 
+/// By what shapes are put in order, beginning with what a search asks: then those that
+/// fulfil it are neighbours, and most columns say the same of many in a row.
+const ORDER: [&str; 6] = [
+    column::SERVICE,
+    column::OPERATION,
+    column::STATUS,
+    column::KIND,
+    column::STATUS_CODE,
+    column::INSTANCE,
+];
+const ORDER_BITS: u32 = u128::BITS / ORDER.len() as u32;
+
+/// The places of shapes, whose [`SHAPED`] columns these are, in the order in which they
+/// are written. Equal values are together; which come first does not matter.
+pub(super) fn order(columns: &[ArrayRef]) -> Vec<u32> {
+    let shapes = columns.first().map_or(0, |column| column.len());
+    let mut keys: Vec<u128> = vec![0; shapes];
+    for name in ORDER {
+        let column = SHAPED.iter().position(|shaped| *shaped == name);
+        let Some(column) = column.and_then(|place| columns.get(place)) else { continue };
+        let texts = column.as_dictionary_opt::<Int32Type>().map(|texts| texts.keys().values());
+        let numbers = column.as_primitive_opt::<Int32Type>().map(|numbers| numbers.values());
+        let Some(numbers) = texts.or(numbers) else { continue };
+        for ((shape, number), key) in numbers.iter().enumerate().zip(&mut keys) {
+            let number =
+                if column.is_valid(shape) { number.cast_unsigned().wrapping_add(1) } else { 0 };
+            *key = *key << ORDER_BITS | u128::from(number & ((1 << ORDER_BITS) - 1));
+        }
+    }
+    let mut order: Vec<u32> = (0..shapes as u32).collect();
+    order.sort_by_key(|shape| keys[*shape as usize]);
+    order
+}
+
 /// Together as good as the values themselves: that two differ and their hashes
 /// do not happens in no lifetime, and nobody can make it happen, since the
 /// hashes begin from random numbers.

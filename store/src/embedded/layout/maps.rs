@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, MapArray, StringArray,
-    StringBuilder, StructArray, UInt8Array,
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, FixedSizeBinaryArray, Int32Array,
+    Int64Array, MapArray, StringArray, StringBuilder, StructArray, UInt8Array,
 };
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{Int32Type, Int64Type};
 use arrow::error::ArrowError;
 use spanwise_model::schema::{map_entries_field, map_entry_fields, value_fields};
 
+use super::digits;
 use super::own::{Own, OwnType};
 use super::split::{Maps, mistyped};
 
@@ -21,13 +22,16 @@ pub(super) struct MapBuilder {
     keys: StringBuilder,
     types: Vec<u8>,
     values: StringBuilder,
+    /// Where a text is put together.
+    text: String,
 }
 
 impl MapBuilder {
     pub(super) fn new(rows: usize) -> Self {
         let mut ends = Vec::with_capacity(rows + 1);
         ends.push(0);
-        Self { ends, keys: StringBuilder::new(), types: Vec::new(), values: StringBuilder::new() }
+        let (keys, types, values) = (StringBuilder::new(), Vec::new(), StringBuilder::new());
+        Self { ends, keys, types, values, text: String::new() }
     }
 
     pub(super) fn push(
@@ -47,6 +51,15 @@ impl MapBuilder {
         let _ = write!(self.values, "{number}");
         self.values.append_value("");
         self.push_key(key, OwnType::Int.type_number())
+    }
+
+    /// Adds a text that is put together from bytes.
+    fn push_digits(&mut self, key: &str, put: impl FnOnce(&mut String)) -> Result<(), ArrowError> {
+        let mut text = std::mem::take(&mut self.text);
+        put(&mut text);
+        let pushed = self.push(key, OwnType::String.type_number(), &text);
+        self.text = text;
+        pushed
     }
 
     /// Whether so many bytes more of values can be counted.
@@ -85,6 +98,8 @@ enum Values<'a> {
     Dictionary(&'a Int32Array, &'a StringArray),
     Int(&'a Int64Array),
     Bool(&'a BooleanArray),
+    Hex(&'a BinaryArray),
+    Uuid(&'a FixedSizeBinaryArray),
 }
 
 impl<'a> Values<'a> {
@@ -97,6 +112,8 @@ impl<'a> Values<'a> {
             OwnType::String => array.as_string_opt().map(Self::String).or_else(dictionary),
             OwnType::Int => array.as_primitive_opt::<Int64Type>().map(Self::Int),
             OwnType::Bool => array.as_boolean_opt().map(Self::Bool),
+            OwnType::Hex => array.as_binary_opt().map(Self::Hex),
+            OwnType::Uuid => array.as_fixed_size_binary_opt().map(Self::Uuid),
         };
         typed.ok_or_else(mistyped)
     }
@@ -118,6 +135,12 @@ impl<'a> Values<'a> {
             Self::Bool(flags) if flags.is_valid(row) => {
                 let text = if flags.value(row) { "true" } else { "false" };
                 to.push(key, OwnType::Bool.type_number(), text)
+            }
+            Self::Hex(values) if values.is_valid(row) => {
+                to.push_digits(key, |text| digits::put_hex(values.value(row), text))
+            }
+            Self::Uuid(values) if values.is_valid(row) => {
+                to.push_digits(key, |text| digits::put_uuid(values.value(row), text))
             }
             _ => Ok(()),
         }

@@ -9,7 +9,9 @@
 //!   `string:http.route` or `int:server.port`. The row groups of both files
 //!   belong together.
 //! - Each further frequent attribute has such a column in the file itself: values
-//!   of one key resemble one another, and a search for one reads no other. The
+//!   of one key resemble one another, and a search for one reads no other. Texts that
+//!   are hexadecimal digits or UUIDs are bytes there, in `hex:request.id` or
+//!   `uuid:user.id`; a text that is none of these is in `string:…`, or in the map. The
 //!   map `attributes` has what is left.
 //! - `parent_row_offset` says how many rows further down the row of the parent
 //!   is, within the row group; where it has a value, `parent_span_id` has none.
@@ -31,6 +33,7 @@
 //! another file.
 
 mod derived;
+mod digits;
 mod fixed;
 mod longest;
 mod maps;
@@ -46,11 +49,11 @@ mod tests;
 pub(super) use derived::{Packed, pack};
 pub(super) use fixed::SHAPED;
 pub(super) use longest::ASKED;
-pub(super) use own::{Own, OwnType};
+pub(super) use own::{Own, OwnType, Sought};
 pub(super) use parents::{Parents, SpanIds};
 pub(super) use plan::Plan;
-pub(super) use restore::{Shapes, Wanted, restore};
-pub(super) use shapes::{OwnLeaves, Rows};
+pub(super) use restore::{Shapes, Wanted, not_of_file, of_shapes, restore, shape_numbers};
+pub(super) use shapes::{NUMBERS as SHAPE_NUMBERS, OwnLeaves, Rows};
 
 use std::sync::{Arc, LazyLock};
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array};
+use arrow::array::{Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Int64Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::kernels::cmp;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::error::ArrowError;
 use spanwise_model::schema::dictionary_type;
 
+use super::digits::{self, UUID_BYTES};
 use crate::embedded::leaf::Leaf;
 use crate::embedded::mask;
 
@@ -18,16 +19,22 @@ pub(in super::super) enum OwnType {
     String,
     Int,
     Bool,
+    /// Texts of [hexadecimal digits](digits::hex), as bytes.
+    Hex,
+    /// Texts of UUIDs, as bytes.
+    Uuid,
 }
 
 impl OwnType {
-    const ALL: [Self; 3] = [Self::String, Self::Int, Self::Bool];
+    const ALL: [Self; 5] = [Self::String, Self::Int, Self::Bool, Self::Hex, Self::Uuid];
 
     const fn prefix(self) -> &'static str {
         match self {
             Self::String => "string:",
             Self::Int => "int:",
             Self::Bool => "bool:",
+            Self::Hex => "hex:",
+            Self::Uuid => "uuid:",
         }
     }
 
@@ -37,20 +44,25 @@ impl OwnType {
             (Self::String, Texts::Dictionary) => dictionary_type(),
             (Self::Int, _) => DataType::Int64,
             (Self::Bool, _) => DataType::Boolean,
+            (Self::Hex, _) => DataType::Binary,
+            (Self::Uuid, _) => DataType::FixedSizeBinary(UUID_BYTES as i32),
         }
     }
 
     /// See `AttributeValue::type_number`.
-    pub(super) const fn type_number(self) -> u8 {
+    pub(in super::super) const fn type_number(self) -> u8 {
         match self {
-            Self::String => 0,
+            Self::String | Self::Hex | Self::Uuid => 0,
             Self::Int => 1,
             Self::Bool => 3,
         }
     }
 
+    /// That which takes any value of the type.
     pub(super) fn of_number(type_number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|own| own.type_number() == type_number)
+        [Self::String, Self::Int, Self::Bool]
+            .into_iter()
+            .find(|own| own.type_number() == type_number)
     }
 
     /// Puts the value of a row, with the hash of its text, into a column; `false`
@@ -76,6 +88,14 @@ impl OwnType {
                 Ok(flag) => column.put_flag(row, flag)?,
                 Err(_) => return Ok(false),
             },
+            Self::Hex => match digits::hex(text) {
+                Some(bytes) => column.put_bytes(row, bytes.as_slice(), hash)?,
+                None => return Ok(false),
+            },
+            Self::Uuid => match digits::uuid(text) {
+                Some(bytes) => column.put_fixed(row, &bytes)?,
+                None => return Ok(false),
+            },
         }
         Ok(true)
     }
@@ -86,6 +106,8 @@ impl OwnType {
             Self::String => true,
             Self::Int => canonical_int(text).is_some(),
             Self::Bool => matches!(text, "true" | "false"),
+            Self::Hex => digits::hex(text).is_some(),
+            Self::Uuid => digits::uuid(text).is_some(),
         }
     }
 }
@@ -95,6 +117,16 @@ impl OwnType {
 pub(super) enum Texts {
     Plain,
     Dictionary,
+}
+
+/// What tells that a page may have a value.
+#[derive(Debug)]
+pub(in super::super) enum Sought {
+    Anything,
+    /// These bytes, as plain values and dictionaries have them.
+    Bytes(Vec<u8>),
+    /// No page of the column has it.
+    Nothing,
 }
 
 /// An attribute with a column of its own. Ordered by key.
@@ -134,7 +166,30 @@ impl Own {
                 Ok(flag) => cmp::eq(column, &BooleanArray::new_scalar(flag)),
                 Err(_) => none(),
             },
+            OwnType::Hex => match digits::hex(text) {
+                Some(bytes) => cmp::eq(column, &BinaryArray::new_scalar(bytes.as_slice())),
+                None => none(),
+            },
+            OwnType::Uuid => match digits::uuid(text) {
+                Some(bytes) => cmp::eq(column, &FixedSizeBinaryArray::new_scalar(bytes)),
+                None => none(),
+            },
         }
+    }
+
+    /// What stands in the pages of the column for a value that is this text.
+    pub(in super::super) fn sought(&self, text: &str) -> Sought {
+        let with_length = |bytes: &[u8]| match u32::try_from(bytes.len()) {
+            Ok(length) => Sought::Bytes([&length.to_le_bytes(), bytes].concat()),
+            Err(_) => Sought::Anything,
+        };
+        let found = match self.own_type {
+            OwnType::String => Some(with_length(text.as_bytes())),
+            OwnType::Hex => digits::hex(text).map(|bytes| with_length(bytes.as_slice())),
+            OwnType::Uuid => digits::uuid(text).map(|bytes| Sought::Bytes(bytes.to_vec())),
+            OwnType::Int | OwnType::Bool => Some(Sought::Anything),
+        };
+        found.unwrap_or(Sought::Nothing)
     }
 
     pub(super) fn of_field(field: &Field, texts: Texts) -> Option<Self> {

@@ -20,6 +20,8 @@ use crate::embedded::order::Place;
 const SAMPLE_ROWS: usize = 8192;
 /// Rows of the sample that have a value which many rows have.
 const FREQUENT_ROWS: u32 = 4;
+/// Where none of so many values are of a form, none are.
+const LOOKED_AT: usize = 8;
 /// Attributes that fewer than one of so many rows have share the map.
 const RARE_ROWS: usize = 512;
 /// An attribute belongs to shapes where one of so many of its rows has a
@@ -105,6 +107,30 @@ impl Sampled<'_> {
         self.values.values().map(|(rows, _)| rows).filter(|rows| **rows >= FREQUENT_ROWS).sum()
     }
 
+    /// The column of bytes that three of four of the values fit, of which those that are
+    /// frequent are looked at or not; and whether all of them do.
+    fn digits(&self, with_frequent: bool) -> Option<(OwnType, bool)> {
+        let values = self.values.values();
+        let values = values.filter(|(rows, _)| with_frequent || *rows < FREQUENT_ROWS);
+        let (mut all, mut of_uuid, mut of_hex, mut letters) = (0, 0, 0, 0);
+        for (_, text) in values {
+            all += 1;
+            of_uuid += usize::from(OwnType::Uuid.takes(text));
+            of_hex += usize::from(OwnType::Hex.takes(text));
+            letters += usize::from(text.bytes().any(|byte| matches!(byte, b'a'..=b'f')));
+            if all > LOOKED_AT && of_uuid + of_hex == 0 {
+                return None;
+            }
+        }
+        // Numbers are no identifiers, though their digits are.
+        let of_hex = if letters * 2 > all { of_hex } else { 0 };
+        let (own_type, of_it) = match of_uuid > of_hex {
+            true => (OwnType::Uuid, of_uuid),
+            false => (OwnType::Hex, of_hex),
+        };
+        (of_it > 0 && of_it * 4 >= all * 3).then_some((own_type, of_it == all))
+    }
+
     /// Bytes that it takes to say which of the frequent values each row has, or
     /// none, at best.
     fn bytes(&self, all_rows: usize) -> f64 {
@@ -171,17 +197,22 @@ impl Plan {
                     }
                 }
             }
-            if left > 0
-                && left * RARE_ROWS >= places.len()
-                && allowed(&own, |layout| &layout.own)
-                && plan.own.len() < MAX_CHOSEN
-            {
-                let values = sampled.values.values();
-                let rare = values.filter(|(rows, _)| *rows < FREQUENT_ROWS).count();
-                if rare * 2 >= left {
-                    plan.distinct.push(own.clone());
+            if left == 0 || left * RARE_ROWS < places.len() {
+                continue;
+            }
+            let values = sampled.values.values();
+            let rare = values.filter(|(rows, _)| *rows < FREQUENT_ROWS).count();
+            let is_text = own_type == OwnType::String;
+            let digits = is_text.then(|| sampled.digits(!plan.is_shaped[number])).flatten();
+            let of_digits = digits.map(|(own_type, _)| Own { own_type, ..own.clone() });
+            let of_digits = of_digits.filter(|own| allowed(own, |layout| &layout.own));
+            // Values that are not of its form have another column, where there are any.
+            let is_enough = of_digits.is_some() && digits.is_some_and(|(_, all)| all);
+            for own in of_digits.into_iter().chain((!is_enough).then_some(own)) {
+                if plan.own.len() < MAX_CHOSEN && allowed(&own, |layout| &layout.own) {
+                    plan.distinct.extend((rare * 2 >= left).then(|| own.clone()));
+                    plan.own.push(own);
                 }
-                plan.own.push(own);
             }
         }
         plan

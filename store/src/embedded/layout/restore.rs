@@ -6,6 +6,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
     RecordBatchOptions, UInt32Array, new_empty_array, new_null_array,
 };
+use arrow::buffer::ScalarBuffer;
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Int32Type, Int64Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
@@ -129,24 +130,53 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The shapes of a row group.
+/// The shapes of a row group, all or some of them.
 #[derive(Debug)]
 pub(in super::super) struct Shapes {
     rows: RecordBatch,
-    first: i64,
+    numbers: Numbers,
+}
+
+/// The numbers of shapes, in order.
+#[derive(Debug)]
+enum Numbers {
+    /// One after the other, from this one on.
+    From(i64),
+    Some(Vec<i64>),
 }
 
 impl Shapes {
-    /// `None` where these are none of a row group: they are numbered one after
+    /// `None` where these are not all of a row group: they are numbered one after
     /// the other.
-    pub(in super::super) fn new(mut rows: RecordBatch) -> Option<Self> {
+    pub(in super::super) fn all(rows: RecordBatch) -> Option<Self> {
+        let (rows, numbers) = Self::numbered(rows)?;
+        let first = *numbers.first()?;
+        let in_order = numbers.iter().zip(first..).all(|(number, next)| *number == next);
+        in_order.then_some(Self { rows, numbers: Numbers::From(first) })
+    }
+
+    /// Those of a row group that have these numbers, in order; `None` where these are
+    /// others.
+    pub(in super::super) fn some(rows: RecordBatch, wanted: Vec<i64>) -> Option<Self> {
+        let (rows, numbers) = Self::numbered(rows)?;
+        (*numbers == *wanted).then_some(Self { rows, numbers: Numbers::Some(wanted) })
+    }
+
+    /// Shapes without their numbers, which take more memory than a column or two of
+    /// the others.
+    fn numbered(mut rows: RecordBatch) -> Option<(RecordBatch, ScalarBuffer<i64>)> {
         let place = rows.schema().index_of(file_column::SHAPE).ok()?;
-        // They take more memory than a column or two of the others.
         let numbers = rows.remove_column(place);
-        let numbers = numbers.as_primitive_opt::<Int64Type>()?;
-        let first = *numbers.values().first()?;
-        let in_order = numbers.values().iter().zip(first..).all(|(number, next)| *number == next);
-        in_order.then_some(Self { rows, first })
+        let numbers = numbers.as_primitive_opt::<Int64Type>()?.values().clone();
+        Some((rows, numbers))
+    }
+
+    /// The number of the first of all.
+    pub(in super::super) const fn first(&self) -> Option<i64> {
+        match &self.numbers {
+            Numbers::From(first) => Some(*first),
+            Numbers::Some(_) => None,
+        }
     }
 
     /// Memory that they take.
@@ -164,18 +194,18 @@ impl Shapes {
     /// # Errors
     /// Where a row has none of them.
     pub(in super::super) fn places(&self, batch: &RecordBatch) -> Result<UInt32Array, ArrowError> {
-        let numbers: &Int64Array = batch
-            .column_by_name(file_column::SHAPE)
-            .and_then(|array| array.as_primitive_opt())
-            .ok_or_else(|| ArrowError::SchemaError("there are no shapes".to_owned()))?;
         let place = |number: &i64| {
-            let place = u32::try_from(number.wrapping_sub(self.first)).ok();
+            let place = match &self.numbers {
+                Numbers::From(first) => u32::try_from(number.wrapping_sub(*first)).ok(),
+                Numbers::Some(numbers) => {
+                    numbers.binary_search(number).ok().map(|place| place as u32)
+                }
+            };
             let place = place.filter(|place| (*place as usize) < self.rows.num_rows());
-            place.ok_or_else(|| {
-                ArrowError::ParquetError("a row's shape is not among the file's".to_owned())
-            })
+            place.ok_or_else(not_of_file)
         };
-        numbers.values().iter().map(place).collect::<Result<Vec<u32>, _>>().map(UInt32Array::from)
+        let numbers = shape_numbers(batch)?.values();
+        numbers.iter().map(place).collect::<Result<Vec<u32>, _>>().map(UInt32Array::from)
     }
 
     fn column(&self, name: &str) -> Result<&ArrayRef, ArrowError> {
@@ -185,9 +215,26 @@ impl Shapes {
     }
 }
 
+/// The numbers of the shapes of rows as they were read.
+///
+/// # Errors
+/// Where they were not read.
+pub(in super::super) fn shape_numbers(batch: &RecordBatch) -> Result<&Int64Array, ArrowError> {
+    let numbers = batch.column_by_name(file_column::SHAPE);
+    let numbers = numbers.and_then(|array| array.as_primitive_opt());
+    numbers.ok_or_else(|| ArrowError::SchemaError("there are no shapes".to_owned()))
+}
+
+pub(in super::super) fn not_of_file() -> ArrowError {
+    ArrowError::ParquetError("a row's shape is not among the file's".to_owned())
+}
+
 /// One column of shapes as that of the rows that have these. Of a dictionary only
 /// the texts that they use, once each.
-fn of_shapes(array: &ArrayRef, places: &UInt32Array) -> Result<ArrayRef, ArrowError> {
+pub(in super::super) fn of_shapes(
+    array: &ArrayRef,
+    places: &UInt32Array,
+) -> Result<ArrayRef, ArrowError> {
     let Some(dictionary) = array.as_dictionary_opt::<Int32Type>() else {
         return take(array, places, None);
     };

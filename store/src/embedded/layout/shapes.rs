@@ -4,7 +4,8 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 
 use ahash::AHashMap;
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt8Array};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt8Array, UInt32Array};
+use arrow::compute::take;
 use arrow::error::ArrowError;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -13,10 +14,10 @@ use spanwise_model::schema::span_schema;
 
 use super::Layout;
 use super::derived::Follows;
-use super::fixed::{Hash, Hasher, SHAPED, with};
+use super::fixed::{self, Hash, Hasher, SHAPED, with};
 use super::longest::{self, Longest};
 use super::maps::MapBuilder;
-use super::own::Own;
+use super::own::{Own, OwnType};
 use super::plan::Plan;
 use super::split::Split;
 use crate::embedded::gather;
@@ -29,7 +30,7 @@ use crate::embedded::order::Place;
 const FETCHED_ROWS: usize = 64;
 
 /// Shapes of one row group are numbered from a multiple of this.
-const NUMBERS: u32 = 20;
+pub(in super::super) const NUMBERS: u32 = 20;
 
 /// The number of the first shape of a row group; no other has the same.
 fn base() -> i64 {
@@ -135,7 +136,7 @@ impl<'a> Rows<'a> {
         let mut rest = MapBuilder::new(places.len());
         let mut is_in_rest = vec![false; split.names.len()];
         let mut shapes = Shapes::default();
-        let mut numbers: Vec<i64> = Vec::with_capacity(places.len());
+        let mut numbers: Vec<u32> = Vec::with_capacity(places.len());
         let mut hashes = Vec::with_capacity(places.len().div_ceil(BLOCK_ROWS));
         let base = base();
         for (number, block) in places.chunks(BLOCK_ROWS).enumerate() {
@@ -151,11 +152,13 @@ impl<'a> Rows<'a> {
                     let name = &split.names[slot.name as usize];
                     let hash = attribute.hash.unwrap_or_else(|| hash_value(name.seed, value));
                     distinct.add(hash);
-                    let column = own_of[slot.name as usize].filter(|_| slot.is_first);
-                    let taken = column.map_or(Ok(false), |place| {
-                        let own = &mut own.rows[place];
-                        layout.own[place].own_type.put(own, (at, value), hash)
-                    })?;
+                    let mut taken = false;
+                    for place in own_of[slot.name as usize].iter().flatten() {
+                        let column = &mut own.rows[*place];
+                        let put =
+                            |column| layout.own[*place].own_type.put(column, (at, value), hash);
+                        taken = taken || slot.is_first && put(column)?;
+                    }
                     if !taken {
                         is_in_rest[slot.name as usize] = true;
                         rest.push(name.key, name.type_number, value)?;
@@ -164,7 +167,7 @@ impl<'a> Rows<'a> {
                 rest.end_row();
                 let hash = with(self.hashes[batch][row], [follows.into(); 2]);
                 let shape = shapes.number(hash, (batch, row), follows, split);
-                numbers.push(base + i64::from(shape));
+                numbers.push(shape);
                 shapes.longest[shape as usize].add(number, duration_nano);
                 let known = &mut shapes.known[shape as usize];
                 if known.block != number {
@@ -175,9 +178,13 @@ impl<'a> Rows<'a> {
             hashes.push(distinct.hashes);
             own.rows.iter_mut().try_for_each(|leaf| leaf.end_block(block.len()))?;
         }
+        let (order, shapes) = self.shapes(layout, &shapes, base, &mut own.shapes)?;
+        let mut places_in_order = vec![0; order.len()];
+        (0i64..).zip(&order).for_each(|(place, shape)| places_in_order[*shape as usize] = place);
+        let numbers = numbers.iter().map(|shape| base + places_in_order[*shape as usize]);
         Ok(Columns {
-            numbers: Arc::new(Int64Array::from(numbers)),
-            shapes: self.shapes(layout, &shapes, base, &mut own.shapes)?,
+            numbers: Arc::new(Int64Array::from_iter_values(numbers)),
+            shapes,
             rest: Arc::new(rest.finish()?),
             rest_keys: (split.names.iter().zip(is_in_rest))
                 .filter(|(_, is_in_rest)| *is_in_rest)
@@ -198,23 +205,33 @@ impl<'a> Rows<'a> {
         std::hint::black_box(touched.fold(0, |all, some| all ^ some));
     }
 
-    /// For each name the place of its column among these.
-    fn places_of(&self, columns: &[Own]) -> Vec<Option<usize>> {
-        let places: AHashMap<(u8, &str), usize> = (columns.iter().enumerate())
-            .map(|(place, own)| ((own.own_type.type_number(), own.key.as_str()), place))
-            .collect();
+    /// For each name the places of its columns among these: last that which takes any
+    /// value.
+    fn places_of(&self, columns: &[Own]) -> Vec<[Option<usize>; 3]> {
+        let mut places: AHashMap<(u8, &str), [Option<usize>; 3]> = AHashMap::new();
+        for (place, own) in columns.iter().enumerate() {
+            let of_name = places.entry((own.own_type.type_number(), &own.key)).or_default();
+            of_name[match own.own_type {
+                OwnType::Uuid => 0,
+                OwnType::Hex => 1,
+                OwnType::String | OwnType::Int | OwnType::Bool => 2,
+            }] = Some(place);
+        }
         let names = self.split.names.iter();
-        names.map(|name| places.get(&(name.type_number, name.key)).copied()).collect()
+        names
+            .map(|name| places.get(&(name.type_number, name.key)).copied().unwrap_or_default())
+            .collect()
     }
 
-    /// The columns of the shapes that are no attributes; `own` get those that are.
+    /// The shapes in the order in which they are written, and their columns that are no
+    /// attributes; `own` get those that are.
     fn shapes(
         &self,
         layout: &Layout,
         shapes: &Shapes,
         base: i64,
         own: &mut [Leaf],
-    ) -> Result<Vec<ArrayRef>, ArrowError> {
+    ) -> Result<(Vec<u32>, Vec<ArrayRef>), ArrowError> {
         let rows = &shapes.first;
         let numbers: Int64Array = (base..base + rows.len() as i64).collect();
         let fixed = SHAPED.iter().map(|name| {
@@ -224,27 +241,31 @@ impl<'a> Rows<'a> {
             gather::column(span_schema().field(place), &arrays, rows)
         });
         let fixed = fixed.collect::<Result<Vec<_>, _>>()?;
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(numbers),
-            Arc::new(UInt8Array::from(shapes.follows.clone())),
-            longest::column(&fixed, &shapes.longest)?,
-        ];
+        let order = fixed::order(&fixed);
+        let places = UInt32Array::from(order.clone());
+        let fixed = fixed.iter().map(|column| take(column, &places, None));
+        let fixed = fixed.collect::<Result<Vec<_>, _>>()?;
+        let in_order = || order.iter().map(|shape| *shape as usize);
+        let follows: UInt8Array = in_order().map(|shape| Some(shapes.follows[shape])).collect();
+        let longest: Vec<Longest> = in_order().map(|shape| shapes.longest[shape]).collect();
+        let mut columns: Vec<ArrayRef> =
+            vec![Arc::new(numbers), Arc::new(follows), longest::column(&fixed, &longest)?];
         columns.extend(fixed);
         let own_of = self.places_of(&layout.shaped);
-        // Those of one shape after the other, as they were added.
-        let mut hashes = shapes.hashes.iter();
-        for block in rows.chunks(BLOCK_ROWS) {
-            for (at, place) in block.iter().enumerate() {
-                for ((name, value), hash) in of_shape(&self.split, *place).zip(&mut hashes) {
-                    if let Some(place) = own_of[name as usize] {
-                        let own_type = layout.shaped[place].own_type;
-                        own_type.put(&mut own[place], (at, value), *hash)?;
+        for block in order.chunks(BLOCK_ROWS) {
+            for (at, shape) in block.iter().enumerate() {
+                let shape = *shape as usize;
+                let hashes = &shapes.hashes[shapes.known[shape].hashes.clone()];
+                for ((name, value), hash) in of_shape(&self.split, rows[shape]).zip(hashes) {
+                    for place in own_of[name as usize].iter().flatten() {
+                        let own_type = layout.shaped[*place].own_type;
+                        own_type.put(&mut own[*place], (at, value), *hash)?;
                     }
                 }
             }
             own.iter_mut().try_for_each(|leaf| leaf.end_block(block.len()))?;
         }
-        Ok(columns)
+        Ok((order, columns))
     }
 }
 

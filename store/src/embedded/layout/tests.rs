@@ -23,6 +23,9 @@ fn id(n: u64) -> SpanId {
 fn value() -> impl Strategy<Value = AttributeValue> {
     prop_oneof![
         "[a-c]{0,3}".prop_map(AttributeValue::from),
+        "[0-9a-f]{7,8}".prop_map(AttributeValue::from),
+        "[0-9a-fA]{4,32}".prop_map(AttributeValue::from),
+        "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}".prop_map(AttributeValue::from),
         any::<i64>().prop_map(AttributeValue::Int),
         (0i64..3).prop_map(AttributeValue::Int),
         any::<bool>().prop_map(AttributeValue::Bool),
@@ -192,4 +195,45 @@ fn a_span_of_very_many_attributes_is_written_and_read() {
     let file = writer::write(directory.path(), (1, 1), &[batch.into()], &notes());
     let file = file.expect("written").expect("rows");
     assert_eq!(sorted(read(&file, &[file.all_rows()])), sorted(vec![span]));
+}
+
+/// Of many shapes only those are read that some rows have.
+#[test]
+fn a_few_rows_of_many_shapes_are_what_was_written() {
+    let spans: Vec<Span> = (0..3_000)
+        .map(|n| {
+            let operation = format!("operation {}", n % 1_500);
+            let mut span = Span::new(id(n), Capture::App, Kind::Internal, "s", operation, 9, 1);
+            span.instance = Some(format!("instance {}", n % 7));
+            span.host = (n % 3 == 0).then(|| "host".to_owned());
+            span.status_code = Some((n % 5) as i32 - 2);
+            span
+        })
+        .collect();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut builder = SpanBatchBuilder::new();
+    spans.iter().for_each(|span| builder.push(span));
+    let rows = [builder.finish().expect("a batch").into()];
+    let file = writer::write(directory.path(), (1, 1), &rows, &notes()).expect("written");
+    let file = file.expect("rows");
+    let read = |rows: &[std::ops::Range<usize>]| -> Vec<Span> {
+        let batches = reader::read(&file, rows, &Wanted::ALL).expect("read");
+        let spans = |batch| {
+            let batch = SpanBatch::try_from(batch).expect("spans");
+            batch.spans().map(|span| span.expect("a span")).collect::<Vec<_>>()
+        };
+        batches.into_iter().flat_map(spans).collect()
+    };
+    // Few, before all are kept, and after.
+    for _ in 0..2 {
+        for first in (0..2_990).step_by(331) {
+            let few = read(&[first..first + 2, first + 7..first + 8]);
+            assert_eq!(few.len(), 3);
+            for span in few {
+                let written = spans.iter().find(|written| written.span_id == span.span_id);
+                assert_eq!(Some(&span), written);
+            }
+        }
+        assert_eq!(read(&[file.all_rows()]).len(), spans.len());
+    }
 }

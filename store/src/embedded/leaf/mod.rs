@@ -37,7 +37,7 @@ use dictionary::Dictionary;
 use pages::Pages;
 
 use super::index::BLOCK_ROWS;
-use super::keys::{fold, hash_value};
+use super::keys::{fold, hash_bytes, hash_value};
 
 /// A page is closed before a row where its values have so many bytes.
 const PAGE_BYTES: usize = 1 << 20;
@@ -103,12 +103,12 @@ impl Leaf {
     /// Whether this is how a column of the field is written.
     pub(super) fn is_for(field: &Field) -> bool {
         use DataType::{
-            Boolean, Dictionary, FixedSizeBinary, Float32, Int32, Int64, UInt8, UInt16, UInt32,
-            UInt64, Utf8,
+            Binary, Boolean, Dictionary, FixedSizeBinary, Float32, Int32, Int64, UInt8, UInt16,
+            UInt32, UInt64, Utf8,
         };
         match field.data_type() {
             Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 | Float32 | Boolean | Utf8
-            | FixedSizeBinary(_) => true,
+            | Binary | FixedSizeBinary(_) => true,
             Dictionary(key, value) => **key == Int32 && **value == Utf8,
             _ => false,
         }
@@ -201,15 +201,34 @@ impl Leaf {
         text: &str,
         hash: u64,
     ) -> Result<(), ParquetError> {
+        self.put_bytes(row, text.as_bytes(), hash)
+    }
+
+    /// The same of bytes that are no text.
+    pub(super) fn put_bytes(
+        &mut self,
+        row: usize,
+        value: &[u8],
+        hash: u64,
+    ) -> Result<(), ParquetError> {
         self.mark(row)?;
-        let length = u32::try_from(text.len())?.to_le_bytes();
+        let length = u32::try_from(value.len())?.to_le_bytes();
         if let Values::Texts { bytes, ends, hashes } = &mut self.values {
             bytes.extend_from_slice(&length);
-            bytes.extend_from_slice(text.as_bytes());
+            bytes.extend_from_slice(value);
             if self.is_open {
                 ends.push(bytes.len());
                 hashes.push(hash);
             }
+        }
+        Ok(())
+    }
+
+    /// Adds the value of a row in a column all of whose values have as many bytes.
+    pub(super) fn put_fixed(&mut self, row: usize, value: &[u8]) -> Result<(), ParquetError> {
+        self.mark(row)?;
+        if let Values::Fixed(bytes) = &mut self.values {
+            bytes.extend_from_slice(value);
         }
         Ok(())
     }
@@ -298,13 +317,14 @@ impl Leaf {
                     self.mark_all(ids.len());
                     return Ok(());
                 }
-                for row in (0..ids.len()).filter(|row| ids.is_valid(*row)) {
-                    self.mark(row)?;
-                    if let Values::Fixed(bytes) = &mut self.values {
-                        bytes.extend_from_slice(ids.value(row));
-                    }
-                }
-                Ok(())
+                let rows = &mut (0..ids.len()).filter(|row| ids.is_valid(*row));
+                Ok(rows.try_for_each(|row| self.put_fixed(row, ids.value(row)))?)
+            }
+            DataType::Binary => {
+                let values = array.as_binary::<i32>().iter().enumerate();
+                Ok(values.filter_map(|(row, value)| Some((row, value?))).try_for_each(
+                    |(row, value)| self.put_bytes(row, value, hash_bytes(0, value)),
+                )?)
             }
             _ => Err(mistyped()),
         }

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, FixedSizeBinaryArray, Float32Array, Int32Array, Int64Array,
-    RecordBatch, StringArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float32Array, Int32Array,
+    Int64Array, RecordBatch, StringArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -85,6 +85,8 @@ fn columns(rows: usize, seed: u64, nulls: u64, distinct: u64) -> Vec<(Field, Arr
     let text = |row: usize, column: u64| at(row, column).map(|number| format!("text {number:x}"));
     let id = |row: usize, column: u64| at(row, column).map(i64::to_be_bytes);
     let texts: StringArray = all.clone().map(|row| text(row, 1)).collect();
+    let bytes: BinaryArray =
+        all.clone().map(|row| Some(at(row, 17)?.to_le_bytes()[..row % 8].to_vec())).collect();
     let words: ArrayRef = Arc::new(all.clone().map(|row| text(row, 2)).collect::<StringArray>());
     let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     let ids =
@@ -104,6 +106,8 @@ fn columns(rows: usize, seed: u64, nulls: u64, distinct: u64) -> Vec<(Field, Arr
         optional("ids", Arc::new(ids.expect("ids"))),
         optional("texts", Arc::new(texts.clone())),
         optional("plain texts", Arc::new(texts)),
+        optional("bytes", Arc::new(bytes.clone())),
+        optional("plain bytes", Arc::new(bytes)),
         optional("words", cast(&words, &dictionary).expect("words")),
         required(
             "bounded",
@@ -129,7 +133,8 @@ const ENCODINGS: [(&str, Encoding); 4] = [
     ("delta after words", Encoding::DELTA_BINARY_PACKED),
     ("short delta", Encoding::DELTA_BINARY_PACKED),
 ];
-const PLAIN: [&str; 5] = ["unpacked", "plain texts", "split", "delta", "short delta"];
+const PLAIN: [&str; 6] =
+    ["unpacked", "plain texts", "plain bytes", "split", "delta", "short delta"];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
