@@ -3,6 +3,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ApiError } from "./api/client";
 import { App } from "./app/App";
+import { startRouter } from "./app/router";
 import "uplot/dist/uPlot.min.css";
 import "./styles/tokens.css";
 import "./styles/base.css";
@@ -12,6 +13,7 @@ import "./styles/trace.css";
 import "./styles/details.css";
 import "./styles/map.css";
 import "./styles/status.css";
+import "./styles/phone.css";
 
 const client = new QueryClient({
   defaultOptions: {
@@ -23,6 +25,7 @@ const client = new QueryClient({
   },
 });
 
+startRouter();
 createRoot(document.getElementById("root")!).render(
   <StrictMode>
     <QueryClientProvider client={client}>

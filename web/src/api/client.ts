@@ -31,6 +31,7 @@ export async function get<T>(
   try {
     response = await fetch(`/api/v1/${path}${queryString(parameters)}`, {
       signal: signal ?? null,
+      // What a page of another site cannot set without being asked.
       headers: { accept: "application/json", "spanwise-request": "ui" },
     });
   } catch (cause) {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { joined } from "./pages";
+import { isWhole, joined, pageAfter, pageBefore } from "./pages";
 import type { Span, Trace } from "./types";
 
 const page = (
@@ -7,6 +7,7 @@ const page = (
   roots: string[],
   next_after: number | null,
   warnings: string[] = [],
+  first = 0,
 ): Trace => ({
   trace_id: "t",
   start_unix_nano: "0",
@@ -17,6 +18,9 @@ const page = (
   clocks: [],
   services: [],
   span_count: 4,
+  error_count: 0,
+  depth: 1,
+  first,
   next_after,
   snapshot: "s",
 });
@@ -37,4 +41,20 @@ test("one page is the trace, none is none", () => {
   const only = page(["a"], ["a"], null);
   expect(joined([only])).toBe(only);
   expect(joined([])).toBeUndefined();
+});
+
+test("a page in the middle has neighbours on both sides, and none twice", () => {
+  const middle = page(["c"], [], 25_000, [], 15_000);
+  expect(pageAfter(middle)).toEqual({ after: 25_000, snapshot: "s" });
+  expect(pageBefore(middle)).toEqual({ after: 5_000, snapshot: "s", limit: 10_000 });
+  expect(pageBefore({ ...middle, first: 400 })).toEqual({ after: 0, snapshot: "s", limit: 400 });
+  expect(pageBefore(page(["a"], ["a"], null))).toBeNull();
+  expect(pageAfter(page(["a"], ["a"], null))).toBeNull();
+});
+
+test("what is joined begins where its first page does", () => {
+  const both = joined([page(["b"], [], 2, [], 1), page(["c"], [], null, [], 2)])!;
+  expect(both.first).toBe(1);
+  expect(isWhole(both)).toBe(false);
+  expect(isWhole(page(["a"], ["a"], null))).toBe(true);
 });

@@ -1,16 +1,37 @@
 import type { Trace } from "./types";
 
-/** The pages of one trace as one, as far as they are here. */
+/** Consecutive pages of one trace as one, as far as they are here. */
 export function joined(pages: readonly Trace[]): Trace | undefined {
-  const last = pages.at(-1);
-  if (last === undefined || pages.length === 1) return last;
+  const [first, last] = [pages[0], pages.at(-1)];
+  if (first === undefined || last === undefined || pages.length === 1) return first;
   // A trace may grow between two pages, and a span then come twice.
   const spans = new Map(pages.flatMap((page) => page.spans.map((span) => [span.span_id, span])));
   return {
     ...last,
+    first: first.first,
     roots: [...new Set(pages.flatMap((page) => page.roots))],
     spans: [...spans.values()],
     // That a trace has changed is said of the page before which it did.
     warnings: [...new Set(pages.flatMap((page) => page.warnings))],
   };
+}
+
+/** Whether all spans are here. */
+export const isWhole = (trace: Trace): boolean => trace.first === 0 && trace.next_after === null;
+
+/** Spans that are asked for at once. */
+export const PAGE = 10_000;
+
+/** Which page: from a place in the whole order, or around a span. */
+export type PageAsked =
+  { around: string | null } | { after: number; snapshot: string; limit?: number };
+
+export function pageAfter({ next_after, snapshot }: Trace): PageAsked | null {
+  return next_after === null ? null : { after: next_after, snapshot };
+}
+
+export function pageBefore({ first, snapshot }: Trace): PageAsked | null {
+  if (first <= 0) return null;
+  const after = Math.max(0, first - PAGE);
+  return { after, snapshot, limit: first - after };
 }

@@ -1,9 +1,23 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { cameBack } from "../app/router";
 import { get } from "./client";
-import { joined } from "./pages";
-import type { Graph, OperationEntry, SearchAnswer, ServiceEntry, Status, Trace } from "./types";
+import { joined, PAGE, pageAfter, pageBefore } from "./pages";
+import type { PageAsked } from "./pages";
+import type {
+  AttributeKey,
+  AttributeValue,
+  Graph,
+  OperationEntry,
+  SearchAnswer,
+  ServiceEntry,
+  Sort,
+  Status,
+  Trace,
+} from "./types";
 
 const LIVE_MILLISECONDS = 2_000;
+/** For so long, Back shows a list as it was left. */
+const KEPT_MILLISECONDS = 15 * 60_000;
 
 /** What a search asks for, as the API spells it. */
 export interface SearchQuestion {
@@ -16,6 +30,7 @@ export interface SearchQuestion {
   start?: string;
   end?: string;
   limit?: string;
+  sort?: Sort;
 }
 
 export const useServices = (live = false) =>
@@ -40,18 +55,62 @@ export const useSearch = (question: SearchQuestion, live: boolean) =>
     queryFn: ({ signal }) => get<SearchAnswer>("search", { ...question }, signal),
     placeholderData: keepPreviousData,
     refetchInterval: live ? LIVE_MILLISECONDS : false,
+    staleTime: () => (cameBack() ? KEPT_MILLISECONDS : 0),
+    gcTime: KEPT_MILLISECONDS,
   });
 
-/** A trace, page by page: a large one is fetched as far as somebody wants it. */
-export const useTrace = (id: string) =>
+/** Where completions are looked for. */
+export interface Where {
+  service: string;
+  start: string;
+  end: string;
+}
+
+/** Completions that are offered at once. */
+const OFFERED = 30;
+
+export const useAttributeKeys = (where: Where, prefix: string | null) =>
+  useQuery({
+    queryKey: ["attributes", where, prefix],
+    queryFn: ({ signal }) =>
+      get<{ keys: AttributeKey[] }>(
+        "attributes",
+        { ...where, prefix: prefix ?? "", limit: OFFERED },
+        signal,
+      ),
+    enabled: prefix !== null,
+    placeholderData: keepPreviousData,
+    staleTime: 15_000,
+  });
+
+export const useAttributeValues = (where: Where, key: string | null, prefix: string) =>
+  useQuery({
+    queryKey: ["values", where, key, prefix],
+    queryFn: ({ signal }) =>
+      get<{ values: AttributeValue[] }>(
+        "attributes/values",
+        { ...where, key, prefix, limit: OFFERED },
+        signal,
+      ),
+    enabled: key !== null,
+    staleTime: 15_000,
+  });
+
+/**
+ * A trace, page by page, from its first span or from the page that holds the
+ * span `around`; a large one is fetched as far as somebody looks.
+ */
+export const useTrace = (id: string, around: string | null) =>
   useInfiniteQuery({
-    queryKey: ["trace", id],
+    queryKey: ["trace", id, around],
     queryFn: ({ signal, pageParam }) =>
-      get<Trace>(`traces/${encodeURIComponent(id)}`, { ...pageParam }, signal),
-    initialPageParam: null as { after: number; snapshot: string } | null,
-    getNextPageParam: ({ next_after, snapshot }) =>
-      next_after === null ? null : { after: next_after, snapshot },
+      get<Trace>(`traces/${encodeURIComponent(id)}`, { limit: PAGE, ...pageParam }, signal),
+    initialPageParam: { around } as PageAsked,
+    getNextPageParam: pageAfter,
+    getPreviousPageParam: pageBefore,
     select: ({ pages }) => joined(pages),
+    // The trace stays while another part of it is fetched.
+    placeholderData: (before, query) => (query?.queryKey[1] === id ? before : undefined),
     staleTime: 60_000,
   });
 

@@ -35,15 +35,48 @@ export interface TraceSummary {
   protocols: string[];
   status: "error" | "ok";
   uncertain_links: number;
+  /** No span's parent is missing. */
+  complete: boolean;
+  /** The failure that is nearest to the cause. */
+  error: TraceError | null;
+}
+
+export interface TraceError {
+  service: string;
+  operation: string;
+  status_code: number | null;
+  text: string | null;
+  side: "client" | "server" | null;
+}
+
+export type Sort = "newest" | "slowest" | "errors" | "largest";
+
+/** What an answer holds for; not `complete` where looking stopped early. */
+export interface Covered {
+  start_unix_nano: Nano;
+  end_unix_nano: Nano;
   complete: boolean;
 }
 
 export interface SearchAnswer {
   traces: TraceSummary[];
   searched: { start_unix_nano: Nano; end_unix_nano: Nano };
-  /** The `end` with which the search goes on; null where there are no older traces. */
+  sort: Sort;
+  covered: Covered;
+  /** The `end` with which the search goes on; null where there are no older traces, or in another order. */
   older_end_unix_nano: Nano | null;
   warnings?: string[];
+}
+
+export interface AttributeKey {
+  key: string;
+  on: "span" | "resource" | "label";
+  spans: number;
+}
+
+export interface AttributeValue {
+  value: string;
+  spans: number;
 }
 
 export interface Attribute {
@@ -77,7 +110,7 @@ export interface Span {
   operation: string;
   kind: string;
   protocol?: string;
-  status: "unset" | "ok" | "error";
+  status: "unset" | "ok" | "error" | "unknown";
   status_code?: number;
   error?: string;
   capture: Capture;
@@ -135,8 +168,12 @@ export interface Trace {
   warnings: string[];
   services: ServiceShare[];
   clocks: ClockDifference[];
-  /** Spans of the whole trace; `spans` and `roots` may be a page of them. */
+  /** Spans, failed spans and levels of the whole trace; `spans` and `roots` may be a page of it. */
   span_count: number;
+  error_count: number;
+  depth: number;
+  /** How many spans come before this page, in the order of the whole tree. */
+  first: number;
   /** Where the next page begins; null after the last. */
   next_after: number | null;
   /** Names what the page is of; given with the next page's `after`. */
@@ -145,7 +182,9 @@ export interface Trace {
 
 export interface GraphNode {
   name: string;
-  kind: "service" | "database" | "cache" | "external";
+  kind: "service" | "database" | "cache" | "broker" | "external";
+  /** What it is a database, cache or broker of: `mysql`, `kafka`. */
+  system: string | null;
   protocols: string[];
   requests: number;
   errors: number;
@@ -193,6 +232,15 @@ export interface HostClock {
   exchanges: number;
 }
 
+/** What was counted, what it means, and what to do about it. */
+export interface Counter {
+  name: string;
+  value: number;
+  level: "info" | "loss" | "fault";
+  meaning: string;
+  action: string;
+}
+
 export interface Status {
   version: string;
   uptime_seconds: number;
@@ -207,4 +255,8 @@ export interface Status {
   store?: Record<string, unknown>;
   ingest?: { counters?: Record<string, number>; agents?: SeenAgent[]; [key: string]: unknown };
   warnings: string[];
+  /** Every counter of agent, ingest and store that is not zero. */
+  counters: Counter[];
+  /** Something was lost, or is broken. */
+  attention: boolean;
 }

@@ -1,54 +1,48 @@
-import { lazy, Suspense, useEffect } from "react";
 import { useServices } from "../api/queries";
-import { SearchPage } from "../pages/search/SearchPage";
-import { StatusPage } from "../pages/status/StatusPage";
-import { TracePage } from "../pages/trace/TracePage";
 import { Blank } from "../parts/Blank";
-import { introduce, introduced } from "./palette";
+import { PAGES } from "./pages";
+import { introduce } from "./palette";
 import { Link, usePlace } from "./router";
+import { useTitle } from "./title";
 import { TopBar } from "./TopBar";
-
-// The map brings a WebGL renderer along; only its visitors load it.
-const MapPage = lazy(() => import("../pages/map/MapPage"));
-
-const TITLES: Record<string, string> = { "/": "Search", "/map": "Map", "/status": "Status" };
+import { useZone } from "./zone";
 
 export function App() {
   const { path } = usePlace();
   const services = useServices();
-  // In the order of their names, so that all browsers agree on colours.
+  // Whatever tells a time is told anew.
+  useZone();
   if (services.data) introduce(services.data.services.map((service) => service.name));
-  useEffect(() => {
-    document.title = `${TITLES[path] ?? "Trace"} · Spanwise`;
-  }, [path]);
   return (
     <>
       <TopBar />
-      {services.isPending && !introduced() ? (
+      {services.isPending ? (
         // One moment, once: colours come from all services, not from the first trace seen.
-        <Blank title="Loading" busy />
+        <main>
+          <Blank title="Loading" busy />
+        </main>
       ) : (
-        <Page path={path} />
+        <Shown path={path} />
       )}
     </>
   );
 }
 
-function Page({ path }: { path: string }) {
-  if (path === "/") return <SearchPage />;
-  if (path === "/status") return <StatusPage />;
-  if (path === "/map") {
-    return (
-      <Suspense fallback={<Blank title="Loading the map" busy />}>
-        <MapPage />
-      </Suspense>
-    );
+function Shown({ path }: { path: string }) {
+  for (const page of PAGES) {
+    const match = page.path.exec(path);
+    if (match) return page.show(match);
   }
-  const trace = /^\/trace\/([0-9a-fA-F]+)$/.exec(path);
-  if (trace) return <TracePage key={trace[1]} id={trace[1]!.toLowerCase()} />;
+  return <Nowhere />;
+}
+
+function Nowhere() {
+  useTitle("No such page");
   return (
-    <Blank title="There is no such page">
-      <Link to="/">Search for traces</Link>
-    </Blank>
+    <main>
+      <Blank title="There is no such page">
+        <Link to="/">Search for traces</Link>
+      </Blank>
+    </main>
   );
 }

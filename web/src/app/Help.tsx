@@ -4,7 +4,7 @@ import { CaptureTag } from "../parts/CaptureTag";
 const KEYS: readonly [keys: string[], what: string][] = [
   [["/"], "Search: the service on the search page, the filter in a trace"],
   [["j", "k"], "Next and previous span or trace (also f and b, or the arrows)"],
-  [["Enter"], "Open what is chosen"],
+  [["Enter"], "Open what is chosen; press what has the focus"],
   [["Esc"], "Close the details, or leave a field"],
   [["←", "→"], "Collapse and expand the span"],
   [["[", "]"], "Collapse and expand everything"],
@@ -30,7 +30,7 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
       <h2>Keys</h2>
       <dl className="keys">
         {KEYS.map(([keys, what]) => (
-          <div key={what} style={{ display: "contents" }}>
+          <div key={what} className="pair">
             <dt>
               {keys.map((key) => (
                 <kbd key={key}>{key}</kbd>
@@ -43,7 +43,7 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
       <h2>Where a span was seen</h2>
       <dl className="keys">
         {(["client-process", "server-process", "app"] as const).map((capture) => (
-          <div key={capture} style={{ display: "contents" }}>
+          <div key={capture} className="pair">
             <dt>
               <CaptureTag capture={capture} />
             </dt>
@@ -60,14 +60,14 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
         ))}
       </dl>
       <h2>Links</h2>
-      <p className="quiet" style={{ margin: "6px 0 16px" }}>
+      <p className="quiet help-links">
         A solid connector is a link that cannot be accidental. A dashed one is a guess, with its
         confidence in the details. <b className="warn-text">?</b> marks a span that several requests
         could have caused: Spanwise chose none.
       </p>
-      <form method="dialog">
-        <button className="button">Close</button>
-      </form>
+      <button type="button" className="button" onClick={onClose}>
+        Close
+      </button>
     </dialog>
   );
 }

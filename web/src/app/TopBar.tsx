@@ -3,18 +3,17 @@ import { useStatus } from "../api/queries";
 import { Help } from "./Help";
 import { Logo } from "./Logo";
 import { Link, navigate, usePlace } from "./router";
+import { PAGES } from "./pages";
 import { useShortcuts } from "./shortcuts";
 import { toggleTheme, useTheme } from "./theme";
-
-const PAGES = [
-  ["/", "Search"],
-  ["/map", "Map"],
-  ["/status", "Status"],
-] as const;
+import { zoneName } from "../model/time";
+import { toggleZone, useZone } from "./zone";
 
 /** A trace or span id out of whatever was pasted: an id, a link, a log line. */
 export function idIn(text: string): string | null {
-  return /[0-9a-f]{32}|[0-9a-f]{16}/i.exec(text.trim())?.[0].toLowerCase() ?? null;
+  return (
+    /(?<![0-9a-f])([0-9a-f]{32}|[0-9a-f]{16})(?![0-9a-f])/i.exec(text)?.[0].toLowerCase() ?? null
+  );
 }
 
 export function TopBar() {
@@ -32,7 +31,7 @@ export function TopBar() {
         Spanwise
       </Link>
       <nav aria-label="Pages">
-        {PAGES.map(([to, name]) => (
+        {PAGES.flatMap((page) => (page.menu ? [page.menu] : [])).map(([to, name]) => (
           <Link
             key={to}
             to={to}
@@ -69,13 +68,19 @@ export function TopBar() {
           placeholder="Go to trace or span id"
           aria-label="Trace or span id"
           aria-invalid={wrong}
-          title={wrong ? "No id in this text: 32 or 16 hexadecimal digits are needed" : undefined}
+          aria-describedby={wrong ? "jump-problem" : undefined}
           spellCheck={false}
           autoComplete="off"
         />
+        {wrong && (
+          <p className="problem" id="jump-problem" role="alert">
+            No id in this text: 32 hexadecimal digits of a trace, or 16 of a span.
+          </p>
+        )}
       </form>
       <Health />
       <div className="tools">
+        <ZoneButton />
         <button
           className="button plain icon"
           onClick={toggleTheme}
@@ -99,6 +104,26 @@ export function TopBar() {
   );
 }
 
+function ZoneButton() {
+  const zone = useZone();
+  const local = zoneName("local", Date.now());
+  return (
+    <button
+      type="button"
+      className="button plain zone"
+      onClick={toggleZone}
+      aria-label={`Times are ${zone === "utc" ? "UTC" : `local, ${local}`}. Change to ${zone === "utc" ? "local" : "UTC"}`}
+      title={
+        zone === "utc" ? `Times are UTC. Show local time (${local})` : "Times are local. Show UTC"
+      }
+      data-testid="zone"
+      data-zone={zone}
+    >
+      {zone === "utc" ? "UTC" : `Local (${local})`}
+    </button>
+  );
+}
+
 const HEALTH = {
   running: "Agent running",
   starting: "Agent starting",
@@ -111,11 +136,21 @@ const HEALTH = {
 function Health() {
   const status = useStatus();
   const state = status.isError ? "unreachable" : (status.data?.agent.state ?? "unknown");
+  const attention = !status.isError && status.data?.attention === true;
   const reason = status.data?.agent.reason ?? undefined;
+  const said = HEALTH[state] + (attention ? " · look here" : "");
   return (
-    <Link to="/status" className="health" data-state={state} title={reason} data-testid="health">
+    <Link
+      to="/status"
+      className="health"
+      data-state={state}
+      data-attention={attention}
+      aria-label={`Status: ${said}`}
+      title={attention ? "Something was lost or is broken: the status says what" : reason}
+      data-testid="health"
+    >
       <span className="dot" />
-      <span>{HEALTH[state]}</span>
+      <span>{said}</span>
     </Link>
   );
 }

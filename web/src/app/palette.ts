@@ -1,49 +1,42 @@
-/** Which service has which colour, in this browser. */
-import { assign, cssColour, hash, hexColour, SLOTS } from "../model/colour";
+/** Which service has which colour. */
+import { createContext, createElement, useContext, useMemo } from "react";
+import type { CSSProperties, ReactNode } from "react";
+import { assign, cssColour, hexColour, ownSlot } from "../model/colour";
 import type { Theme } from "../model/colour";
 
-const KEY = "spanwise.colours";
-/** Bounds what is remembered of services that come and go. */
-const REMEMBERED = 200;
+let all: ReadonlyMap<string, number> = new Map();
+let known = "";
 
-let slots = load();
-
-function load(): Map<string, number> {
-  try {
-    const stored: unknown = JSON.parse(localStorage.getItem(KEY) ?? "[]");
-    if (!Array.isArray(stored)) return new Map();
-    return new Map(
-      stored.filter(
-        (entry): entry is [string, number] =>
-          Array.isArray(entry) &&
-          typeof entry[0] === "string" &&
-          Number.isInteger(entry[1]) &&
-          entry[1] >= 0 &&
-          entry[1] < SLOTS,
-      ),
-    );
-  } catch {
-    return new Map();
-  }
-}
-
-/** Makes sure that these services have colours of their own. */
+/** Tells all services that the server knows: lists have their colours. */
 export function introduce(names: readonly string[]): void {
-  if (names.every((name) => slots.has(name))) return;
-  if (slots.size > REMEMBERED) slots = new Map();
-  slots = assign(slots, names);
-  try {
-    localStorage.setItem(KEY, JSON.stringify([...slots]));
-  } catch {
-    // Private mode: the colours hold for this page.
-  }
+  const key = [...names].sort().join("\n");
+  if (key === known) return;
+  known = key;
+  all = assign(names);
 }
 
-const slot = (service: string): number => slots.get(service) ?? hash(service) % SLOTS;
+type Palette = (service: string) => number;
+const global: Palette = (service) => all.get(service) ?? ownSlot(service);
+const Context = createContext<Palette>(global);
 
-export const serviceColour = (service: string): string => cssColour(slot(service));
-export const serviceHex = (service: string, theme: Theme): string =>
-  hexColour(slot(service), theme);
+/** Below it these services are seen together: none looks like another. */
+export function Colours({ names, children }: { names: readonly string[]; children: ReactNode }) {
+  const key = names.join("\n");
+  const palette = useMemo((): Palette => {
+    const slots = assign(names, global);
+    return (service) => slots.get(service) ?? global(service);
+  }, [key, known]);
+  return createElement(Context, { value: palette }, children);
+}
 
-/** Whether this browser knows any service. */
-export const introduced = (): boolean => slots.size > 0;
+/** Gives an element `--service`, its service's colour. */
+export function useServiceStyle(): (service: string) => CSSProperties {
+  const palette = useContext(Context);
+  return (service) => ({ "--service": cssColour(palette(service)) }) as CSSProperties;
+}
+
+/** The same as `#rrggbb`, for canvases. */
+export function useServiceHex(): (service: string, theme: Theme) => string {
+  const palette = useContext(Context);
+  return useMemo(() => (service, theme) => hexColour(palette(service), theme), [palette]);
+}

@@ -1,8 +1,20 @@
 /** The address bar is the state: paths and parameters, nothing else. */
 import { createElement, useMemo, useSyncExternalStore } from "react";
 import type { AnchorHTMLAttributes, MouseEvent } from "react";
+import { entry, keepVisits, newEntry } from "./visit";
 
 const CHANGED = "spanwise:navigate";
+
+let back = false;
+
+/** Called once, before anything is shown. */
+export function startRouter(): void {
+  window.addEventListener("popstate", () => (back = true));
+  keepVisits();
+}
+
+/** Whether this place was come to by Back or Forward: then it is shown as it was. */
+export const cameBack = (): boolean => back;
 
 function subscribe(listener: () => void): () => void {
   window.addEventListener("popstate", listener);
@@ -14,24 +26,29 @@ function subscribe(listener: () => void): () => void {
 }
 
 const address = () => window.location.pathname + window.location.search;
+const snapshot = () => `${entry()} ${address()}`;
 
 export interface Place {
   path: string;
   params: URLSearchParams;
+  /** Names the visit: the same address visited twice has two. */
+  entry: string;
 }
 
 export function usePlace(): Place {
-  const now = useSyncExternalStore(subscribe, address);
+  const now = useSyncExternalStore(subscribe, snapshot);
   return useMemo(() => {
-    const url = new URL(now, window.location.origin);
-    return { path: url.pathname, params: url.searchParams };
+    const [visit, here] = now.split(" ", 2) as [string, string];
+    const url = new URL(here, window.location.origin);
+    return { path: url.pathname, params: url.searchParams, entry: visit };
   }, [now]);
 }
 
 export function navigate(to: string, how: "push" | "replace" = "push"): void {
   if (to === address()) return;
-  if (how === "push") window.history.pushState(null, "", to);
-  else window.history.replaceState(null, "", to);
+  back = false;
+  if (how === "push") window.history.pushState(newEntry(), "", to);
+  else window.history.replaceState(window.history.state, "", to);
   window.dispatchEvent(new Event(CHANGED));
 }
 

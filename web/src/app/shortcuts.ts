@@ -3,23 +3,28 @@ import { useEffect } from "react";
 /** Keys as `KeyboardEvent.key` names them, to what they do. */
 export type Shortcuts = Record<string, (event: KeyboardEvent) => void>;
 
-function typing(target: EventTarget | null): boolean {
+function typing(target: Element): boolean {
   return (
-    target instanceof HTMLElement &&
-    (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+    (target instanceof HTMLElement && target.isContentEditable) ||
+    /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)
   );
 }
 
-/** Keys that work anywhere on the page, but not while a person types. */
+/** What Enter and Space themselves do something to. */
+const PRESSED = "a[href], button, summary, [role=button], [role=option]";
+
+/** Keys that work anywhere on the page, but not while a person types or presses a button. */
 export function useShortcuts(shortcuts: Shortcuts): void {
   useEffect(() => {
     const listen = (event: KeyboardEvent) => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (typing(event.target)) {
-        if (event.key === "Escape") (event.target as HTMLElement).blur();
+      const target = event.target instanceof Element ? event.target : document.body;
+      if (typing(target)) {
+        if (event.key === "Escape") (target as HTMLElement).blur();
         return;
       }
-      if (document.querySelector("dialog[open]") && event.key !== "Escape") return;
+      if ((event.key === "Enter" || event.key === " ") && target.closest(PRESSED)) return;
+      if (document.querySelector("dialog[open]")) return;
       const action = shortcuts[event.key];
       if (!action) return;
       event.preventDefault();

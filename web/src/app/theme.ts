@@ -1,6 +1,8 @@
 import { useSyncExternalStore } from "react";
 import type { Theme } from "../model/colour";
+import { remembered } from "./store";
 
+/** `public/theme.js` reads it before the first paint. */
 const KEY = "spanwise.theme";
 const CHANGED = "spanwise:theme";
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -26,18 +28,10 @@ export const useTheme = (): Theme => useSyncExternalStore(subscribe, current);
 export function toggleTheme(): void {
   const next: Theme = current() === "dark" ? "light" : "dark";
   const system: Theme = dark.matches ? "dark" : "light";
-  try {
-    // The system's own choice is not remembered: it may change at dusk.
-    if (next === system) {
-      delete document.documentElement.dataset["theme"];
-      localStorage.removeItem(KEY);
-    } else {
-      document.documentElement.dataset["theme"] = next;
-      localStorage.setItem(KEY, next);
-    }
-  } catch {
-    document.documentElement.dataset["theme"] = next;
-  }
+  // The system's own choice is not remembered: it may change at dusk.
+  if (next === system) delete document.documentElement.dataset["theme"];
+  else document.documentElement.dataset["theme"] = next;
+  remembered(KEY, next === system ? null : next);
   window.dispatchEvent(new Event(CHANGED));
 }
 

@@ -1,38 +1,49 @@
 import { describe, expect, it } from "vitest";
-import { assign, hexColour, oklchToHex, SLOTS } from "./colour";
+import { assign, difference, hexColour, oklchToHex, ownSlot, SLOTS } from "./colour";
+
+const shop = ["nginx", "storefront", "catalog", "cart", "orders", "stock", "payments", "ledger"];
+const many = (count: number) => Array.from({ length: count }, (_, index) => `service-${index}`);
+
+/** The least difference of any two. */
+function closest(slots: Iterable<number>): number {
+  const all = [...slots];
+  let least = Infinity;
+  for (const [at, one] of all.entries()) {
+    for (const other of all.slice(at + 1)) least = Math.min(least, difference(one, other));
+  }
+  return least;
+}
 
 describe("assign", () => {
-  const shop = ["nginx", "storefront", "catalog", "cart", "orders", "stock", "payments", "ledger"];
-
-  it("gives every service its own slot, whatever the order", () => {
-    const slots = assign(new Map(), shop);
-    expect(new Set(slots.values()).size).toBe(shop.length);
-    expect(assign(new Map(), [...shop].reverse())).toEqual(slots);
+  it("asks nothing but the names: not their order, not what came before", () => {
+    const slots = assign(shop);
+    expect(assign([...shop].reverse())).toEqual(slots);
+    expect(assign([...shop, ...shop])).toEqual(slots);
   });
 
-  it("gives a small shop colours that lie apart", () => {
-    const hexes = [...assign(new Map(), shop).values()].map((slot) => hexColour(slot, "light"));
-    const rgb = hexes.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
-    for (const [at, one] of rgb.entries()) {
-      for (const other of rgb.slice(at + 1)) {
-        expect(Math.hypot(...one.map((value, channel) => value - other[channel]!))).toBeGreaterThan(
-          40,
-        );
-      }
-    }
+  it("gives services that are seen together colours that are told apart", () => {
+    expect(closest(assign(shop).values())).toBeGreaterThanOrEqual(0.099);
+    expect(closest(assign(many(20)).values())).toBeGreaterThanOrEqual(0.06);
+    expect(closest(assign(many(40)).values())).toBeGreaterThanOrEqual(0.025);
   });
 
-  it("never moves a service that has a slot", () => {
-    const before = assign(new Map(), shop);
-    const after = assign(before, ["aaa", "bbb", ...shop]);
-    for (const name of shop) expect(after.get(name)).toBe(before.get(name));
+  it("keeps a service's own colour where nothing looks like it", () => {
+    expect(assign(["cart"]).get("cart")).toBe(ownSlot("cart"));
+    const alike = many(1000).find((name) => name !== "cart" && ownSlot(name) === ownSlot("cart"))!;
+    const together = assign(["cart", alike]);
+    expect(together.get("cart")).not.toBe(together.get(alike));
+    expect([...together.values()]).toContain(ownSlot("cart"));
   });
 
-  it("shares slots only when all are taken", () => {
-    const many = Array.from({ length: SLOTS + 5 }, (_, index) => `service-${index}`);
-    const slots = assign(new Map(), many);
-    expect(new Set(slots.values()).size).toBe(SLOTS);
-    expect(slots.size).toBe(many.length);
+  it("starts from the colours of a larger view", () => {
+    const all = assign(many(90));
+    const few = assign(many(6), (name) => all.get(name)!);
+    expect(closest(few.values())).toBeGreaterThanOrEqual(0.099);
+  });
+
+  it("gives no two services one colour before all are taken", () => {
+    expect(new Set(assign(many(SLOTS)).values()).size).toBe(SLOTS);
+    expect(assign(many(2000)).size).toBe(2000);
   });
 });
 

@@ -1,26 +1,34 @@
 /**
- * One colour for each service, the same in every view. A service's slot comes
- * from a hash of its name; where another known service looks like it, the later
- * one takes the next slot that does not, and keeps it in this browser.
+ * One colour for each service, the same in every browser: nothing but names
+ * decides. A service's slot comes from a hash of its name; where services are
+ * seen together and two look alike, one of them takes the next slot that is
+ * far enough from all others.
  *
- * A slot is a hue at one of two lightnesses in OKLCH, so that all colours look
- * equally strong. Hues near red are left to errors.
+ * A slot is a hue at one of four tones in OKLCH. Hues near red are left to errors.
  */
 
-const HUES = [258, 155, 58, 310, 205, 105, 338, 178, 80, 284, 130, 232] as const;
-export const SLOTS = HUES.length * 2;
+const FIRST_HUE = 50;
+const HUE_STEP = 12;
+const HUES = 25;
 
 /** Lightness and chroma by theme; the same figures stand in `tokens.css`. */
 const TONES = {
   light: [
-    { l: 0.63, c: 0.135 },
-    { l: 0.47, c: 0.105 },
+    { l: 0.62, c: 0.14 },
+    { l: 0.47, c: 0.11 },
+    { l: 0.55, c: 0.055 },
+    { l: 0.36, c: 0.085 },
   ],
   dark: [
     { l: 0.72, c: 0.125 },
-    { l: 0.56, c: 0.105 },
+    { l: 0.58, c: 0.11 },
+    { l: 0.66, c: 0.05 },
+    { l: 0.86, c: 0.085 },
   ],
 } as const;
+const TONE_NAMES = "abcd";
+
+export const SLOTS = HUES * TONE_NAMES.length;
 
 export type Theme = keyof typeof TONES;
 
@@ -34,57 +42,86 @@ export function hash(text: string): number {
   return value >>> 0;
 }
 
+/** The slot of a service that nothing stands in the way of. */
+export const ownSlot = (name: string): number => {
+  // Strong colours first: the faint and the dark ones are for crowds.
+  const strong = 2 * HUES;
+  return hash(name) % strong;
+};
+
+/** Differences at which two colours are still told apart, best first. */
+const APART = [0.1, 0.075, 0.055, 0.04, 0.025, 1e-6];
+
 /**
- * Slots for names that have none yet. Taken slots stay; names beyond the
- * number of slots share.
+ * Slots for services that are seen together: each its wish, or one that is
+ * further from those of the others. The order of the names does not matter.
  */
 export function assign(
-  taken: ReadonlyMap<string, number>,
   names: Iterable<string>,
+  wish: (name: string) => number = ownSlot,
 ): Map<string, number> {
-  const result = new Map(taken);
-  const used = new Set(result.values());
-  for (const name of [...new Set(names)].sort()) {
-    if (result.has(name)) continue;
-    const slot = freeSlot(hash(name) % SLOTS, used);
+  const result = new Map<string, number>();
+  const used = new Set<number>();
+  const order = [...new Set(names)].map((name) => ({ name, key: hash(name) }));
+  order.sort((a, b) => a.key - b.key || (a.name < b.name ? -1 : 1));
+  for (const { name } of order) {
+    const slot = freeSlot(wish(name), used);
     used.add(slot);
     result.set(name, slot);
   }
   return result;
 }
 
-/** Steps in hue (degrees) at which two colours are still told apart, best first. */
-const APART = [66, 50, 40, 28, 1];
-/** What another lightness is worth, in degrees of hue. */
-const TONE_APART = 36;
-
-/** The first slot from here on that is far from all used ones, or as far as there is. */
 function freeSlot(first: number, used: ReadonlySet<number>): number {
+  if (used.size >= SLOTS) return first;
   for (const apart of APART) {
-    // 7 and 24 share no factor: every slot is visited once.
+    // 37 and 100 share no factor: every slot is visited once.
     for (let step = 0; step < SLOTS; step++) {
-      const slot = (first + step * 7) % SLOTS;
-      if ([...used].every((other) => distance(slot, other) >= apart)) return slot;
+      const slot = (first + step * 37) % SLOTS;
+      let free = true;
+      for (const other of used) {
+        if (difference(slot, other) < apart) {
+          free = false;
+          break;
+        }
+      }
+      if (free) return slot;
     }
   }
   return first;
 }
 
-function distance(one: number, other: number): number {
-  const turn = Math.abs(HUES[one % HUES.length]! - HUES[other % HUES.length]!);
-  const tone = one < HUES.length === other < HUES.length ? 0 : TONE_APART;
-  return Math.min(turn, 360 - turn) + tone;
+let differences: Float32Array | null = null;
+
+/** How far two slots look apart (distance in OKLab), in the theme where they are closer. */
+export function difference(one: number, other: number): number {
+  if (differences === null) {
+    differences = new Float32Array(SLOTS * SLOTS);
+    for (let a = 0; a < SLOTS; a++) {
+      for (let b = 0; b < SLOTS; b++) {
+        differences[a * SLOTS + b] = Math.min(apart(a, b, "light"), apart(a, b, "dark"));
+      }
+    }
+  }
+  return differences[one * SLOTS + other]!;
+}
+
+function apart(one: number, other: number, theme: Theme): number {
+  const [x, y] = [parts(one, theme), parts(other, theme)];
+  const turn = ((x.h - y.h) * Math.PI) / 180;
+  const chroma = x.c * x.c + y.c * y.c - 2 * x.c * y.c * Math.cos(turn);
+  return Math.sqrt((x.l - y.l) ** 2 + chroma);
 }
 
 function parts(slot: number, theme: Theme): { l: number; c: number; h: number } {
-  const tone = TONES[theme][slot < HUES.length ? 0 : 1];
-  return { ...tone, h: HUES[slot % HUES.length]! };
+  const tone = TONES[theme][Math.floor(slot / HUES)]!;
+  return { ...tone, h: FIRST_HUE + (slot % HUES) * HUE_STEP };
 }
 
 /** A CSS colour that follows the theme by itself. */
 export function cssColour(slot: number): string {
-  const tone = slot < HUES.length ? "a" : "b";
-  return `oklch(var(--tone-${tone}) ${HUES[slot % HUES.length]})`;
+  const tone = TONE_NAMES[Math.floor(slot / HUES)];
+  return `oklch(var(--tone-${tone}) ${FIRST_HUE + (slot % HUES) * HUE_STEP})`;
 }
 
 /** `#rrggbb`, for canvases. */

@@ -69,4 +69,10 @@ describe("explain", () => {
       plainText(explain({ ...base, parent: null, parent_span_id: "abc" }, null).sentence),
     ).toContain("abc, which has not arrived");
   });
+
+  it("does not call a span a root whose parent lies on another page", () => {
+    expect(plainText(explain({ ...base, evidence: "thread", confidence: 1 }, null).sentence)).toBe(
+      "Child of span 0, which is not loaded yet",
+    );
+  });
 });

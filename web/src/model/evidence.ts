@@ -101,6 +101,13 @@ export function explain(span: Span, parent: Span | null): Explanation {
       note: "Spanwise does not guess here. A trace header, or an SDK in this process, would settle it.",
     };
   }
+  if (parent === null && span.parent !== null) {
+    return {
+      certainty: sure,
+      sentence: [plain("Child of span "), code(span.parent), plain(", which is not loaded yet")],
+      note: null,
+    };
+  }
   if (parent === null) {
     if (span.parent_span_id !== undefined) {
       return {

@@ -28,6 +28,12 @@ it("flattens what lies within, and takes lists of pairs", () => {
   ]);
 });
 
+it("tells times with their date, in the zone that is asked for", () => {
+  expect(figures({ oldest_unix_nano: "1764244800123000000" }, "utc")[0]!.text).toBe(
+    "2025-11-27 12:00:00.123 UTC",
+  );
+});
+
 it("takes nothing for nothing", () => {
   expect(figures(undefined)).toEqual([]);
   expect(figures("text")).toEqual([]);

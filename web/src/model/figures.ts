@@ -1,7 +1,8 @@
 /** Figures that the server reports, whatever it reports: named, with units, losses apart. */
 import { formatDuration } from "./duration";
 import { formatBytes, formatCount, plainName } from "./number";
-import { formatTime } from "./time";
+import { formatMoment } from "./time";
+import type { Zone } from "./time";
 
 export interface Figure {
   key: string;
@@ -14,14 +15,13 @@ export interface Figure {
 const LOSS =
   /drop|lost|loss|refus|reject|full|evict|torn|broken|corrupt|fail|error|unpars|overflow|too_large|too_many|skipped|truncat|missed|expired|invalid|given_up|repair|undecod|unwritten|unbuilt|malformed/;
 
-function text(key: string, value: unknown): string {
+function text(key: string, value: unknown, zone: Zone): string {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "yes" : "no";
   const number =
     typeof value === "number" ? value : /^-?\d+$/.test(String(value)) ? Number(value) : null;
   if (number !== null) {
-    if (key.endsWith("_unix_nano"))
-      return number === 0 ? "–" : formatTime(number / 1e6, Date.now());
+    if (key.endsWith("_unix_nano")) return number === 0 ? "–" : formatMoment(number / 1e6, zone);
     if (key.endsWith("_nano")) return formatDuration(number);
     if (key.endsWith("_seconds")) return formatDuration(number * 1e9);
     if (key.endsWith("bytes")) return formatBytes(number);
@@ -31,7 +31,7 @@ function text(key: string, value: unknown): string {
 }
 
 /** A JSON object, or a list of pairs, as figures; objects within are flattened. */
-export function figures(source: unknown, prefix = ""): Figure[] {
+export function figures(source: unknown, zone: Zone = "local", prefix = ""): Figure[] {
   const entries: [string, unknown][] = Array.isArray(source)
     ? source.filter((one): one is [string, unknown] => Array.isArray(one) && one.length === 2)
     : typeof source === "object" && source !== null
@@ -41,13 +41,13 @@ export function figures(source: unknown, prefix = ""): Figure[] {
     const path = prefix === "" ? key : `${prefix}_${key}`;
     const nested = typeof value === "object" && value !== null;
     if (nested && (!Array.isArray(value) || value.every((one) => Array.isArray(one)))) {
-      return figures(value, path);
+      return figures(value, zone, path);
     }
     return [
       {
         key: path,
         name: plainName(path),
-        text: text(path, value),
+        text: text(path, value, zone),
         lost: LOSS.test(path) && Number(value) > 0,
       },
     ];

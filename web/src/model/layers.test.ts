@@ -66,4 +66,36 @@ describe("layers", () => {
       layers(["a", "b", "c", "d"], edges),
     );
   });
+
+  it("breaks a column that is taller than a picture", () => {
+    const leaves = Array.from({ length: 600 }, (_, at) => `leaf-${at}`);
+    const places = layers(
+      ["root", ...leaves],
+      leaves.map((leaf) => ["root", leaf] as const),
+    );
+    const all = [...places.values()];
+    expect(Math.max(...all.map((place) => place.x))).toBeGreaterThan(10);
+    const ys = all.map((place) => place.y);
+    expect(Math.max(...ys) - Math.min(...ys)).toBeLessThan(60);
+    expect(new Set(all.map((place) => `${place.x} ${place.y}`)).size).toBe(601);
+  });
+
+  it("lays out 2,000 services with 10,000 calls in a picture's shape", () => {
+    const names = Array.from({ length: 2000 }, (_, at) => `s${String(at).padStart(4, "0")}`);
+    const steps = [1, 7, 31, 101, 211];
+    const edges = names.flatMap((name, at) =>
+      steps.flatMap((step) => (names[at + step] ? [[name, names[at + step]!] as const] : [])),
+    );
+    const places = layers(names, edges);
+    // 2,000 levels share columns, but no call goes left.
+    for (const [from, to] of edges) {
+      expect(places.get(from)!.x).toBeLessThanOrEqual(places.get(to)!.x);
+    }
+    const [xs, ys] = [
+      [...places.values()].map(({ x }) => x),
+      [...places.values()].map(({ y }) => y),
+    ];
+    expect(Math.max(...xs)).toBeLessThan(80);
+    expect(Math.max(...ys) - Math.min(...ys)).toBeLessThan(150);
+  });
 });

@@ -1,7 +1,7 @@
 /**
  * Places for the nodes of a service map: callers left, callees right, as few
  * crossings as a few sweeps find. Deterministic: the same graph gives the same
- * picture.
+ * picture. Every step is linear in nodes and edges but for sorting.
  */
 
 export interface Place {
@@ -9,195 +9,226 @@ export interface Place {
   y: number;
 }
 
+/** Small columns are never broken. */
+const LEAST_ROWS = 12;
+/** Chains of so many calls are drawn in full. */
+const LEAST_LEVELS = 30;
+/** Fewest columns that small islands share a row of. */
+const LEAST_COLUMNS = 5;
+const SWEEPS = 8;
+const SETTLES = 12;
+
 export function layers(
   nodes: readonly string[],
   edges: readonly (readonly [from: string, to: string])[],
 ): Map<string, Place> {
   const names = [...new Set(nodes)].sort();
-  const known = new Set(names);
-  const inside = edges.filter(([from, to]) => from !== to && known.has(from) && known.has(to));
-  return pack(islands(names, inside).map((island) => arrange(island, inside)));
+  const number = new Map(names.map((name, at) => [name, at]));
+  const web = new Web(names.length);
+  for (const [from, to] of edges) {
+    const [a, b] = [number.get(from), number.get(to)];
+    if (a !== undefined && b !== undefined) web.add(a, b);
+  }
+  web.sort();
+  const places = arrangeAll(web);
+  return new Map(names.map((name, at) => [name, places[at]!]));
+}
+
+/** A graph by numbers, with the neighbours of each node at hand. */
+class Web {
+  readonly out: number[][];
+  readonly into: number[][];
+  private readonly known = new Set<number>();
+  constructor(readonly size: number) {
+    this.out = Array.from({ length: size }, () => []);
+    this.into = Array.from({ length: size }, () => []);
+  }
+  add(from: number, to: number): void {
+    const key = from * this.size + to;
+    if (from === to || this.known.has(key)) return;
+    this.known.add(key);
+    this.out[from]!.push(to);
+    this.into[to]!.push(from);
+  }
+  sort(): void {
+    for (const list of [...this.out, ...this.into]) list.sort((a, b) => a - b);
+  }
+}
+
+function arrangeAll(web: Web): Place[] {
+  const forward = withoutCycles(web);
+  const level = longestPath(forward);
+  return pack(
+    islands(web).map((island) => arrange(island, forward, level)),
+    web.size,
+  );
 }
 
 /** Nodes that hang together, the largest group first. */
-function islands(
-  names: readonly string[],
-  edges: readonly (readonly [string, string])[],
-): string[][] {
-  const near = new Map<string, string[]>(names.map((name) => [name, []]));
-  for (const [from, to] of edges) {
-    near.get(from)!.push(to);
-    near.get(to)!.push(from);
-  }
-  const seen = new Set<string>();
-  const result: string[][] = [];
-  for (const start of names) {
-    if (seen.has(start)) continue;
-    seen.add(start);
+function islands(web: Web): number[][] {
+  const seen = new Uint8Array(web.size);
+  const result: number[][] = [];
+  for (let start = 0; start < web.size; start++) {
+    if (seen[start]) continue;
+    seen[start] = 1;
     const island = [start];
-    for (const name of island) {
-      for (const next of near.get(name)!) {
-        if (seen.has(next)) continue;
-        seen.add(next);
-        island.push(next);
+    for (const node of island) {
+      for (const near of [web.out[node]!, web.into[node]!]) {
+        for (const next of near) {
+          if (seen[next]) continue;
+          seen[next] = 1;
+          island.push(next);
+        }
       }
     }
-    result.push(island.sort());
+    result.push(island.sort((a, b) => a - b));
   }
-  return result.sort((a, b) => b.length - a.length || (a[0]! < b[0]! ? -1 : 1));
+  return result.sort((a, b) => b.length - a.length || a[0]! - b[0]!);
 }
 
-/** One island: callers left, callees right. */
-function arrange(
-  names: readonly string[],
-  edges: readonly (readonly [string, string])[],
-): Map<string, Place> {
-  const here = new Set(names);
-  const forward = withoutCycles(
-    names,
-    edges.filter(([from]) => here.has(from)),
-  );
-  const level = longestPath(names, forward);
-  const columns: string[][] = [];
-  for (const name of names) (columns[level.get(name)!] ??= []).push(name);
-  sweep(columns, forward);
-  const places = new Map<string, Place>();
-  columns.forEach((column, x) => {
-    column.forEach((name, at) => places.set(name, { x, y: at - (column.length - 1) / 2 }));
-  });
-  settle(columns, forward, places);
-  return places;
-}
-
-/** Fewest columns that small islands share a row of. */
-const LEAST_COLUMNS = 5;
-
-/** The islands under each other, small ones side by side. */
-function pack(all: readonly Map<string, Place>[]): Map<string, Place> {
-  const places = new Map<string, Place>();
-  const wide = (island: Map<string, Place>) =>
-    1 + Math.max(...[...island.values()].map((place) => place.x));
-  const columns = Math.max(LEAST_COLUMNS, ...all.map(wide));
-  let x = 0;
-  let top = 0;
-  let bottom = 0;
-  for (const island of all) {
-    if (x > 0 && x + wide(island) > columns) {
-      x = 0;
-      top = bottom;
-    }
-    const ys = [...island.values()].map((place) => place.y);
-    const least = Math.min(...ys);
-    for (const [name, place] of island) {
-      places.set(name, { x: x + place.x, y: top + place.y - least });
-    }
-    // The largest has its row to itself.
-    x = island === all[0] ? columns : x + wide(island);
-    bottom = Math.max(bottom, top + Math.max(...ys) - least + 1);
-  }
-  return places;
-}
-
-/** The edges, those that close a circle turned round. */
-function withoutCycles(
-  names: readonly string[],
-  edges: readonly (readonly [string, string])[],
-): [string, string][] {
-  const out = new Map<string, string[]>(names.map((name) => [name, []]));
-  const incoming = new Map<string, number>(names.map((name) => [name, 0]));
-  for (const [from, to] of edges) {
-    out.get(from)!.push(to);
-    incoming.set(to, incoming.get(to)! + 1);
-  }
-  for (const list of out.values()) list.sort();
-  const state = new Map<string, "open" | "done">();
-  const result = new Map<string, [string, string]>();
-  const starts = [...names].sort((a, b) => incoming.get(a)! - incoming.get(b)!);
+/** The same graph, edges that close a circle turned round. */
+function withoutCycles(web: Web): Web {
+  const state = new Uint8Array(web.size); // 1: on the way, 2: done
+  const result = new Web(web.size);
+  const starts = Array.from({ length: web.size }, (_, at) => at);
+  starts.sort((a, b) => web.into[a]!.length - web.into[b]!.length || a - b);
   for (const start of starts) {
-    if (state.has(start)) continue;
-    state.set(start, "open");
-    const stack = [{ name: start, next: 0 }];
+    if (state[start]) continue;
+    state[start] = 1;
+    const stack = [{ node: start, next: 0 }];
     while (stack.length > 0) {
       const top = stack.at(-1)!;
-      const to = out.get(top.name)![top.next++];
+      const to = web.out[top.node]![top.next++];
       if (to === undefined) {
-        state.set(top.name, "done");
+        state[top.node] = 2;
         stack.pop();
         continue;
       }
-      const turned = state.get(to) === "open";
-      const edge: [string, string] = turned ? [to, top.name] : [top.name, to];
-      result.set(edge.join("\n"), edge);
-      if (!state.has(to)) {
-        state.set(to, "open");
-        stack.push({ name: to, next: 0 });
+      if (state[to] === 1) result.add(to, top.node);
+      else result.add(top.node, to);
+      if (state[to] === 0) {
+        state[to] = 1;
+        stack.push({ node: to, next: 0 });
       }
     }
   }
-  return [...result.values()];
+  result.sort();
+  return result;
 }
 
-function longestPath(names: readonly string[], edges: readonly [string, string][]) {
-  const level = new Map<string, number>(names.map((name) => [name, 0]));
-  const waiting = new Map<string, number>(names.map((name) => [name, 0]));
-  for (const [, to] of edges) waiting.set(to, waiting.get(to)! + 1);
-  const ready = names.filter((name) => waiting.get(name) === 0);
-  for (let name = ready.shift(); name !== undefined; name = ready.shift()) {
-    for (const [from, to] of edges) {
-      if (from !== name) continue;
-      level.set(to, Math.max(level.get(to)!, level.get(name)! + 1));
-      waiting.set(to, waiting.get(to)! - 1);
-      if (waiting.get(to) === 0) ready.push(to);
+function longestPath(web: Web): Int32Array {
+  const level = new Int32Array(web.size);
+  const waiting = Int32Array.from(web.into, (list) => list.length);
+  const ready: number[] = [];
+  for (let node = 0; node < web.size; node++) if (waiting[node] === 0) ready.push(node);
+  for (let at = 0; at < ready.length; at++) {
+    const node = ready[at]!;
+    for (const to of web.out[node]!) {
+      level[to] = Math.max(level[to]!, level[node]! + 1);
+      if (--waiting[to]! === 0) ready.push(to);
     }
   }
   return level;
 }
 
+/** One island: callers left, callees right. */
+function arrange(island: readonly number[], web: Web, level: Int32Array): Map<number, Place> {
+  // Where everything calls everything, the longest way is no order that can be
+  // seen: levels share columns then.
+  const deepest = island.reduce((most, node) => Math.max(most, level[node]!), 0) + 1;
+  const shared = Math.min(
+    1,
+    Math.max(LEAST_LEVELS, Math.ceil(1.2 * Math.sqrt(island.length))) / deepest,
+  );
+  const columns: number[][] = [];
+  for (const node of island) (columns[Math.floor(level[node]! * shared)] ??= []).push(node);
+  const filled = columns.filter(Boolean);
+  sweep(filled, web);
+  // A column that is much taller than the picture is wide stands in several.
+  const most = Math.max(LEAST_ROWS, Math.ceil(1.2 * Math.sqrt(island.length)));
+  const broken = filled.flatMap((column) => {
+    const parts = Math.ceil(column.length / most);
+    if (parts === 1) return [column];
+    return Array.from({ length: parts }, (_, part) =>
+      column.filter((_, at) => at % parts === part),
+    );
+  });
+  const places = new Map<number, Place>();
+  broken.forEach((column, x) => {
+    column.forEach((node, at) => places.set(node, { x, y: at - (column.length - 1) / 2 }));
+  });
+  settle(broken, web, places);
+  return places;
+}
+
 /** Orders each column by the mean place of its neighbours, there and back. */
-function sweep(columns: string[][], edges: readonly [string, string][]) {
-  const order = new Map<string, number>();
-  const note = (column: string[]) =>
-    column.forEach((name, at) => order.set(name, (at + 0.5) / column.length));
+function sweep(columns: number[][], web: Web): void {
+  const order = new Map<number, number>();
+  const note = (column: number[]) =>
+    column.forEach((node, at) => order.set(node, (at + 0.5) / column.length));
   columns.forEach(note);
-  for (let round = 0; round < 8; round++) {
+  for (let round = 0; round < SWEEPS; round++) {
     const down = round % 2 === 0;
     for (const column of down ? columns : [...columns].reverse()) {
       const mean = new Map(
-        column.map((name) => {
-          const near = edges
-            .filter(([from, to]) => (down ? to : from) === name)
-            .map(([from, to]) => order.get(down ? from : to)!);
-          const sum = near.reduce((total, value) => total + value, 0);
-          return [name, near.length > 0 ? sum / near.length : order.get(name)!];
+        column.map((node) => {
+          const near = down ? web.into[node]! : web.out[node]!;
+          const sum = near.reduce((total, other) => total + order.get(other)!, 0);
+          return [node, near.length > 0 ? sum / near.length : order.get(node)!];
         }),
       );
-      column.sort((a, b) => mean.get(a)! - mean.get(b)! || (a < b ? -1 : 1));
+      column.sort((a, b) => mean.get(a)! - mean.get(b)! || a - b);
       note(column);
     }
   }
 }
 
 /** Pulls nodes level with their neighbours, at least one step apart. */
-function settle(
-  columns: readonly string[][],
-  edges: readonly [string, string][],
-  places: Map<string, Place>,
-) {
-  for (let round = 0; round < 12; round++) {
+function settle(columns: readonly number[][], web: Web, places: Map<number, Place>): void {
+  for (let round = 0; round < SETTLES; round++) {
     for (const column of round % 2 === 0 ? columns : [...columns].reverse()) {
-      const wanted = column.map((name) => {
-        const near = edges.flatMap(([from, to]) =>
-          from === name ? [places.get(to)!.y] : to === name ? [places.get(from)!.y] : [],
-        );
-        const own = places.get(name)!.y;
+      const wanted = column.map((node) => {
+        const near = [...web.out[node]!, ...web.into[node]!];
+        const own = places.get(node)!.y;
         if (near.length === 0) return own;
-        return (own + near.reduce((sum, y) => sum + y, 0) / near.length) / 2;
+        return (own + near.reduce((sum, other) => sum + places.get(other)!.y, 0) / near.length) / 2;
       });
       const spaced: number[] = [];
       for (const y of wanted) spaced.push(Math.max(y, (spaced.at(-1) ?? -Infinity) + 1));
       const shift =
         wanted.reduce((sum, y, at) => sum + y - spaced[at]!, 0) / Math.max(1, wanted.length);
-      column.forEach((name, at) => (places.get(name)!.y = spaced[at]! + shift));
+      column.forEach((node, at) => (places.get(node)!.y = spaced[at]! + shift));
     }
   }
+}
+
+/** The islands under each other, small ones side by side. */
+function pack(all: readonly Map<number, Place>[], size: number): Place[] {
+  const places: Place[] = Array.from({ length: size }, () => ({ x: 0, y: 0 }));
+  const sizes = all.map((island) => {
+    let [wide, least, most] = [1, Infinity, -Infinity];
+    for (const { x, y } of island.values()) {
+      wide = Math.max(wide, x + 1);
+      least = Math.min(least, y);
+      most = Math.max(most, y);
+    }
+    return { wide, least, tall: most - least + 1 };
+  });
+  const widest = sizes.reduce((most, { wide }) => Math.max(most, wide), LEAST_COLUMNS);
+  const columns = Math.max(widest, Math.ceil(0.7 * Math.sqrt(size)));
+  let [x, top, bottom] = [0, 0, 0];
+  all.forEach((island, at) => {
+    const { wide, least, tall } = sizes[at]!;
+    if (x > 0 && x + wide > columns) {
+      x = 0;
+      top = bottom;
+    }
+    for (const [node, place] of island) {
+      places[node] = { x: x + place.x, y: top + place.y - least };
+    }
+    // The largest has its row to itself.
+    x = at === 0 ? columns : x + wide;
+    bottom = Math.max(bottom, top + tall);
+  });
+  return places;
 }

@@ -1,11 +1,15 @@
 /** Points in time and ranges of time for people. */
 
+/** Which clock on the wall times are told by. */
+export type Zone = "local" | "utc";
+
 /** Ranges that can be chosen by name, as the API spells them. */
 export const RANGES: readonly [start: string, label: string][] = [
   ["-15m", "Last 15 min"],
   ["-1h", "Last hour"],
   ["-6h", "Last 6 hours"],
   ["-24h", "Last 24 hours"],
+  ["-7d", "Last 7 days"],
 ];
 
 export const DEFAULT_START = "-1h";
@@ -30,19 +34,69 @@ export function formatAge(then: number, now: number): string {
   return `${Math.floor(seconds / 86_400)} d`;
 }
 
-/** Local time of day with milliseconds; with the date where it is not today. */
-export function formatTime(milliseconds: number, now: number): string {
-  const date = new Date(milliseconds);
-  const two = (value: number) => String(value).padStart(2, "0");
-  const time = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${String(
-    date.getMilliseconds(),
-  ).padStart(3, "0")}`;
-  if (date.toDateString() === new Date(now).toDateString()) return time;
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${time}`;
+/** Minutes that the zone is ahead of UTC at a time. */
+function ahead(milliseconds: number, zone: Zone): number {
+  return zone === "utc" ? 0 : -new Date(milliseconds).getTimezoneOffset();
 }
 
-/** Value of an `<input type="datetime-local">` with seconds, in local time. */
-export function toInput(milliseconds: number): string {
-  const date = new Date(milliseconds - new Date(milliseconds).getTimezoneOffset() * 60_000);
-  return date.toISOString().slice(0, 19);
+/** `2026-11-27T12:00:00.123` on the zone's wall. */
+function wall(milliseconds: number, zone: Zone): string {
+  const date = new Date(milliseconds + ahead(milliseconds, zone) * 60_000);
+  return Number.isNaN(date.getTime()) ? "?T?" : date.toISOString().slice(0, -1);
+}
+
+/** `2026-11-27`. */
+export function formatDate(milliseconds: number, zone: Zone): string {
+  return wall(milliseconds, zone).split("T")[0]!;
+}
+
+/** Time of day with milliseconds; with the date where it is not today. */
+export function formatTime(milliseconds: number, now: number, zone: Zone): string {
+  const [date, time] = wall(milliseconds, zone).split("T");
+  return date === formatDate(now, zone) ? time! : `${date} ${time}`;
+}
+
+/** The same in whole seconds. */
+export function formatSecond(milliseconds: number, now: number, zone: Zone): string {
+  return formatTime(milliseconds, now, zone).replace(/\.\d+$/, "");
+}
+
+/** Date, time and zone: what can be told to somebody elsewhere. */
+export function formatMoment(milliseconds: number, zone: Zone): string {
+  return `${wall(milliseconds, zone).replace("T", " ")} ${zoneName(zone, milliseconds)}`;
+}
+
+/** `12:00:00 – 12:15:00`, with dates where they are not today's, and the zone. */
+export function formatRange(from: number, to: number, now: number, zone: Zone): string {
+  const [first, last] = [formatSecond(from, now, zone), formatSecond(to, now, zone)];
+  // One day is named once.
+  const same = formatDate(from, zone) === formatDate(to, zone);
+  return `${first} – ${same ? last.split(" ").at(-1) : last} ${zoneName(zone, to)}`;
+}
+
+/** `UTC`, `UTC+01:00`. */
+export function zoneName(zone: Zone, at: number): string {
+  const minutes = ahead(at, zone);
+  if (minutes === 0 || Number.isNaN(minutes)) return "UTC";
+  const two = (value: number) => String(value).padStart(2, "0");
+  const size = Math.abs(minutes);
+  return `UTC${minutes < 0 ? "−" : "+"}${two(Math.floor(size / 60))}:${two(size % 60)}`;
+}
+
+/** A mark on an axis: as fine as the distance between two marks asks for. */
+export function formatMark(milliseconds: number, step: number, zone: Zone): string {
+  const [date, time] = wall(milliseconds, zone).split("T");
+  if (step >= 86_400_000) return date!.slice(5);
+  return time!.slice(0, step >= 60_000 ? 5 : step >= 1000 ? 8 : 11);
+}
+
+/** Value of an `<input type="datetime-local">` with seconds. */
+export function toInput(milliseconds: number, zone: Zone): string {
+  return wall(milliseconds, zone).slice(0, 19);
+}
+
+/** The time that such a value names; null where it names none. */
+export function fromInput(value: string, zone: Zone): number | null {
+  const time = new Date(zone === "utc" ? `${value}Z` : value).getTime();
+  return Number.isFinite(time) ? time : null;
 }

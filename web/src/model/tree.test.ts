@@ -37,6 +37,9 @@ function trace(spans: Span[]): Trace {
     services: [],
     clocks: [],
     span_count: spans.length,
+    error_count: 0,
+    depth: 1,
+    first: 0,
     next_after: null,
     snapshot: "",
   };
@@ -135,6 +138,26 @@ describe("rows", () => {
     const list = rows(index(deep), ALL);
     expect(list).toHaveLength(20_000);
     expect(list.at(-1)!.level).toBe(19_999);
+  });
+});
+
+describe("a page from the middle of a trace", () => {
+  const page = () => {
+    const spans = hop().spans;
+    const depth: Record<string, number> = { a: 0, b: 1, c: 2, d: 3, e: 1 };
+    for (const one of spans) one.depth = depth[one.span_id]!;
+    return { ...trace([]), spans: spans.slice(2), roots: [], first: 2, span_count: 5 };
+  };
+
+  it("shows what is there at the level that it has in the whole", () => {
+    expect(shape(rows(index(page()), ALL))).toBe("2c. 3d. 1e.");
+  });
+
+  it("counts children that are not here, and shows those that are", () => {
+    const middle = { ...page(), spans: page().spans.slice(0, 1) };
+    const list = rows(index(middle), ALL);
+    expect(shape(list)).toBe("2c.");
+    expect(list[0]!.children).toBe(1);
   });
 });
 

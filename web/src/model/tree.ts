@@ -1,5 +1,6 @@
 import { nano, nanoBetween } from "./duration";
 import { certainty } from "./evidence";
+import { outcome } from "./outcome";
 import type { Span, Trace } from "../api/types";
 
 /** A trace, indexed once. */
@@ -8,9 +9,10 @@ export interface Tree {
   spans: ReadonlyMap<string, Span>;
   /** Offsets in nanoseconds from the trace's start. */
   start: ReadonlyMap<string, number>;
+  /** Spans with nothing above them, or nothing that is here: of a page, in order. */
+  tops: readonly string[];
   /** Nanoseconds from the first start to the last end. */
   length: number;
-  depth: number;
   /** Whether times are drawn as if the clocks of all hosts agreed. */
   aligned: boolean;
 }
@@ -47,7 +49,6 @@ export function index(trace: Trace, aligned = false): Tree {
   const ahead = aligned ? clocksAhead(trace) : null;
   let length = aligned ? 0 : nano(trace.duration_nano);
   let first = aligned ? Infinity : 0;
-  let depth = 0;
   for (const span of trace.spans) {
     spans.set(span.span_id, span);
     const offset =
@@ -58,13 +59,15 @@ export function index(trace: Trace, aligned = false): Tree {
       length = Math.max(length, offset + nano(span.duration_nano));
       first = Math.min(first, offset);
     }
-    depth = Math.max(depth, span.depth);
   }
   if (aligned && Number.isFinite(first)) {
     for (const [id, offset] of start) start.set(id, offset - first);
     length -= first;
   }
-  return { trace, spans, start, length: Math.max(length, 1), depth, aligned };
+  const tops = trace.spans
+    .filter((span) => span.parent === null || !spans.has(span.parent))
+    .map((span) => span.span_id);
+  return { trace, spans, start, tops, length: Math.max(length, 1), aligned };
 }
 
 /** By how many nanoseconds each host's clock is ahead of that of the trace's first span. */
@@ -121,7 +124,8 @@ export function matches(span: Span, filter: string): boolean {
     span.capture,
     span.error,
     span.status_code,
-    span.status === "error" ? "status:error" : "",
+    outcome(span).failed ? "status:error" : "",
+    span.status === "unknown" ? "status:unknown" : "",
     span.evidence,
     span.span_id,
     ...attributes,
@@ -136,16 +140,20 @@ export function rows(tree: Tree, view: View): Row[] {
   const kept = view.filter.trim() === "" ? null : keep(tree, view.filter);
   const result: Row[] = [];
   const stack: { span: Span; parent: number; level: number; last: boolean }[] = [];
-  const push = (ids: readonly string[], parent: number, level: number) => {
+  /** Without a level, each has that of the whole tree. */
+  const push = (ids: readonly string[], parent: number, level?: number) => {
     const shown = ids
       .map((id) => tree.spans.get(id))
       .filter((span): span is Span => span !== undefined && (!kept || kept.has(span.span_id)));
     for (let at = shown.length - 1; at >= 0; at--) {
-      stack.push({ span: shown[at]!, parent, level, last: at === shown.length - 1 });
+      const span = shown[at]!;
+      const next = shown[at + 1];
+      // Tops of a page may stand on several levels.
+      const last = !next || (level === undefined && next.depth !== span.depth);
+      stack.push({ span, parent, level: level ?? span.depth, last });
     }
-    return shown.length;
   };
-  push(tree.trace.roots, -1, 0);
+  push(tree.tops, -1);
   for (let next = stack.pop(); next; next = stack.pop()) {
     const { span } = next;
     const server = view.merge ? otherSide(tree, span) : null;
@@ -207,6 +215,10 @@ export function ancestors(tree: Tree, id: string): string[] {
   }
   return result;
 }
+
+/** Whether the line tells of a failure, on either side. */
+export const failedRow = ({ span, server }: Row): boolean =>
+  outcome(span).failed || (server !== null && outcome(server).failed);
 
 /** Spans whose link to their parent, or lack of one, is not certain. */
 export function uncertain(trace: Trace): number {

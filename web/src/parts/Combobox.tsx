@@ -1,13 +1,10 @@
 import { useId, useRef, useState } from "react";
-import type { ReactNode, Ref } from "react";
+import type { Ref } from "react";
+import { Choices } from "./Choices";
+import type { Choice } from "./Choices";
 
-export interface Choice {
-  value: string;
-  /** Shown before the name. */
-  mark?: ReactNode;
-  /** Shown after it, quietly. */
-  note?: string;
-}
+/** Choices that are shown at once; typing finds the others. */
+const MOST_SHOWN = 200;
 
 /** A field that offers what is known, and takes what is not. */
 export function Combobox(props: {
@@ -19,16 +16,21 @@ export function Combobox(props: {
   testid: string;
   inputRef?: Ref<HTMLInputElement>;
   disabled?: boolean;
+  className?: string;
 }) {
+  // Null while closed; the text that was there is no search for itself.
   const [typed, setTyped] = useState<string | null>(null);
-  const [at, setAt] = useState(0);
+  // -1: Enter takes what is typed.
+  const [at, setAt] = useState(-1);
   const list = useRef<HTMLUListElement>(null);
   const id = useId();
   const open = typed !== null;
-  const wanted = (typed ?? "").toLowerCase();
-  const shown = props.choices
-    .filter((choice) => choice.value.toLowerCase().includes(wanted))
-    .slice(0, 200);
+  const wanted = typed === props.value ? "" : (typed ?? "").toLowerCase();
+  const shown = open
+    ? props.choices
+        .filter((choice) => choice.value.toLowerCase().includes(wanted))
+        .slice(0, MOST_SHOWN)
+    : [];
   const choose = (value: string) => {
     setTyped(null);
     if (value !== props.value) props.onChoose(value);
@@ -39,34 +41,34 @@ export function Combobox(props: {
     list.current?.children[next]?.scrollIntoView({ block: "nearest" });
   };
   return (
-    <div className="combobox">
+    <div className={`combobox ${props.className ?? ""}`}>
       <input
         ref={props.inputRef}
         role="combobox"
         aria-expanded={open}
-        aria-controls={id}
+        aria-controls={open ? id : undefined}
+        aria-autocomplete="list"
         aria-label={props.label}
         aria-activedescendant={open && shown[at] ? `${id}-${at}` : undefined}
         data-testid={props.testid}
+        data-set={props.value !== ""}
         disabled={props.disabled}
-        placeholder={open && props.value ? props.value : props.placeholder}
-        title={props.value}
+        placeholder={props.placeholder}
+        title={props.value || undefined}
         value={typed ?? props.value}
         spellCheck={false}
         autoComplete="off"
-        onFocus={() => {
-          setTyped("");
-          setAt(
-            Math.max(
-              0,
-              props.choices.findIndex((choice) => choice.value === props.value),
-            ),
-          );
+        onFocus={(event) => {
+          // What is set stays to be seen; typing replaces it.
+          event.currentTarget.select();
+          setTyped(props.value);
+          setAt(props.choices.findIndex((choice) => choice.value === props.value));
         }}
         onBlur={() => setTyped(null)}
         onChange={(event) => {
           setTyped(event.target.value);
-          setAt(0);
+          // An emptied field means any, not the first of all.
+          setAt(event.target.value === "" ? -1 : 0);
         }}
         onKeyDown={(event) => {
           if (event.key === "ArrowDown") move(at + 1);
@@ -89,29 +91,19 @@ export function Combobox(props: {
         </button>
       )}
       {open && (
-        <ul role="listbox" id={id} ref={list} aria-label={props.label}>
-          {shown.length === 0 && <li className="quiet">Nothing of that name yet</li>}
-          {shown.map((choice, index) => (
-            <li
-              key={choice.value}
-              id={`${id}-${index}`}
-              role="option"
-              aria-selected={index === at}
-              data-value={choice.value}
-              onMouseEnter={() => setAt(index)}
-              // Before the field loses its focus, which closes the list.
-              onMouseDown={(event) => {
-                event.preventDefault();
-                choose(choice.value);
-                (document.activeElement as HTMLElement | null)?.blur();
-              }}
-            >
-              {choice.mark}
-              <span className="cut">{choice.value}</span>
-              {choice.note && <span className="label">{choice.note}</span>}
-            </li>
-          ))}
-        </ul>
+        <Choices
+          id={id}
+          listRef={list}
+          label={props.label}
+          choices={shown}
+          at={at}
+          empty="Nothing of that name yet"
+          onHover={setAt}
+          onChoose={({ value }) => {
+            choose(value);
+            (document.activeElement as HTMLElement | null)?.blur();
+          }}
+        />
       )}
     </div>
   );

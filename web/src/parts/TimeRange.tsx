@@ -1,19 +1,28 @@
-import { milliseconds, RANGES, toInput, unixNano } from "../model/time";
+import { fromInput, milliseconds, RANGES, toInput, unixNano, zoneName } from "../model/time";
+import { useZone } from "../app/zone";
 
 /** Chooses a range by name, or by two points in time. */
 export function TimeRange(props: {
   start: string;
   end: string;
+  /** It is not what the page shows by itself. */
+  set?: boolean;
   onChange: (start: string, end: string) => void;
 }) {
+  const zone = useZone();
   const named = RANGES.some(([start]) => start === props.start) && props.end === "now";
   const from = absolute(props.start);
   const to = absolute(props.end);
+  const take = (text: string, use: (chosen: number) => void) => {
+    const chosen = fromInput(text, zone);
+    if (chosen !== null) use(chosen);
+  };
   return (
     <>
       <select
         aria-label="Time range"
         data-testid="range"
+        data-set={props.set ?? false}
         value={named ? props.start : "custom"}
         onChange={(event) => {
           if (event.target.value !== "custom") props.onChange(event.target.value, "now");
@@ -33,23 +42,22 @@ export function TimeRange(props: {
             type="datetime-local"
             step="1"
             aria-label="From"
-            value={toInput(from)}
-            onChange={(event) => {
-              const chosen = new Date(event.target.value).getTime();
-              if (Number.isFinite(chosen)) props.onChange(unixNano(chosen), unixNano(to));
-            }}
+            value={toInput(from, zone)}
+            onChange={(event) =>
+              take(event.target.value, (chosen) => props.onChange(unixNano(chosen), unixNano(to)))
+            }
           />
           –
           <input
             type="datetime-local"
             step="1"
             aria-label="To"
-            value={toInput(to)}
-            onChange={(event) => {
-              const chosen = new Date(event.target.value).getTime();
-              if (Number.isFinite(chosen)) props.onChange(unixNano(from), unixNano(chosen));
-            }}
+            value={toInput(to, zone)}
+            onChange={(event) =>
+              take(event.target.value, (chosen) => props.onChange(unixNano(from), unixNano(chosen)))
+            }
           />
+          <span className="label">{zoneName(zone, to)}</span>
         </span>
       )}
     </>
@@ -63,5 +71,7 @@ export function absolute(text: string, now = Date.now()): number {
   if (text === "now") return now;
   const relative = /^-(\d+)([smhd])$/.exec(text);
   if (relative) return now - Number(relative[1]) * UNITS[relative[2]!]!;
-  return /^\d+$/.test(text) ? milliseconds(text) : now;
+  if (/^\d+$/.test(text)) return milliseconds(text);
+  const named = Date.parse(text);
+  return Number.isFinite(named) ? named : now;
 }

@@ -1,99 +1,173 @@
-import { useState } from "react";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useEffect, useMemo, useRef, useState } from "react";
 import type { GraphEdge } from "../../api/types";
 import { formatDuration, nano } from "../../model/duration";
 import { formatCount, formatRate, formatShare } from "../../model/number";
 import { Service } from "../../parts/Service";
 import { edgeId } from "./edges";
 
+const ROW_HEIGHT = 30;
+
 interface Column {
   name: string;
   number: boolean;
+  /** Left out where the window is narrow. */
+  wide?: boolean;
   sort: (edge: GraphEdge) => number | string;
 }
 
 const COLUMNS: readonly Column[] = [
   { name: "Caller", number: false, sort: (edge) => edge.client },
   { name: "Called", number: false, sort: (edge) => edge.server },
-  { name: "Protocol", number: false, sort: (edge) => edge.protocol },
+  { name: "Protocol", number: false, wide: true, sort: (edge) => edge.protocol },
   { name: "Rate", number: true, sort: (edge) => edge.requests_per_second },
-  { name: "Requests", number: true, sort: (edge) => edge.requests },
+  { name: "Requests", number: true, wide: true, sort: (edge) => edge.requests },
   { name: "Errors", number: true, sort: (edge) => edge.error_share },
-  { name: "p50", number: true, sort: (edge) => nano(edge.p50_nano) },
+  { name: "p50", number: true, wide: true, sort: (edge) => nano(edge.p50_nano) },
   { name: "p95", number: true, sort: (edge) => nano(edge.p95_nano) },
-  { name: "p99", number: true, sort: (edge) => nano(edge.p99_nano) },
-  { name: "Certain", number: true, sort: (edge) => edge.certain_share },
+  { name: "p99", number: true, wide: true, sort: (edge) => nano(edge.p99_nano) },
+  { name: "Certain", number: true, wide: true, sort: (edge) => edge.certain_share },
 ];
 
-/** The map's edges in words and numbers. */
+/** The map's edges in words and numbers: all of them, those in view as elements. */
 export function EdgeTable(props: {
   edges: readonly GraphEdge[];
   chosen: string | null;
   onChoose: (id: string) => void;
 }) {
+  const { edges, chosen } = props;
+  const box = useRef<HTMLDivElement>(null);
   const [by, setBy] = useState<{ column: number; down: boolean }>({ column: 3, down: true });
-  const { sort } = COLUMNS[by.column]!;
-  const sorted = [...props.edges].sort((a, b) => {
-    const [x, y] = [sort(a), sort(b)];
-    return (x < y ? -1 : x > y ? 1 : 0) * (by.down ? -1 : 1);
+  const sorted = useMemo(() => {
+    const { sort } = COLUMNS[by.column]!;
+    return edges
+      .map((edge) => ({ edge, key: sort(edge) }))
+      .sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0) * (by.down ? -1 : 1))
+      .map(({ edge }) => edge);
+  }, [edges, by]);
+  const virtual = useVirtualizer({
+    count: sorted.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW_HEIGHT,
+    overscan: 12,
   });
+  useEffect(() => {
+    const at = sorted.findIndex((edge) => edgeId(edge) === chosen);
+    if (at >= 0) virtual.scrollToIndex(at, { align: "auto" });
+  }, [chosen]);
+  const items = virtual.getVirtualItems();
+  const above = items[0]?.start ?? 0;
+  const below = virtual.getTotalSize() - (items.at(-1)?.end ?? 0);
   return (
-    <table className="grid" data-testid="edges" aria-label="Calls between services">
-      <thead>
-        <tr>
-          {COLUMNS.map((column, at) => (
-            <th
-              key={column.name}
-              scope="col"
-              className={column.number ? "number" : ""}
-              aria-sort={by.column === at ? (by.down ? "descending" : "ascending") : undefined}
-            >
-              <button
-                type="button"
-                onClick={() =>
-                  setBy({ column: at, down: by.column === at ? !by.down : column.number })
-                }
+    <div
+      className="grid-box"
+      ref={box}
+      tabIndex={0}
+      role="group"
+      aria-label="Calls between services"
+    >
+      <table
+        className="grid"
+        data-testid="edges"
+        aria-label="Calls between services"
+        aria-rowcount={sorted.length + 1}
+      >
+        <thead>
+          <tr aria-rowindex={1}>
+            {COLUMNS.map((column, at) => (
+              <th
+                key={column.name}
+                scope="col"
+                className={`${column.number ? "number" : "text"}${column.wide ? " wide" : ""}`}
+                aria-sort={by.column === at ? (by.down ? "descending" : "ascending") : undefined}
               >
-                {by.column === at ? (by.down ? "↓ " : "↑ ") : ""}
-                {column.name}
-              </button>
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {sorted.map((edge) => (
-          <tr
-            key={edgeId(edge)}
-            data-client={edge.client}
-            data-server={edge.server}
-            data-protocol={edge.protocol}
-            data-requests={edge.requests}
-            aria-selected={props.chosen === edgeId(edge)}
-            tabIndex={0}
-            onClick={() => props.onChoose(edgeId(edge))}
-            onKeyDown={(event) => event.key === "Enter" && props.onChoose(edgeId(edge))}
-          >
-            <td>
-              <Service name={edge.client} />
-            </td>
-            <td>
-              <Service name={edge.server} />
-            </td>
-            <td className="quiet">{edge.protocol}</td>
-            <td className="number">{formatRate(edge.requests_per_second)}</td>
-            <td className="number">{formatCount(edge.requests)}</td>
-            <td className={`number ${edge.errors > 0 ? "is-error" : "quiet"}`}>
-              {edge.errors > 0 ? formatShare(edge.error_share) : "–"}
-            </td>
-            <td className="number">{formatDuration(nano(edge.p50_nano))}</td>
-            <td className="number">{formatDuration(nano(edge.p95_nano))}</td>
-            <td className="number">{formatDuration(nano(edge.p99_nano))}</td>
-            <td className={`number ${edge.certain_share < 0.999 ? "warn-text" : "quiet"}`}>
-              {formatShare(edge.certain_share)}
-            </td>
+                <button
+                  type="button"
+                  onClick={() =>
+                    setBy({ column: at, down: by.column === at ? !by.down : column.number })
+                  }
+                >
+                  {by.column === at ? (by.down ? "↓ " : "↑ ") : ""}
+                  {column.name}
+                </button>
+              </th>
+            ))}
           </tr>
-        ))}
-      </tbody>
-    </table>
+        </thead>
+        <tbody>
+          {above > 0 && <Gap height={above} />}
+          {items.map((item) => {
+            const edge = sorted[item.index]!;
+            return (
+              <Row
+                key={edgeId(edge)}
+                edge={edge}
+                at={item.index + 2}
+                chosen={chosen === edgeId(edge)}
+                onChoose={props.onChoose}
+              />
+            );
+          })}
+          {below > 0 && <Gap height={below} />}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** The room of rows that are not in view. */
+function Gap({ height }: { height: number }) {
+  return (
+    <tr className="gap" aria-hidden="true">
+      <td colSpan={COLUMNS.length} style={{ height }} />
+    </tr>
+  );
+}
+
+function Row(props: {
+  edge: GraphEdge;
+  at: number;
+  chosen: boolean;
+  onChoose: (id: string) => void;
+}) {
+  const { edge } = props;
+  return (
+    <tr
+      className={props.chosen ? "chosen" : ""}
+      aria-rowindex={props.at}
+      data-client={edge.client}
+      data-server={edge.server}
+      data-protocol={edge.protocol}
+      data-requests={edge.requests}
+      onClick={() => props.onChoose(edgeId(edge))}
+    >
+      <td>
+        <button
+          type="button"
+          className="row-button"
+          aria-pressed={props.chosen}
+          aria-label={`Calls from ${edge.client} to ${edge.server}`}
+          onClick={(event) => {
+            event.stopPropagation();
+            props.onChoose(edgeId(edge));
+          }}
+        >
+          <Service name={edge.client} />
+        </button>
+      </td>
+      <td>
+        <Service name={edge.server} />
+      </td>
+      <td className="quiet wide">{edge.protocol}</td>
+      <td className="number">{formatRate(edge.requests_per_second)}</td>
+      <td className="number wide">{formatCount(edge.requests)}</td>
+      <td className={`number ${edge.errors > 0 ? "is-error" : "quiet"}`}>
+        {edge.errors > 0 ? formatShare(edge.error_share) : "–"}
+      </td>
+      <td className="number wide">{formatDuration(nano(edge.p50_nano))}</td>
+      <td className="number">{formatDuration(nano(edge.p95_nano))}</td>
+      <td className="number wide">{formatDuration(nano(edge.p99_nano))}</td>
+      <td className="number wide quiet">{formatShare(edge.certain_share)}</td>
+    </tr>
   );
 }

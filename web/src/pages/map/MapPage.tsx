@@ -1,70 +1,37 @@
+import { useMemo } from "react";
 import { useGraph } from "../../api/queries";
-import type { GraphEdge } from "../../api/types";
-import { introduce } from "../../app/palette";
-import { Link, navigate, setParams, usePlace } from "../../app/router";
+import type { Graph } from "../../api/types";
+import { Colours, useServiceStyle } from "../../app/palette";
+import { Link, setParams, usePlace } from "../../app/router";
 import { useShortcuts } from "../../app/shortcuts";
-import { formatDuration, nano } from "../../model/duration";
-import { formatCount, formatRate, formatShare } from "../../model/number";
+import { useTitle } from "../../app/title";
+import { formatCount } from "../../model/number";
 import { DEFAULT_START } from "../../model/time";
 import { Blank, Failure } from "../../parts/Blank";
-import { Service } from "../../parts/Service";
+import { Combobox } from "../../parts/Combobox";
 import { TimeRange } from "../../parts/TimeRange";
-import { edgeId } from "./edges";
+import { edgeId, neighbourhood } from "./edges";
 import { EdgeTable } from "./EdgeTable";
-import { heightFor } from "./look";
+import { Legend } from "./Legend";
+import { EdgePanel, NodePanel } from "./Panel";
 import { Picture } from "./Picture";
-
-/** The search page's address with the map's time. */
-function searchLink(start: string, end: string, parameters: Record<string, string>): string {
-  const query = new URLSearchParams(parameters);
-  if (start !== DEFAULT_START) query.set("start", start);
-  if (end !== "now") query.set("end", end);
-  return `/?${query.toString()}`;
-}
 
 export default function MapPage() {
   const { params } = usePlace();
   const start = params.get("start") ?? DEFAULT_START;
   const end = params.get("end") ?? "now";
-  const chosen = params.get("edge");
+  const focus = params.get("focus");
   const live = params.get("live") === "1";
   const graph = useGraph(start, end, live);
-  const choose = (edge: string | null) => setParams({ edge });
-  useShortcuts({ Escape: () => choose(null) });
-  if (graph.data) introduce(graph.data.nodes.map((node) => node.name));
-  const edge = graph.data?.edges.find((one) => edgeId(one) === chosen);
+  const names = useMemo(() => graph.data?.nodes.map((node) => node.name) ?? [], [graph.data]);
+  useTitle(focus ?? undefined, "Map");
   return (
-    <main className="page">
-      <div className="map-page" data-testid="map" data-nodes={graph.data?.nodes.length ?? 0}>
-        <div className="map-tools">
-          <TimeRange
-            start={start}
-            end={end}
-            onChange={(from, to) =>
-              setParams(
-                { start: from === DEFAULT_START ? null : from, end: to === "now" ? null : to },
-                "push",
-              )
-            }
-          />
-          <button
-            type="button"
-            className="button"
-            aria-pressed={live}
-            onClick={() => setParams({ live: live ? null : "1" })}
-          >
-            <span className="live-dot" />
-            Live
-          </button>
-          <div className="legend" aria-hidden="true">
-            <span>size, width: rate</span>
-            <span className="is-error">red: errors</span>
-            <span>labels: rate · p50 / p95</span>
-            <span>click a service for its traces, a line for details</span>
-          </div>
-        </div>
+    <Colours names={names}>
+      <main className="map-page" data-testid="map" data-nodes={names.length}>
+        <h1 className="unseen">Map of services</h1>
+        <Tools start={start} end={end} live={live} focus={focus} graph={graph.data} />
         {graph.isError ? (
-          <div style={{ padding: 16 }}>
+          <div className="room">
             <Failure error={graph.error} />
           </div>
         ) : !graph.data ? (
@@ -75,97 +42,123 @@ export default function MapPage() {
             <Link to="/status">Status</Link>
           </Blank>
         ) : (
-          <>
-            <div className="map-stage" style={{ minHeight: heightFor(graph.data) }}>
-              <div className="map-canvas">
-                <Picture
-                  graph={graph.data}
-                  chosen={chosen}
-                  onNode={(service) => navigate(searchLink(start, end, { service }))}
-                  onEdge={choose}
-                />
-              </div>
-              {edge && (
-                <EdgePanel edge={edge} start={start} end={end} onClose={() => choose(null)} />
-              )}
-            </div>
-            <div>
-              {(graph.data.warnings ?? []).map((warning) => (
-                <div key={warning} className="notice warn" style={{ margin: 12 }}>
-                  {warning}
-                </div>
-              ))}
-              <EdgeTable edges={graph.data.edges} chosen={chosen} onChoose={choose} />
-            </div>
-          </>
+          <Stage graph={graph.data} focus={focus} start={start} end={end} />
         )}
-      </div>
-    </main>
+      </main>
+    </Colours>
   );
 }
 
-function EdgePanel(props: { edge: GraphEdge; start: string; end: string; onClose: () => void }) {
-  const { edge } = props;
+function Tools(props: {
+  start: string;
+  end: string;
+  live: boolean;
+  focus: string | null;
+  graph: Graph | undefined;
+}) {
+  const serviceStyle = useServiceStyle();
+  const nodes = props.graph?.nodes ?? [];
   return (
-    <aside className="edge-panel" data-testid="edge-panel">
-      <header>
-        <h2>
-          <Service name={edge.client} />
-          <span>
-            <span className="quiet">→ </span>
-            <Service name={edge.server} />
-          </span>
-        </h2>
-        <button
-          type="button"
-          className="button plain icon"
-          aria-label="Close"
-          onClick={props.onClose}
-        >
-          ×
-        </button>
-      </header>
-      <dl>
-        <dt>Protocol</dt>
-        <dd>{edge.protocol}</dd>
-        <dt>Rate</dt>
-        <dd>{formatRate(edge.requests_per_second)}</dd>
-        <dt>Requests</dt>
-        <dd>{formatCount(edge.requests)}</dd>
-        <dt>Errors</dt>
-        <dd className={edge.errors > 0 ? "is-error" : ""}>
-          {formatCount(edge.errors)} · {formatShare(edge.error_share)}
-        </dd>
-        <dt>p50</dt>
-        <dd>{formatDuration(nano(edge.p50_nano))}</dd>
-        <dt>p95</dt>
-        <dd>{formatDuration(nano(edge.p95_nano))}</dd>
-        <dt>p99</dt>
-        <dd>{formatDuration(nano(edge.p99_nano))}</dd>
-        <dt>Certain links</dt>
-        <dd className={edge.certain_share < 0.999 ? "warn-text" : ""}>
-          {formatShare(edge.certain_share)}
-        </dd>
-      </dl>
-      <div className="links">
-        {edge.errors > 0 && (
-          <Link
-            className="button"
-            to={searchLink(props.start, props.end, { service: edge.server, status: "error" })}
-          >
-            Traces where {edge.server} failed
-          </Link>
+    <div className="map-tools">
+      <TimeRange
+        start={props.start}
+        end={props.end}
+        set={props.start !== DEFAULT_START || props.end !== "now"}
+        onChange={(from, to) =>
+          setParams(
+            { start: from === DEFAULT_START ? null : from, end: to === "now" ? null : to },
+            "push",
+          )
+        }
+      />
+      <Combobox
+        label="Service"
+        testid="focus"
+        placeholder="Find a service"
+        value={props.focus ?? ""}
+        choices={nodes.map((node) => ({
+          value: node.name,
+          mark: <span className="swatch" style={serviceStyle(node.name)} />,
+          note: node.kind === "service" ? formatCount(node.requests) : node.kind,
+        }))}
+        onChoose={(name) =>
+          setParams({ focus: name || null, node: name || null, edge: null }, "push")
+        }
+      />
+      <button
+        type="button"
+        className="button"
+        aria-pressed={props.live}
+        onClick={() => setParams({ live: props.live ? null : "1" })}
+      >
+        <span className="live-dot" />
+        Live
+      </button>
+      <Legend />
+    </div>
+  );
+}
+
+/** The picture, its table below, and beside both what is chosen. */
+function Stage(props: { graph: Graph; focus: string | null; start: string; end: string }) {
+  const { graph, focus } = props;
+  const { params } = usePlace();
+  const chosen = params.get("edge");
+  const named = params.get("node");
+  const known = focus !== null && graph.nodes.some((node) => node.name === focus);
+  const shown = useMemo(() => (known ? neighbourhood(graph, focus) : graph), [graph, focus, known]);
+  const range = { start: props.start, end: props.end };
+  const edge = chosen === null ? undefined : graph.edges.find((one) => edgeId(one) === chosen);
+  const node = named === null ? undefined : graph.nodes.find((one) => one.name === named);
+  const choose = (id: string | null) => setParams({ edge: id, node: null });
+  useShortcuts({ Escape: () => choose(null) });
+  return (
+    <div className={`map-stage${edge || node ? " detailed" : ""}`}>
+      <div className="map-canvas">
+        <Picture
+          graph={shown}
+          chosen={chosen}
+          onNode={(name) => setParams({ node: name, edge: null })}
+          onEdge={choose}
+        />
+        {focus !== null && (
+          <p className="map-focus" role="status" data-testid="map-focus">
+            {known
+              ? `Only ${focus} and its neighbours`
+              : `${focus} made and took no call in this time; all are shown`}
+            <button
+              type="button"
+              className="button tiny"
+              onClick={() => setParams({ focus: null }, "push")}
+            >
+              All services
+            </button>
+          </p>
         )}
-        <Link
-          className="button"
-          to={searchLink(props.start, props.end, {
-            service: edge.server,
-            min: `${Math.floor(nano(edge.p95_nano) / 1000)}us`,
-          })}
-        >
-          Slowest calls of {edge.server}
-        </Link>
       </div>
-    </aside>
+      <div className="map-table">
+        {(graph.warnings ?? []).map((warning) => (
+          <div key={warning} className="notice warn">
+            {warning}
+          </div>
+        ))}
+        <EdgeTable edges={shown.edges} chosen={chosen} onChoose={choose} />
+      </div>
+      {edge ? (
+        <EdgePanel edge={edge} range={range} onClose={() => choose(null)} />
+      ) : (
+        node && (
+          <NodePanel
+            graph={graph}
+            node={node}
+            range={range}
+            focused={focus === node.name}
+            onFocus={() => setParams({ focus: node.name }, "push")}
+            onEdge={choose}
+            onClose={() => choose(null)}
+          />
+        )
+      )}
+    </div>
   );
 }

@@ -1,23 +1,18 @@
-import { createEdgeCurveProgram } from "@sigma/edge-curve";
-import { MultiDirectedGraph } from "graphology";
-import { useEffect, useRef, useState } from "react";
-import Sigma from "sigma";
-import { createEdgeArrowProgram } from "sigma/rendering";
-import type { Graph, GraphEdge, GraphNode } from "../../api/types";
+import { useEffect, useMemo, useRef, useState } from "react";
+import type { Graph } from "../../api/types";
+import { useServiceHex } from "../../app/palette";
 import { token, useTheme } from "../../app/theme";
 import { formatDuration, nano } from "../../model/duration";
 import { formatCount, formatRate, formatShare } from "../../model/number";
-import { edgeLabel, nodeLabel } from "./draw";
-import type { Inks } from "./draw";
-import { edgeId } from "./edges";
-import { fill } from "./look";
-import type { EdgeLook, NodeLook } from "./look";
-import type { Box } from "./spot";
+import type { Point } from "../../model/spot";
+import type { Size } from "./camera";
+import type { Inks } from "./paint";
+import { scene as sceneOf } from "./scene";
+import { useLayout } from "./useLayout";
+import { MapView } from "./view";
+import type { Hit } from "./view";
 
-/** More edges than these keep their figures for the mouse. */
-const MOST_LABELS = 40;
-
-type Near = { left: number; top: number } & ({ node: GraphNode } | { edge: GraphEdge });
+type Near = { at: Point; hit: Hit };
 
 export function Picture(props: {
   graph: Graph;
@@ -26,165 +21,82 @@ export function Picture(props: {
   onEdge: (id: string | null) => void;
 }) {
   const theme = useTheme();
+  const hex = useServiceHex();
   const box = useRef<HTMLDivElement>(null);
-  const sigma = useRef<Sigma<NodeLook, EdgeLook> | null>(null);
+  const base = useRef<HTMLCanvasElement>(null);
+  const over = useRef<HTMLCanvasElement>(null);
+  const view = useRef<MapView | null>(null);
   const [near, setNear] = useState<Near | null>(null);
-  const [broken, setBroken] = useState<string | null>(null);
+  const [size, setSize] = useState<Size>({ width: 0, height: 0 });
   const now = useRef(props);
   now.current = props;
-  const hovered = useRef<string | null>(null);
-  const redraw = useRef<() => void>(() => undefined);
+  const places = useLayout(props.graph);
 
   useEffect(() => {
-    const parent = box.current!;
-    let inks = readInks();
-    const read = () => inks;
-    let taken: Box[] = [];
-    const graph = new MultiDirectedGraph<NodeLook, EdgeLook>();
-    let renderer: Sigma<NodeLook, EdgeLook>;
-    try {
-      renderer = new Sigma<NodeLook, EdgeLook>(graph, parent, {
-        allowInvalidContainer: true,
-        defaultEdgeType: "straight",
-        edgeProgramClasses: {
-          straight: createEdgeArrowProgram<NodeLook, EdgeLook>(),
-          curved: createEdgeCurveProgram<NodeLook, EdgeLook>({
-            arrowHead: {
-              extremity: "target",
-              lengthToThicknessRatio: 2.5,
-              widenessToThicknessRatio: 2,
-            },
-            drawLabel: edgeLabel(read, () => taken),
-          }),
-        },
-        enableEdgeEvents: true,
-        renderEdgeLabels: true,
-        labelRenderedSizeThreshold: 0,
-        labelDensity: 100,
-        labelSize: 12,
-        stagePadding: 0,
-        minEdgeThickness: 1.4,
-        zIndex: true,
-        minCameraRatio: 0.2,
-        maxCameraRatio: 4,
-        defaultDrawNodeLabel: nodeLabel(read),
-        // Without sigma's own label box.
-        defaultDrawNodeHover: () => undefined,
-        defaultDrawEdgeLabel: edgeLabel(read, () => taken),
-        nodeReducer: (name, look) => {
-          const at = hovered.current;
-          if (at === null || at === name || !graph.hasNode(at)) return look;
-          return graph.areNeighbors(at, name) ? look : { ...look, color: inks.line, dimmed: true };
-        },
-        edgeReducer: (id, look) => {
-          const chosen = now.current.chosen === id;
-          const at = hovered.current;
-          const dimmed = at !== null && graph.hasNode(at) && !graph.extremities(id).includes(at);
-          return {
-            ...look,
-            color: chosen ? token("--accent") : dimmed ? inks.line : look.color,
-            zIndex: chosen ? 2 : look.zIndex,
-            label: dimmed
-              ? ""
-              : chosen || graph.size <= MOST_LABELS || at !== null
-                ? look.label
-                : "",
-          };
-        },
-      });
-    } catch (cause) {
-      setBroken(cause instanceof Error ? cause.message : String(cause));
-      return;
-    }
-    const hover = (name: string | null) => {
-      hovered.current = name;
-      renderer.refresh({ skipIndexation: true });
-      parent.style.cursor = name === null ? "" : "pointer";
-    };
-    const place = (event: { x: number; y: number }) => ({ left: event.x, top: event.y });
-    renderer.on("enterNode", ({ node, event }) => {
-      const found = now.current.graph.nodes.find((one) => one.name === node);
-      if (found) setNear({ ...place(event), node: found });
-      hover(node);
+    const element = box.current!;
+    const made = new MapView(base.current!, over.current!, {
+      onHover: (hit, at) => setNear(hit && { hit, at }),
+      onClick: (hit) => {
+        if (hit && "node" in hit) now.current.onNode(hit.node.of.name);
+        else now.current.onEdge(hit?.edge.id ?? null);
+      },
+      onFrame: ({ labels, milliseconds }) => {
+        element.dataset["labels"] = String(labels);
+        element.dataset["frame"] = milliseconds.toFixed(1);
+      },
     });
-    renderer.on("enterEdge", ({ edge, event }) => {
-      const found = now.current.graph.edges.find((one) => edgeId(one) === edge);
-      if (found) setNear({ ...place(event), edge: found });
-      parent.style.cursor = "pointer";
-    });
-    const leave = () => {
-      setNear(null);
-      hover(null);
+    view.current = made;
+    const measure = () => {
+      const next = { width: element.clientWidth, height: element.clientHeight };
+      made.resize(next);
+      setSize(next);
     };
-    renderer.on("leaveNode", leave);
-    renderer.on("leaveEdge", leave);
-    renderer.on("clickNode", ({ node }) => now.current.onNode(node));
-    renderer.on("clickEdge", ({ edge }) => now.current.onEdge(edge));
-    renderer.on("clickStage", () => now.current.onEdge(null));
-    // The wheel scrolls the page; with Ctrl (or a pinch) it zooms the map.
-    const passWheel = (event: WheelEvent) => {
-      if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
-    };
-    parent.addEventListener("wheel", passWheel, { capture: true });
-    // Labels of edges keep clear of nodes and their names.
-    renderer.on("beforeRender", () => {
-      taken = graph.mapNodes((_, look) => {
-        const { x, y } = renderer.graphToViewport(look);
-        const radius = renderer.scaleSize(look.size) + 5;
-        const wide = Math.max(radius, look.figures.length * 3, look.label.length * 3.6);
-        return { left: x - wide, top: y - radius, width: 2 * wide, height: 2 * radius + 36 };
-      });
-    });
-    const settle = () => {
-      const size = { width: parent.clientWidth, height: parent.clientHeight };
-      if (size.width === 0 || size.height === 0) return;
-      inks = readInks();
-      renderer.setCustomBBox({ x: [0, size.width], y: [0, size.height] });
-      fill(graph, now.current.graph, theme, size);
-      renderer.refresh();
-    };
-    const observer = new ResizeObserver(settle);
-    observer.observe(parent);
-    redraw.current = settle;
-    sigma.current = renderer;
-    settle();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    measure();
     return () => {
       observer.disconnect();
-      parent.removeEventListener("wheel", passWheel, { capture: true });
-      renderer.kill();
-      sigma.current = null;
-      redraw.current = () => undefined;
+      made.end();
+      view.current = null;
     };
-  }, [theme]);
-
-  useEffect(() => redraw.current(), [props.graph]);
+  }, []);
+  const scene = useMemo(
+    () => places && sceneOf(props.graph, places, size, hex, theme),
+    [props.graph, places, size, hex, theme],
+  );
   useEffect(() => {
-    sigma.current?.refresh({ skipIndexation: true });
-  }, [props.chosen]);
+    if (scene) view.current?.show(scene, readInks());
+  }, [scene]);
+  useEffect(() => view.current?.choose(props.chosen), [props.chosen]);
 
-  if (broken !== null) {
-    return (
-      <div className="blank">
-        <h2>This browser cannot draw the map</h2>
-        <p>It needs WebGL 2 ({broken}). The table below says the same.</p>
-      </div>
-    );
-  }
-  const camera = () => sigma.current?.getCamera();
+  const drawn = scene?.edges.length ?? 0;
   return (
     <>
       <div
         ref={box}
-        style={{ position: "absolute", inset: 0 }}
+        className="fill"
         role="img"
-        aria-label="Service map; the table below says the same"
-      />
+        aria-label="Service map; the table says the same"
+        data-testid="picture"
+        data-nodes={scene?.nodes.length ?? 0}
+        data-edges={drawn}
+      >
+        <canvas ref={base} />
+        <canvas ref={over} />
+      </div>
+      {scene && scene.left > 0 && (
+        <p className="map-left" data-testid="map-left">
+          {formatCount(scene.nodes.length)} services, and the {formatCount(drawn)} most important of{" "}
+          {formatCount(drawn + scene.left)} calls: {formatCount(scene.left)} are not drawn. Find a
+          service to see all of its own.
+        </p>
+      )}
       <div className="map-zoom">
         <button
           type="button"
           className="button icon"
           aria-label="Closer"
-          onClick={() => void camera()?.animatedZoom()}
+          onClick={() => view.current?.zoomBy(1.5)}
         >
           +
         </button>
@@ -192,7 +104,7 @@ export function Picture(props: {
           type="button"
           className="button icon"
           aria-label="Farther"
-          onClick={() => void camera()?.animatedUnzoom()}
+          onClick={() => view.current?.zoomBy(1 / 1.5)}
         >
           −
         </button>
@@ -201,12 +113,12 @@ export function Picture(props: {
           className="button icon"
           aria-label="Show all"
           title="Show all"
-          onClick={() => void camera()?.animatedReset()}
+          onClick={() => view.current?.showAll()}
         >
           ⤢
         </button>
       </div>
-      {near && <Tip near={near} seconds={props.graph.window_seconds} />}
+      {near && <Tip near={near} size={size} seconds={props.graph.window_seconds} />}
     </>
   );
 }
@@ -217,53 +129,62 @@ function readInks(): Inks {
     quiet: token("--ink-2"),
     surface: token("--surface"),
     line: token("--line"),
+    edge: token("--edge"),
     error: token("--error"),
+    accent: token("--accent"),
     font: getComputedStyle(document.body).fontFamily,
   };
 }
 
-function Tip({ near, seconds }: { near: Near; seconds: number }) {
+function Tip({ near: { at, hit }, size, seconds }: { near: Near; size: Size; seconds: number }) {
+  // To the side where there is room.
+  const place = {
+    ...(at.x < size.width / 2 ? { left: at.x + 14 } : { right: size.width - at.x + 14 }),
+    ...(at.y < size.height / 2 ? { top: at.y + 14 } : { bottom: size.height - at.y + 14 }),
+  };
+  if ("node" in hit) {
+    const { of } = hit.node;
+    return (
+      <div className="map-tip" style={place}>
+        <b>{of.name}</b>{" "}
+        <span className="quiet">
+          {of.kind}
+          {of.system && ` · ${of.system}`}
+        </span>
+        <dl>
+          <dt>Rate</dt>
+          <dd>{formatRate(of.requests / Math.max(seconds, 1e-9))}</dd>
+          <dt>Errors</dt>
+          <dd className={of.errors > 0 ? "is-error" : ""}>
+            {formatCount(of.errors)} of {formatCount(of.requests)}
+          </dd>
+          <dt>p50 / p95</dt>
+          <dd>
+            {formatDuration(nano(of.p50_nano))} / {formatDuration(nano(of.p95_nano))}
+          </dd>
+        </dl>
+      </div>
+    );
+  }
+  const { of } = hit.edge;
   return (
-    <div className="map-tip" style={{ left: near.left + 14, top: near.top + 14 }}>
-      {"node" in near ? (
-        <>
-          <b>{near.node.name}</b> <span className="quiet">{near.node.kind}</span>
-          <dl>
-            <dt>Rate</dt>
-            <dd>{formatRate(near.node.requests / Math.max(seconds, 1e-9))}</dd>
-            <dt>Errors</dt>
-            <dd className={near.node.errors > 0 ? "is-error" : ""}>
-              {formatCount(near.node.errors)} of {formatCount(near.node.requests)}
-            </dd>
-            <dt>p50 / p95</dt>
-            <dd>
-              {formatDuration(nano(near.node.p50_nano))} /{" "}
-              {formatDuration(nano(near.node.p95_nano))}
-            </dd>
-          </dl>
-        </>
-      ) : (
-        <>
-          <b>
-            {near.edge.client} → {near.edge.server}
-          </b>{" "}
-          <span className="quiet">{near.edge.protocol}</span>
-          <dl>
-            <dt>Rate</dt>
-            <dd>{formatRate(near.edge.requests_per_second)}</dd>
-            <dt>Errors</dt>
-            <dd className={near.edge.errors > 0 ? "is-error" : ""}>
-              {formatShare(near.edge.error_share)}
-            </dd>
-            <dt>p50 / p95 / p99</dt>
-            <dd>
-              {[near.edge.p50_nano, near.edge.p95_nano, near.edge.p99_nano]
-                .map((value) => formatDuration(nano(value)))
-                .join(" / ")}
-            </dd>
-          </dl>
-        </>
-      )}
+    <div className="map-tip" style={place}>
+      <b>
+        {of.client} → {of.server}
+      </b>{" "}
+      <span className="quiet">{of.protocol}</span>
+      <dl>
+        <dt>Rate</dt>
+        <dd>{formatRate(of.requests_per_second)}</dd>
+        <dt>Errors</dt>
+        <dd className={of.errors > 0 ? "is-error" : ""}>{formatShare(of.error_share)}</dd>
+        <dt>p50 / p95 / p99</dt>
+        <dd>
+          {[of.p50_nano, of.p95_nano, of.p99_nano]
+            .map((value) => formatDuration(nano(value)))
+            .join(" / ")}
+        </dd>
+      </dl>
     </div>
   );
 }

@@ -1,4 +1,29 @@
-import type { GraphEdge } from "../../api/types";
+import type { Graph, GraphEdge } from "../../api/types";
 
 /** Names an edge in the address and in the picture. */
 export const edgeId = (edge: GraphEdge): string => `${edge.client}→${edge.server}/${edge.protocol}`;
+
+/** A failed call matters as much as this many others. */
+const ERROR_WEIGHT = 50;
+
+export const importance = (edge: GraphEdge): number => edge.requests + ERROR_WEIGHT * edge.errors;
+
+/** The edges by importance, at most so many; the busy ones and those that fail. */
+export function important(edges: readonly GraphEdge[], most: number): GraphEdge[] {
+  const sorted = [...edges].sort((a, b) => importance(b) - importance(a));
+  return sorted.length > most ? sorted.slice(0, most) : sorted;
+}
+
+/** A service, who calls it and whom it calls, and all calls among these. */
+export function neighbourhood(graph: Graph, service: string): Graph {
+  const near = new Set([service]);
+  for (const { client, server } of graph.edges) {
+    if (client === service) near.add(server);
+    if (server === service) near.add(client);
+  }
+  return {
+    ...graph,
+    nodes: graph.nodes.filter((node) => near.has(node.name)),
+    edges: graph.edges.filter((edge) => near.has(edge.client) && near.has(edge.server)),
+  };
+}

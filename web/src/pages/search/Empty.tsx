@@ -6,7 +6,7 @@ import { narrowed, WIDE } from "./question";
 import type { Asked } from "./question";
 
 /** Why a search found nothing, and what to do about it. */
-export function Empty({ asked }: { asked: Asked }) {
+export function Empty({ asked, warnings }: { asked: Asked; warnings: readonly string[] }) {
   const services = useServices();
   const status = useStatus();
   if (services.data && services.data.services.length === 0) {
@@ -56,6 +56,11 @@ export function Empty({ asked }: { asked: Asked }) {
           One span of a trace must fulfil the service, operation, duration, status and attributes
           together.
         </p>
+        {warnings.map((warning) => (
+          <p key={warning}>
+            <Prose text={warning} />
+          </p>
+        ))}
         <button className="button" onClick={() => setParams({ ...WIDE }, "push")}>
           Clear the filters
         </button>

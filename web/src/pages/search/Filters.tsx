@@ -1,14 +1,15 @@
 import { useEffect, useRef, useState } from "react";
 import { useOperations, useServices } from "../../api/queries";
+import { useServiceStyle } from "../../app/palette";
 import { setParams } from "../../app/router";
 import { useShortcuts } from "../../app/shortcuts";
 import { canonicalDuration } from "../../model/duration";
 import { formatCount } from "../../model/number";
 import { DEFAULT_START } from "../../model/time";
 import { Combobox } from "../../parts/Combobox";
-import { serviceStyle } from "../../parts/Service";
 import { TimeRange } from "../../parts/TimeRange";
-import { LIMITS } from "./question";
+import { AttributeField } from "./AttributeField";
+import { DEFAULT_LIMIT, LIMITS, narrowed, SORTS, WIDE } from "./question";
 import type { Asked } from "./question";
 
 const STATUSES = [
@@ -17,19 +18,32 @@ const STATUSES = [
   ["ok", "OK"],
 ] as const;
 
-export function Filters({ asked }: { asked: Asked }) {
+export function Filters({ asked, onAgain }: { asked: Asked; onAgain: () => void }) {
+  const serviceStyle = useServiceStyle();
   const services = useServices(asked.live);
   const operations = useOperations(asked.service);
   const first = useRef<HTMLInputElement>(null);
+  // On a phone; elsewhere all of it is seen.
+  const [open, setOpen] = useState(false);
+  const count = [
+    asked.operation,
+    asked.status,
+    asked.min,
+    asked.max,
+    ...asked.attributes,
+    asked.start !== DEFAULT_START || asked.end !== "now",
+    asked.sort !== "newest",
+  ].filter(Boolean).length;
   useShortcuts({ "/": () => first.current?.focus() });
   return (
     <form
-      className="filters"
+      className={open ? "filters open" : "filters"}
       role="search"
       aria-label="Search traces"
       onSubmit={(event) => event.preventDefault()}
     >
       <Combobox
+        className="always"
         inputRef={first}
         label="Service"
         testid="service"
@@ -42,6 +56,15 @@ export function Filters({ asked }: { asked: Asked }) {
         }))}
         onChoose={(service) => setParams({ service, operation: null }, "push")}
       />
+      <button
+        type="button"
+        className="button toggle always"
+        aria-expanded={open}
+        aria-pressed={count > 0}
+        onClick={() => setOpen(!open)}
+      >
+        {count > 0 ? `Filters: ${count}` : "Filters"}
+      </button>
       <Combobox
         label="Operation"
         testid="operation"
@@ -72,10 +95,14 @@ export function Filters({ asked }: { asked: Asked }) {
         <DurationField name="min" label="At least" value={asked.min} />–
         <DurationField name="max" label="At most" value={asked.max} />
       </div>
-      <AttributeField attributes={asked.attributes} />
+      <AttributeField
+        attributes={asked.attributes}
+        where={{ service: asked.service, start: asked.start, end: asked.end }}
+      />
       <TimeRange
         start={asked.start}
         end={asked.end}
+        set={asked.start !== DEFAULT_START || asked.end !== "now"}
         onChange={(start, end) =>
           setParams(
             { start: start === DEFAULT_START ? null : start, end: end === "now" ? null : end },
@@ -84,8 +111,25 @@ export function Filters({ asked }: { asked: Asked }) {
         }
       />
       <select
+        className="sort"
+        aria-label="Order"
+        data-testid="sort"
+        data-set={asked.sort !== "newest"}
+        value={asked.sort}
+        onChange={(event) =>
+          setParams({ sort: event.target.value === "newest" ? null : event.target.value }, "push")
+        }
+      >
+        {SORTS.map(([sort, name]) => (
+          <option key={sort} value={sort}>
+            {name} first
+          </option>
+        ))}
+      </select>
+      <select
         className="limit"
         aria-label="Most traces to list"
+        data-set={asked.limit !== DEFAULT_LIMIT}
         value={asked.limit}
         onChange={(event) => setParams({ limit: event.target.value })}
       >
@@ -106,6 +150,25 @@ export function Filters({ asked }: { asked: Asked }) {
         <span className="live-dot" />
         Live
       </button>
+      <button
+        type="button"
+        className="button"
+        title="Ask again now"
+        data-testid="again"
+        onClick={onAgain}
+      >
+        Search
+      </button>
+      {narrowed(asked) && (
+        <button
+          type="button"
+          className="button plain"
+          data-testid="clear-filters"
+          onClick={() => setParams({ ...WIDE }, "push")}
+        >
+          Clear filters
+        </button>
+      )}
     </form>
   );
 }
@@ -118,65 +181,29 @@ function DurationField(props: { name: "min" | "max"; label: string; value: strin
     if (wrong) return;
     const value = canonicalDuration(typed);
     setTyped(value ?? "");
-    setParams({ [props.name]: value });
+    if (value !== (canonicalDuration(props.value) ?? null))
+      setParams({ [props.name]: value }, "push");
   };
   return (
-    <input
-      aria-label={`${props.label} this long`}
-      data-testid={props.name}
-      aria-invalid={wrong}
-      title={
-        wrong
-          ? "Not a duration. Right are: 10ms, 1.5s, 200us, 2m"
-          : `${props.label}: 10ms, 1.5s, 200us`
-      }
-      placeholder={props.name === "min" ? "min 0" : "max ∞"}
-      value={typed}
-      onChange={(event) => setTyped(event.target.value)}
-      onBlur={commit}
-      onKeyDown={(event) => event.key === "Enter" && commit()}
-    />
-  );
-}
-
-function AttributeField({ attributes }: { attributes: readonly string[] }) {
-  const [typed, setTyped] = useState("");
-  const wrong = typed !== "" && !/^[^=\s]/.test(typed);
-  const add = () => {
-    const text = typed.trim();
-    if (!/^[^=]+=./.test(text)) return;
-    setParams({ attribute: [...new Set([...attributes, text])] }, "push");
-    setTyped("");
-  };
-  return (
-    <div className="attributes">
-      {attributes.map((one) => (
-        <span className="pill" key={one} title={one}>
-          <span className="cut">{one}</span>
-          <button
-            type="button"
-            className="button tiny plain"
-            aria-label={`Remove ${one}`}
-            onClick={() =>
-              setParams({ attribute: attributes.filter((other) => other !== one) }, "push")
-            }
-          >
-            ×
-          </button>
-        </span>
-      ))}
+    <span className="field">
       <input
-        aria-label="Attribute"
-        data-testid="attribute"
+        aria-label={`${props.label} this long`}
+        data-testid={props.name}
+        data-set={props.value !== ""}
         aria-invalid={wrong}
-        title="An attribute and its value; Enter adds it. For example http.response.status_code=404"
-        placeholder="attribute=value"
+        aria-describedby={wrong ? `${props.name}-problem` : undefined}
+        title={`${props.label}: 10ms, 1.5s, 200us`}
+        placeholder={props.name === "min" ? "min 0" : "max ∞"}
         value={typed}
-        spellCheck={false}
         onChange={(event) => setTyped(event.target.value)}
-        onBlur={add}
-        onKeyDown={(event) => event.key === "Enter" && add()}
+        onBlur={commit}
+        onKeyDown={(event) => event.key === "Enter" && commit()}
       />
-    </div>
+      {wrong && (
+        <p className="problem" id={`${props.name}-problem`} role="alert">
+          Not a duration. Right are 10ms, 1.5s, 200us, 2m.
+        </p>
+      )}
+    </span>
   );
 }

@@ -1,39 +1,44 @@
 import { useEffect, useMemo, useRef, useState } from "react";
-import type { Nano, ServiceShare, TraceSummary } from "../../api/types";
+import type { SearchAnswer, ServiceShare, Sort, TraceError, TraceSummary } from "../../api/types";
+import { useServiceStyle } from "../../app/palette";
 import { Link, navigate, setParams } from "../../app/router";
 import { useShortcuts } from "../../app/shortcuts";
+import { found, leave, useScroll } from "../../app/visit";
+import { useZone } from "../../app/zone";
 import { formatDuration, nano } from "../../model/duration";
 import { formatCount, plural } from "../../model/number";
-import { formatAge, formatTime, milliseconds } from "../../model/time";
-import { serviceStyle } from "../../parts/Service";
+import { outcome } from "../../model/outcome";
+import { formatAge, formatMoment, formatSecond, milliseconds } from "../../model/time";
+import { Prose } from "../../parts/Prose";
 import { useNow } from "../../parts/useNow";
-import type { Sort } from "./question";
+import { coveredText } from "./covered";
 
-const ORDER: Record<Sort, (a: TraceSummary, b: TraceSummary) => number> = {
-  newest: () => 0,
-  slowest: (a, b) => nano(b.duration_nano) - nano(a.duration_nano),
-  spans: (a, b) => b.spans - a.spans,
-  errors: (a, b) => b.errors - a.errors,
-};
-
-export function Results(props: {
-  traces: readonly TraceSummary[];
-  sort: Sort;
-  olderEnd: Nano | null;
-}) {
+export function Results(props: { answer: SearchAnswer; visit: string; ready: boolean }) {
+  const { traces, sort, covered, older_end_unix_nano: olderEnd } = props.answer;
   const now = useNow();
-  const [chosen, setChosen] = useState(-1);
+  const zone = useZone();
+  // By its id: a live list moves, what is chosen does not.
+  const [chosen, setChosen] = useState(() => String(found(props.visit, "chosen") ?? ""));
+  const lastAt = useRef(-1);
   const list = useRef<HTMLDivElement>(null);
-  const sorted = useMemo(
-    () => [...props.traces].sort(ORDER[props.sort]),
-    [props.traces, props.sort],
-  );
+  useScroll(list, props.visit, "results", props.ready);
   const slowest = useMemo(
-    () => props.traces.reduce((most, trace) => Math.max(most, nano(trace.duration_nano)), 1),
-    [props.traces],
+    () => traces.reduce((most, trace) => Math.max(most, nano(trace.duration_nano)), 1),
+    [traces],
   );
-  const failed = props.traces.filter((trace) => trace.status === "error").length;
-  const move = (by: number) => setChosen((at) => Math.max(0, Math.min(sorted.length - 1, at + by)));
+  const failed = traces.filter((trace) => trace.status === "error").length;
+  const at = traces.findIndex((trace) => trace.trace_id === chosen);
+  if (at >= 0) lastAt.current = at;
+  const choose = (id: string) => {
+    setChosen(id);
+    leave(props.visit, "chosen", id);
+  };
+  const move = (by: number) => {
+    // What has left the list leaves its place to the next.
+    const from = at >= 0 ? at : lastAt.current >= 0 ? lastAt.current - Math.max(0, by) : -1;
+    const next = traces[Math.max(0, Math.min(traces.length - 1, from + by))];
+    if (next) choose(next.trace_id);
+  };
   const next = () => move(1);
   const previous = () => move(-1);
   useShortcuts({
@@ -43,64 +48,94 @@ export function Results(props: {
     k: previous,
     b: previous,
     ArrowUp: previous,
-    Enter: () => sorted[chosen] && navigate(`/trace/${sorted[chosen].trace_id}`),
-    Escape: () => setChosen(-1),
+    Enter: () => at >= 0 && navigate(`/trace/${chosen}`),
+    Escape: () => choose(""),
   });
+  const moved = useRef(chosen);
   useEffect(() => {
-    list.current?.querySelector(".chosen")?.scrollIntoView({ block: "nearest" });
+    const left = found(props.visit, "chosen");
+    if (left === undefined) return;
+    moved.current = String(left);
+    setChosen(String(left));
+  }, [props.visit]);
+  useEffect(() => {
+    if (moved.current === chosen) return;
+    moved.current = chosen;
+    const row = list.current?.querySelector<HTMLElement>(".chosen");
+    // The focus goes along, so that Tab and Enter go on from here.
+    row?.focus({ preventScroll: true });
+    row?.scrollIntoView({ block: "nearest" });
   }, [chosen]);
   return (
-    <div className="results" ref={list} data-testid="results" data-count={sorted.length}>
-      <div className="results-head">
-        <span>
-          <b>{plural(sorted.length, "trace")}</b>
-          {failed > 0 && <span className="is-error"> · {formatCount(failed)} failed</span>}
-        </span>
-        <span>Services</span>
-        <SortButton sort="spans" now={props.sort} name="Spans" className="number" />
-        <SortButton sort="errors" now={props.sort} name="Errors" className="number" />
-        <SortButton sort="slowest" now={props.sort} name="Duration" className="number" />
-        <SortButton sort="newest" now={props.sort} name="Age" className="number" />
+    <div className="results" ref={list} data-testid="results" data-count={traces.length}>
+      <div className={`covered${covered.complete ? "" : " warn-text"}`} data-testid="covered">
+        <b>{plural(traces.length, "trace")}</b>
+        {failed > 0 && <span className="is-error">{formatCount(failed)} failed</span>}
+        <span data-complete={covered.complete}>{coveredText(sort, covered, now, zone)}</span>
       </div>
-      {sorted.map((trace, at) => (
+      {(props.answer.warnings ?? []).map((warning) => (
+        <div key={warning} className="notice warn" data-testid="search-warning">
+          <span>
+            <Prose text={warning} />
+          </span>
+        </div>
+      ))}
+      <div className="results-head">
+        <span>Trace</span>
+        <span>Services</span>
+        <SortButton sort="largest" now={sort} name="Spans" />
+        <SortButton sort="errors" now={sort} name="Errors" />
+        <SortButton sort="slowest" now={sort} name="Duration" />
+        <SortButton sort="newest" now={sort} name="Started" />
+      </div>
+      {traces.map((trace) => (
         <Result
           key={trace.trace_id}
           trace={trace}
           slowest={slowest}
           now={now}
-          chosen={at === chosen}
+          chosen={trace.trace_id === chosen}
+          onOpen={() => {
+            moved.current = trace.trace_id;
+            choose(trace.trace_id);
+          }}
         />
       ))}
       <div className="results-foot">
-        {props.olderEnd !== null ? (
+        {olderEnd !== null ? (
           <>
             There are older ones.
             <button
               className="button"
               type="button"
               data-testid="older"
-              onClick={() => setParams({ end: props.olderEnd, live: null })}
+              onClick={() => setParams({ end: olderEnd, live: null }, "push")}
             >
               Show them
             </button>
           </>
         ) : (
-          <span className="label">That is all.</span>
+          <span className="label">
+            {sort === "newest"
+              ? "That is all."
+              : "The first of this order; narrow the search for others."}
+          </span>
         )}
       </div>
     </div>
   );
 }
 
-function SortButton(props: { sort: Sort; now: Sort; name: string; className: string }) {
+function SortButton(props: { sort: Sort; now: Sort; name: string }) {
   const on = props.sort === props.now;
   return (
     <button
       type="button"
-      className={props.className}
+      className="number"
       aria-pressed={on}
-      title={`Sort: ${props.sort} first`}
-      onClick={() => setParams({ sort: props.sort === "newest" ? null : props.sort })}
+      title={`${props.sort === "errors" ? "Most errors" : props.sort} first, of all that fit`}
+      data-testid={`sort-${props.sort}`}
+      onClick={() => setParams({ sort: props.sort === "newest" ? null : props.sort }, "push")}
     >
       {on ? "↓ " : ""}
       {props.name}
@@ -108,8 +143,16 @@ function SortButton(props: { sort: Sort; now: Sort; name: string; className: str
   );
 }
 
-function Result(props: { trace: TraceSummary; slowest: number; now: number; chosen: boolean }) {
-  const { trace } = props;
+function Result(props: {
+  trace: TraceSummary;
+  slowest: number;
+  now: number;
+  chosen: boolean;
+  onOpen: () => void;
+}) {
+  const { trace, now } = props;
+  const zone = useZone();
+  const serviceStyle = useServiceStyle();
   const duration = nano(trace.duration_nano);
   const started = milliseconds(trace.start_unix_nano);
   return (
@@ -117,13 +160,16 @@ function Result(props: { trace: TraceSummary; slowest: number; now: number; chos
       to={`/trace/${trace.trace_id}`}
       className={`result${trace.status === "error" ? " failed" : ""}${props.chosen ? " chosen" : ""}`}
       style={serviceStyle(trace.root.service)}
+      aria-current={props.chosen || undefined}
       data-testid="result"
       data-trace-id={trace.trace_id}
       data-service={trace.root.service}
       data-operation={trace.root.operation}
       data-spans={trace.spans}
       data-errors={trace.errors}
+      data-duration={trace.duration_nano}
       data-services={trace.services.map((service) => service.name).join(" ")}
+      onClick={props.onOpen}
     >
       <span className="what">
         <span className="from cut" title={trace.root.service}>
@@ -132,23 +178,29 @@ function Result(props: { trace: TraceSummary; slowest: number; now: number; chos
         <b className="cut" title={trace.root.operation}>
           {trace.root.operation}
         </b>
-        {trace.uncertain_links > 0 && (
+        {!trace.complete && (
           <span
-            className="badge warn"
-            title={`${plural(trace.uncertain_links, "link")} of this trace ${trace.uncertain_links === 1 ? "is" : "are"} not certain`}
+            className="badge"
+            title="The parent of a span of this trace is missing: it may still arrive"
           >
-            {trace.uncertain_links}?
+            partial
           </span>
         )}
-        {!trace.complete && (
-          <span className="badge" title="Spans of this trace may still be arriving">
-            partial
+        {trace.uncertain_links > 0 && (
+          <span
+            className="label"
+            title={`${plural(trace.uncertain_links, "link")} of this trace ${trace.uncertain_links === 1 ? "is" : "are"} a guess`}
+          >
+            ~{formatCount(trace.uncertain_links)}
           </span>
         )}
       </span>
       <Chips services={trace.services} />
-      <span className="number quiet">{formatCount(trace.spans)}</span>
-      <span className="number">
+      <span className="spans number quiet">
+        {formatCount(trace.spans)}
+        <span className="unit"> {trace.spans === 1 ? "span" : "spans"}</span>
+      </span>
+      <span className="errors number">
         {trace.errors > 0 ? (
           <span className="badge error">{formatCount(trace.errors)}</span>
         ) : (
@@ -161,14 +213,39 @@ function Result(props: { trace: TraceSummary; slowest: number; now: number; chos
         </span>
         <span className="number">{formatDuration(duration)}</span>
       </span>
-      <span className="number quiet" title={formatTime(started, props.now)}>
-        {formatAge(started, props.now)}
+      <span className="started number quiet" title={formatMoment(started, zone)}>
+        {formatSecond(started, now, zone)}
+        <span className="age"> · {formatAge(started, now)}</span>
       </span>
+      {trace.error && <Why error={trace.error} />}
     </Link>
   );
 }
 
+/** The failure nearest to the cause: who, at what, with which code and words. */
+function Why({ error }: { error: TraceError }) {
+  const { text } = outcome({
+    status: "error",
+    ...(error.status_code !== null && { status_code: error.status_code }),
+    ...(error.text !== null && { error: error.text }),
+  });
+  return (
+    <span
+      className="why cut"
+      data-testid="why"
+      title={`${error.service} ${error.operation}: ${text}`}
+    >
+      <span className="from">
+        {error.service} {error.operation}
+      </span>
+      {error.side === "client" && <span className="quiet"> was told</span>}{" "}
+      <span className="is-error">{text}</span>
+    </span>
+  );
+}
+
 function Chips({ services }: { services: readonly ServiceShare[] }) {
+  const serviceStyle = useServiceStyle();
   const all = services.map((service) => `${service.name}: ${plural(service.spans, "span")}`);
   return (
     <span className="chips" title={all.join("\n")}>

@@ -3,9 +3,10 @@ import uPlot from "uplot";
 import type { TraceSummary } from "../../api/types";
 import { navigate, setParams } from "../../app/router";
 import { token, useTheme } from "../../app/theme";
+import { useZone } from "../../app/zone";
 import { apiDuration, formatDuration, nano } from "../../model/duration";
 import { plural } from "../../model/number";
-import { formatTime, milliseconds, unixNano } from "../../model/time";
+import { formatMark, formatMoment, milliseconds, unixNano } from "../../model/time";
 
 interface Point {
   trace: TraceSummary;
@@ -27,6 +28,7 @@ export function Scatter(props: {
   zoomed: boolean;
 }) {
   const theme = useTheme();
+  const zone = useZone();
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot | null>(null);
   const [near, setNear] = useState<{ point: Point; left: number; top: number } | null>(null);
@@ -105,6 +107,10 @@ export function Scatter(props: {
         height: parent.clientHeight,
         legend: { show: false },
         padding: [10, 16, 0, 0],
+        // Marks fall on whole hours of the zone that is shown.
+        ...(zone === "utc" && {
+          tzDate: (seconds: number) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+        }),
         cursor: {
           x: false,
           y: false,
@@ -125,7 +131,8 @@ export function Scatter(props: {
             gap: 4,
             // The longest label, a time with milliseconds, and air.
             space: 90,
-            values: (_, marks, __, ___, step) => marks.map((mark) => clock(mark, step)),
+            values: (_, marks, __, ___, step) =>
+              marks.map((mark) => formatMark(mark * 1000, step * 1000, zone)),
           },
           {
             font,
@@ -205,7 +212,7 @@ export function Scatter(props: {
       u.destroy();
       chart.current = null;
     };
-  }, [theme]);
+  }, [theme, zone]);
 
   useEffect(() => {
     chart.current?.setData(data(points));
@@ -215,7 +222,7 @@ export function Scatter(props: {
     <div className="scatter" data-testid="scatter" data-points={points.length}>
       <div
         ref={box}
-        style={{ position: "absolute", inset: 0 }}
+        className="fill"
         role="img"
         aria-label={`Durations of ${plural(points.length, "trace")} over time; the list below has the same`}
       />
@@ -236,6 +243,7 @@ export function Scatter(props: {
 }
 
 function Tip({ point, left, top }: { point: Point; left: number; top: number }) {
+  const zone = useZone();
   const { trace } = point;
   // 58 px of axis and 10 px of padding lie between the box and the plot.
   const flipped = left > 700;
@@ -249,7 +257,7 @@ function Tip({ point, left, top }: { point: Point; left: number; top: number }) 
     >
       <b className="cut">{trace.root.operation}</b>
       <span className="quiet">
-        {trace.root.service} · {formatTime(milliseconds(trace.start_unix_nano), Date.now())}
+        {trace.root.service} · {formatMoment(milliseconds(trace.start_unix_nano), zone)}
       </span>
       <span>
         {formatDuration(nano(trace.duration_nano))} · {plural(trace.spans, "span")}
@@ -275,18 +283,4 @@ function decades(points: readonly Point[]): [number, number] {
   const low = 10 ** Math.floor(Math.log10(least));
   const high = 10 ** Math.ceil(Math.log10(most));
   return [low, high > low ? high : low * 10];
-}
-
-/** A time of day as fine as the distance between two marks asks for. */
-function clock(seconds: number, step: number): string {
-  const date = new Date(seconds * 1000);
-  const two = (value: number) => String(value).padStart(2, "0");
-  if (step >= 86_400) return `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
-  const minutes = `${two(date.getHours())}:${two(date.getMinutes())}`;
-  if (step >= 60) return minutes;
-  const fine =
-    step >= 1
-      ? two(date.getSeconds())
-      : (date.getSeconds() + date.getMilliseconds() / 1000).toFixed(2);
-  return `${minutes}:${fine}`;
 }

@@ -1,6 +1,6 @@
 import { useSearch } from "../../api/queries";
-import { introduce } from "../../app/palette";
 import { usePlace } from "../../app/router";
+import { useTitle } from "../../app/title";
 import { milliseconds } from "../../model/time";
 import { Blank, Failure } from "../../parts/Blank";
 import { absolute } from "../../parts/TimeRange";
@@ -13,11 +13,11 @@ import { Scatter } from "./Scatter";
 const LEAST_DRAWN_MILLISECONDS = 10_000;
 
 export function SearchPage() {
-  const { params } = usePlace();
+  const { params, entry } = usePlace();
   const asked = read(params);
   const search = useSearch(question(asked), asked.live);
+  useTitle([asked.service, asked.operation].filter(Boolean).join(" "), "Search");
   const answer = search.data;
-  if (answer) introduce(answer.traces.flatMap((trace) => trace.services.map(({ name }) => name)));
   const from = answer ? milliseconds(answer.searched.start_unix_nano) : absolute(asked.start);
   const to = answer ? milliseconds(answer.searched.end_unix_nano) : absolute(asked.end);
   const oldest = answer?.traces.reduce(
@@ -26,7 +26,8 @@ export function SearchPage() {
   );
   return (
     <main className="search" data-loading={search.isFetching}>
-      <Filters asked={asked} />
+      <h1 className="unseen">Search traces</h1>
+      <Filters asked={asked} onAgain={() => void search.refetch()} />
       <Scatter
         traces={answer?.traces ?? []}
         from={drawnFrom(from, to, oldest ?? from, answer?.older_end_unix_nano) / 1000}
@@ -34,17 +35,17 @@ export function SearchPage() {
         zoomed={/^\d+$/.test(asked.start) || asked.min !== "" || asked.max !== ""}
       />
       {search.isError ? (
-        <div style={{ padding: 16 }}>
+        <div className="room">
           <Failure error={search.error} />
         </div>
       ) : !answer ? (
         <Blank title="Searching" busy />
       ) : answer.traces.length === 0 && answer.older_end_unix_nano === null ? (
         <div className="page">
-          <Empty asked={asked} />
+          <Empty asked={asked} warnings={answer.warnings ?? []} />
         </div>
       ) : (
-        <Results traces={answer.traces} sort={asked.sort} olderEnd={answer.older_end_unix_nano} />
+        <Results answer={answer} visit={entry} ready={!search.isPlaceholderData} />
       )}
     </main>
   );

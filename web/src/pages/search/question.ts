@@ -1,12 +1,20 @@
 /** What the search page's address asks for. */
 import type { SearchQuestion } from "../../api/queries";
+import type { Sort } from "../../api/types";
+import { readCondition } from "../../model/condition";
 import { canonicalDuration } from "../../model/duration";
 import { DEFAULT_START } from "../../model/time";
 
 export const LIMITS = ["20", "50", "100", "200", "500"] as const;
-const DEFAULT_LIMIT = "100";
+export const DEFAULT_LIMIT = "100";
 
-export type Sort = "newest" | "slowest" | "spans" | "errors";
+/** The orders that the server knows, as people call them. */
+export const SORTS: readonly [sort: Sort, name: string][] = [
+  ["newest", "Newest"],
+  ["slowest", "Slowest"],
+  ["errors", "Most errors"],
+  ["largest", "Largest"],
+];
 
 export interface Asked {
   service: string;
@@ -24,7 +32,7 @@ export interface Asked {
 
 export function asked(params: URLSearchParams): Asked {
   const text = (key: string, otherwise = "") => params.get(key) ?? otherwise;
-  const sort = text("sort", "newest");
+  const sort = SORTS.find(([name]) => name === params.get("sort"))?.[0] ?? "newest";
   return {
     service: text("service"),
     operation: text("operation"),
@@ -36,11 +44,14 @@ export function asked(params: URLSearchParams): Asked {
     end: text("end", "now"),
     limit: text("limit", DEFAULT_LIMIT),
     live: text("live") === "1",
-    sort: sort === "slowest" || sort === "spans" || sort === "errors" ? sort : "newest",
+    sort,
   };
 }
 
-/** The same as the API wants it; durations that are none are left out (the field shows them red). */
+/**
+ * The same as the API wants it. Durations and conditions that are none are left
+ * out: their fields show them red.
+ */
 export function question(a: Asked): SearchQuestion {
   return {
     service: a.service,
@@ -48,10 +59,11 @@ export function question(a: Asked): SearchQuestion {
     min_duration: canonicalDuration(a.min) ?? "",
     max_duration: canonicalDuration(a.max) ?? "",
     status: a.status,
-    attribute: a.attributes,
+    attribute: a.attributes.filter((text) => !("problem" in readCondition(text))),
     start: a.start,
     end: a.end,
     limit: a.limit,
+    sort: a.sort,
   };
 }
 

@@ -1,9 +1,12 @@
 import type { ReactNode } from "react";
 import { useStatus } from "../../api/queries";
+import { useTitle } from "../../app/title";
+import { useZone } from "../../app/zone";
 import type { HostClock, SeenAgent, Status } from "../../api/types";
 import { formatDuration, nano } from "../../model/duration";
 import { figures } from "../../model/figures";
 import type { Figure } from "../../model/figures";
+import { Counters } from "./Counters";
 import { plural } from "../../model/number";
 import { formatAge } from "../../model/time";
 import { Blank, Failure } from "../../parts/Blank";
@@ -19,6 +22,7 @@ const AGENT_STATES = {
 
 export function StatusPage() {
   const status = useStatus();
+  useTitle("Status");
   if (status.isError) {
     return (
       <main className="page">
@@ -28,7 +32,13 @@ export function StatusPage() {
       </main>
     );
   }
-  if (!status.data) return <Blank title="Asking the server" busy />;
+  if (!status.data) {
+    return (
+      <main className="page">
+        <Blank title="Asking the server" busy />
+      </main>
+    );
+  }
   return (
     <main className="page">
       <Report status={status.data} />
@@ -37,11 +47,13 @@ export function StatusPage() {
 }
 
 function Report({ status }: { status: Status }) {
-  // Agents on other machines have a card of their own.
-  const { counters, reason, state, hook, agents: _, ...facts } = status.agent;
-  const { counters: storeCounters, warnings: storeWarnings, ...store } = status.store ?? {};
+  const zone = useZone();
+  // Agents on other machines have a card of their own, and all counters one table.
+  const { counters: _agent, reason, state, hook, agents: _agents, ...facts } = status.agent;
+  const { counters: _store, warnings: storeWarnings, ...store } = status.store ?? {};
   const { assembly: { clocks = [], ...assembly } = {}, ...server } = status.server ?? {};
-  const { counters: ingestCounters, agents = [], ...ingest } = status.ingest ?? {};
+  const { counters: _ingest, agents = [], ...ingest } = status.ingest ?? {};
+  const calm = !status.attention && !agents.some((agent) => lossesOf(agent).length > 0);
   const warnings = [
     ...new Set([...status.warnings, ...(Array.isArray(storeWarnings) ? storeWarnings : [])]),
   ] as string[];
@@ -58,8 +70,13 @@ function Report({ status }: { status: Status }) {
             <Prose text={warning} />
           </div>
         ))}
-        {warnings.length === 0 && <div className="notice">Nothing needs your attention.</div>}
+        {warnings.length === 0 && calm && (
+          <div className="notice" data-testid="calm">
+            Nothing needs your attention.
+          </div>
+        )}
       </div>
+      <Counters counters={status.counters} />
       <div className="status-cards">
         <Card title="Agent" badge={<span className={`badge ${stateClass}`}>{stateName}</span>}>
           {reason && (
@@ -73,8 +90,7 @@ function Report({ status }: { status: Status }) {
               tells what this kernel allows.
             </p>
           )}
-          <Table list={figures({ ...(hook ? { hook } : {}), ...facts })} />
-          <Counters list={figures(counters)} what="Agent counters" />
+          <Table list={figures({ ...(hook ? { hook } : {}), ...facts }, zone)} />
         </Card>
         {(state !== "running" || agents.length > 1) && agents.length > 0 && (
           <Card title="Agents that report here">
@@ -82,12 +98,10 @@ function Report({ status }: { status: Status }) {
           </Card>
         )}
         <Card title="Store">
-          <Table list={figures(store)} />
-          <Counters list={figures(storeCounters)} what="Store counters" />
+          <Table list={figures(store, zone)} />
         </Card>
         <Card title="Ingest">
-          <Table list={figures(ingest)} />
-          <Counters list={figures(ingestCounters)} what="Ingest counters" />
+          <Table list={figures(ingest, zone)} />
         </Card>
         {clocks.length > 0 && (
           <Card title="Clocks, by the calls between hosts">
@@ -95,7 +109,7 @@ function Report({ status }: { status: Status }) {
           </Card>
         )}
         <Card title="Server">
-          <Table list={figures({ ...server, assembly })} />
+          <Table list={figures({ ...server, assembly }, zone)} />
         </Card>
       </div>
     </div>
@@ -114,13 +128,17 @@ function Card(props: { title: string; badge?: ReactNode; children: ReactNode }) 
   );
 }
 
+/** What an agent elsewhere says that it lost. */
+const lossesOf = (agent: SeenAgent): Figure[] =>
+  figures(agent.facts?.counters).filter((one) => one.lost);
+
 function Agents({ agents }: { agents: readonly SeenAgent[] }) {
   const now = useNow();
   return (
     <table>
       <tbody>
         {agents.map((agent) => {
-          const lost = figures(agent.facts?.counters).filter((one) => one.lost);
+          const lost = lossesOf(agent);
           return (
             <tr key={agent.source} className={lost.length > 0 ? "lost" : ""}>
               <th scope="row" title={`${agent.source}, from ${agent.address ?? "?"}`}>
@@ -160,22 +178,6 @@ function Clocks({ clocks }: { clocks: readonly HostClock[] }) {
         ))}
       </tbody>
     </table>
-  );
-}
-
-/** Counters, with what was lost first: that is why one looks. */
-function Counters({ list, what }: { list: readonly Figure[]; what: string }) {
-  const lost = list.filter((one) => one.lost);
-  if (list.length === 0) return null;
-  return (
-    <>
-      <h3 title={what}>
-        {lost.length === 0
-          ? "Counters · nothing lost"
-          : `Counters · ${plural(lost.length, "kind")} of loss`}
-      </h3>
-      <Table list={[...lost, ...list.filter((one) => !one.lost)]} />
-    </>
   );
 }
 

@@ -4,11 +4,14 @@ import { formatDuration, formatOffset, nano } from "../../model/duration";
 import { captureWords, explain } from "../../model/evidence";
 import type { Explanation } from "../../model/evidence";
 import { formatBytes, formatCount, formatShare, plural } from "../../model/number";
-import { formatTime, milliseconds } from "../../model/time";
+import { outcome } from "../../model/outcome";
+import { formatMoment, milliseconds } from "../../model/time";
 import { otherSide } from "../../model/tree";
 import type { Tree } from "../../model/tree";
 import { Copy } from "../../parts/Copy";
-import { Service, serviceStyle } from "../../parts/Service";
+import { Service } from "../../parts/Service";
+import { useServiceStyle } from "../../app/palette";
+import { useZone } from "../../app/zone";
 import { Link } from "../../app/router";
 import { AttributeTable, Pairs, resourceOf } from "./Attributes";
 import { select } from "./state";
@@ -19,7 +22,10 @@ const MOST_CHILDREN = 12;
 /** Everything that is known about a span. */
 export function Details(props: { tree: Tree; span: Span; onSelect: (id: string) => void }) {
   const { tree, span } = props;
+  const serviceStyle = useServiceStyle();
+  const zone = useZone();
   const parent = span.parent === null ? null : (tree.spans.get(span.parent) ?? null);
+  const ended = outcome(span);
   const [, seen] = captureWords(span.capture);
   const resource = resourceOf(span.resource);
   return (
@@ -48,16 +54,24 @@ export function Details(props: { tree: Tree; span: Span; onSelect: (id: string) 
           {span.protocol && <>· {span.protocol}</>}
         </div>
       </header>
-      {span.status === "error" && (
+      {ended.failed && (
         <section>
           <div className="notice error" data-testid="span-error">
-            <div style={{ overflowWrap: "anywhere" }}>
-              <b>{span.error ?? "Failed"}</b>
-              {span.status_code !== undefined &&
-                !span.error?.includes(String(span.status_code)) && (
-                  <div>Status code {span.status_code}</div>
-                )}
+            <div className="anywhere">
+              <b>{ended.text}</b>
+              {span.status !== "error" && (
+                <div className="quiet">
+                  Its sender does not call this an error; this side gave the answer.
+                </div>
+              )}
             </div>
+          </div>
+        </section>
+      )}
+      {ended.unknown && (
+        <section>
+          <div className="notice" data-testid="span-unknown">
+            Status unknown: it was not seen how this call ended.
           </div>
         </section>
       )}
@@ -71,20 +85,23 @@ export function Details(props: { tree: Tree; span: Span; onSelect: (id: string) 
             </span>
           </Figure>
           <Figure name="Starts at">{formatOffset(tree.start.get(span.span_id)!)}</Figure>
-          {span.status_code !== undefined && <Figure name="Status code">{span.status_code}</Figure>}
+          {ended.code !== null && (
+            <Figure name="Status code">
+              <span className={ended.failed ? "is-error" : ""}>{ended.code}</span>
+            </Figure>
+          )}
         </div>
       </section>
       <section>
         <h3>Why it is here</h3>
         <Evidence said={explain(span, parent)} />
-        <p className="quiet" style={{ marginTop: 6 }}>
-          Seen {seen}.
-        </p>
-        {parent && <Relative span={parent} mark="↑" onSelect={props.onSelect} />}
-        {span.children.slice(0, MOST_CHILDREN).map((id) => {
-          const child = tree.spans.get(id);
-          return child && <Relative key={id} span={child} mark="↓" onSelect={props.onSelect} />;
-        })}
+        <p className="quiet seen">Seen {seen}.</p>
+        {span.parent !== null && (
+          <Relative id={span.parent} tree={tree} mark="↑" onSelect={props.onSelect} />
+        )}
+        {span.children.slice(0, MOST_CHILDREN).map((id) => (
+          <Relative key={id} id={id} tree={tree} mark="↓" onSelect={props.onSelect} />
+        ))}
         {span.children.length > MOST_CHILDREN && (
           <span className="label">
             and {plural(span.children.length - MOST_CHILDREN, "more child", "more children")}
@@ -114,11 +131,7 @@ export function Details(props: { tree: Tree; span: Span; onSelect: (id: string) 
           <h3>Links</h3>
           {span.links!.map((link, at) => (
             <div key={at} className="event">
-              <Link
-                to={`/trace/${link.trace_id}?span=${link.span_id}`}
-                className="mono cut"
-                style={{ display: "block" }}
-              >
+              <Link to={`/trace/${link.trace_id}?span=${link.span_id}`} className="mono cut block">
                 {link.trace_id} / {link.span_id}
               </Link>
               <AttributeTable attributes={link.attributes ?? []} />
@@ -145,7 +158,7 @@ export function Details(props: { tree: Tree; span: Span; onSelect: (id: string) 
             ["X-Request-ID", span.x_request_id],
             ["Logical key", span.logical_key],
             ["Instance", span.instance],
-            ["Start", `${formatTime(milliseconds(span.start_unix_nano), 0)}`],
+            ["Start", formatMoment(milliseconds(span.start_unix_nano), zone)],
             ["Start, Unix ns", span.start_unix_nano],
           ]}
         />
@@ -174,19 +187,26 @@ function Evidence({ said }: { said: Explanation }) {
   );
 }
 
-function Relative(props: { span: Span; mark: string; onSelect: (id: string) => void }) {
-  const { span } = props;
+/** The span above or one below; one that is not here yet is fetched by the click. */
+function Relative(props: { id: string; tree: Tree; mark: string; onSelect: (id: string) => void }) {
+  const span = props.tree.spans.get(props.id);
   return (
     <button
       type="button"
       className="relative"
-      onClick={() => props.onSelect(span.span_id)}
-      title={`${span.service} ${span.operation}`}
+      onClick={() => props.onSelect(props.id)}
+      title={span ? `${span.service} ${span.operation}` : "Not loaded yet: click fetches it"}
     >
       <span className="quiet">{props.mark}</span>
-      <Service name={span.service} />
-      <span className={`cut${span.status === "error" ? " is-error" : ""}`}>{span.operation}</span>
-      <span className="number">{formatDuration(nano(span.duration_nano))}</span>
+      {span ? (
+        <>
+          <Service name={span.service} />
+          <span className={`cut${outcome(span).failed ? " is-error" : ""}`}>{span.operation}</span>
+          <span className="number">{formatDuration(nano(span.duration_nano))}</span>
+        </>
+      ) : (
+        <code className="quiet">{props.id}</code>
+      )}
     </button>
   );
 }
@@ -245,7 +265,7 @@ function Network(props: { tree: Tree; span: Span; parent: Span | null }) {
           </Figure>
         ))}
       </div>
-      <div style={{ marginTop: 8 }}>
+      <div className="below">
         <Pairs
           pairs={[
             ["Request TCP sequence", span.request_tcp_seq],

@@ -1,11 +1,12 @@
 import { memo } from "react";
+import { useServiceStyle } from "../../app/palette";
 import { formatDuration, nano } from "../../model/duration";
 import { certainty, explain, plainText } from "../../model/evidence";
 import { plural } from "../../model/number";
-import { isElsewhere } from "../../model/tree";
+import { outcome } from "../../model/outcome";
+import { failedRow, isElsewhere } from "../../model/tree";
 import type { Row, Tree } from "../../model/tree";
 import { CaptureTag } from "../../parts/CaptureTag";
-import { serviceStyle } from "../../parts/Service";
 
 export const LINE_HEIGHT = 26;
 /** Indentation guides that are drawn; deeper levels keep only the last ones. */
@@ -30,8 +31,13 @@ export interface LineProps {
 export const Line = memo(function Line(props: LineProps) {
   const row = props.rows[props.at]!;
   const { span, server } = row;
+  const serviceStyle = useServiceStyle();
   const shown = server ?? span;
-  const failed = span.status === "error" || server?.status === "error";
+  const failed = failedRow(row);
+  // Of a hop, the side that answered knows better.
+  const ended = [server, span].flatMap((side) => (side ? [outcome(side)] : []));
+  const { code, text } = ended.find((one) => one.failed) ?? ended[0]!;
+  const unknown = !failed && ended.some((one) => one.unknown);
   const doubt = certainty(span) === "ambiguous";
   const parent = span.parent === null ? null : (props.tree.spans.get(span.parent) ?? null);
   return (
@@ -43,7 +49,7 @@ export const Line = memo(function Line(props: LineProps) {
       aria-level={row.level + 1}
       aria-selected={props.selected}
       aria-expanded={row.children > 0 ? !row.closed : undefined}
-      aria-label={`${shown.service} ${span.operation}, ${formatDuration(nano(span.duration_nano))}${failed ? ", failed" : ""}`}
+      aria-label={`${shown.service} ${span.operation}, ${formatDuration(nano(span.duration_nano))}${failed ? `, failed: ${text}` : unknown ? ", outcome unknown" : ""}`}
       data-testid="span"
       data-span-id={span.span_id}
       data-parent-id={row.parent < 0 ? "" : props.rows[row.parent]!.span.span_id}
@@ -73,7 +79,7 @@ export const Line = memo(function Line(props: LineProps) {
             </svg>
           </button>
         ) : (
-          <span style={{ flex: "none", width: 12 }} />
+          <span className="no-twisty" />
         )}
         <span className="stripe" />
         {server ? (
@@ -93,7 +99,7 @@ export const Line = memo(function Line(props: LineProps) {
           </span>
         )}
         {failed && (
-          <span className="alert-icon" title={shown.error ?? span.error ?? "failed"}>
+          <span className="alert-icon" title={text ?? undefined}>
             !
           </span>
         )}
@@ -107,6 +113,20 @@ export const Line = memo(function Line(props: LineProps) {
           <span className="operation cut" title={span.operation}>
             {span.operation}
           </span>
+          {failed && (
+            <span
+              className="said is-error cut"
+              title={text ?? undefined}
+              data-testid="failure-text"
+            >
+              {text ?? code}
+            </span>
+          )}
+          {unknown && (
+            <span className="label" title="It was not seen how this call ended">
+              unknown
+            </span>
+          )}
         </span>
         {row.closed && <span className="count">{row.children}</span>}
       </div>

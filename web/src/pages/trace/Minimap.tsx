@@ -1,8 +1,9 @@
 import { useEffect, useRef } from "react";
 import type { PointerEvent } from "react";
-import { serviceHex } from "../../app/palette";
+import { useServiceHex } from "../../app/palette";
 import { token, useTheme } from "../../app/theme";
 import { nano } from "../../model/duration";
+import { outcome } from "../../model/outcome";
 import { isElsewhere } from "../../model/tree";
 import type { Tree } from "../../model/tree";
 import { setZoom, WHOLE } from "./state";
@@ -11,6 +12,7 @@ import type { Shown } from "./state";
 /** The whole trace in a strip: drag to look closer, double click for all. */
 export function Minimap({ tree, zoom }: { tree: Tree; zoom: Shown["zoom"] }) {
   const theme = useTheme();
+  const serviceHex = useServiceHex();
   const canvas = useRef<HTMLCanvasElement>(null);
   const grabbed = useRef<number | null>(null);
 
@@ -32,7 +34,7 @@ export function Minimap({ tree, zoom }: { tree: Tree; zoom: Shown["zoom"] }) {
         if (isElsewhere(span)) return;
         let colour = colours.get(span.service);
         if (!colour) colours.set(span.service, (colour = serviceHex(span.service, theme)));
-        context.fillStyle = span.status === "error" ? error : colour;
+        context.fillStyle = outcome(span).failed ? error : colour;
         context.fillRect(
           (tree.start.get(span.span_id)! / tree.length) * width,
           pad + at * step,
@@ -45,7 +47,7 @@ export function Minimap({ tree, zoom }: { tree: Tree; zoom: Shown["zoom"] }) {
     const observer = new ResizeObserver(paint);
     observer.observe(target);
     return () => observer.disconnect();
-  }, [tree, theme]);
+  }, [tree, theme, serviceHex]);
 
   const share = (event: PointerEvent<HTMLDivElement>) => {
     const box = event.currentTarget.getBoundingClientRect();

@@ -1,36 +1,44 @@
 import type { Trace } from "../../api/types";
 import { formatDuration, nano } from "../../model/duration";
 import { formatCount, formatShare, plural } from "../../model/number";
-import { formatTime, milliseconds } from "../../model/time";
+import { formatMoment, milliseconds } from "../../model/time";
+import { isWhole } from "../../api/pages";
+import { useServiceStyle } from "../../app/palette";
+import { useZone } from "../../app/zone";
 import { uncertain } from "../../model/tree";
 import type { Tree } from "../../model/tree";
 import { Copy } from "../../parts/Copy";
 import { Prose } from "../../parts/Prose";
-import { serviceStyle } from "../../parts/Service";
 import { setFilter } from "./state";
 
-export function TraceHead({ tree, filter }: { tree: Tree; filter: string }) {
+export function TraceHead(props: { tree: Tree; filter: string; missing: string | null }) {
+  const { tree, filter } = props;
   const { trace } = tree;
-  const root = trace.spans[0];
-  const errors = trace.spans.filter((span) => span.status === "error").length;
-  const doubtful = uncertain(trace);
+  const zone = useZone();
+  // Of a page in the middle, the first span is not the trace's.
+  const root = trace.first === 0 ? trace.spans[0] : undefined;
+  const errors = trace.error_count;
+  // Counted here: a part would be no answer.
+  const doubtful = isWhole(trace) ? uncertain(trace) : 0;
+  const nameless = trace.spans.length === 0 ? "A trace without spans" : `Trace ${trace.trace_id}`;
   return (
     <header className="trace-head">
       <div className="trace-title">
         <h1 className="cut" title={root ? `${root.service} ${root.operation}` : trace.trace_id}>
           <span className="from">{root?.service}</span>
-          <span className="cut">{root?.operation ?? "A trace without spans"}</span>
+          <span className="cut">{root?.operation ?? nameless}</span>
         </h1>
         <div className="actions">
           <Copy className="button" text={window.location.href} label="Link" />
-          <button
+          <a
             className="button"
-            type="button"
-            onClick={() => download(trace)}
-            title="Download this trace as JSON"
+            href={`/api/v1/traces/${trace.trace_id}?download=1`}
+            download={`trace-${trace.trace_id}.json`}
+            title="Download the whole trace as JSON"
+            data-testid="download"
           >
             JSON
-          </button>
+          </a>
         </div>
       </div>
       <div className="facts">
@@ -38,26 +46,32 @@ export function TraceHead({ tree, filter }: { tree: Tree; filter: string }) {
           <b>{formatDuration(tree.aligned ? tree.length : nano(trace.duration_nano))}</b>
           {tree.aligned && " with clocks aligned"}
         </span>
-        <span>{formatTime(milliseconds(trace.start_unix_nano), Date.now())}</span>
+        <span data-testid="trace-start">
+          {formatMoment(milliseconds(trace.start_unix_nano), zone)}
+        </span>
         <span>
-          <b>{formatCount(trace.span_count)}</b> {trace.span_count === 1 ? "span" : "spans"}
+          <b data-testid="trace-spans">{formatCount(trace.span_count)}</b>{" "}
+          {trace.span_count === 1 ? "span" : "spans"}
         </span>
         <span>
           <b>{trace.services.length}</b> {trace.services.length === 1 ? "service" : "services"}
         </span>
         <span>
-          <b>{tree.depth + 1}</b> deep
+          <b data-testid="trace-depth">{trace.depth}</b> deep
         </span>
         {errors > 0 && (
-          <span className="is-error">
+          <button
+            type="button"
+            className="fact is-error"
+            title="Show only these"
+            data-testid="trace-errors"
+            onClick={() => setFilter(filter === "status:error" ? "" : "status:error")}
+          >
             <b>{formatCount(errors)}</b> {errors === 1 ? "error" : "errors"}
-          </span>
+          </button>
         )}
         {doubtful > 0 && (
-          <span
-            className="warn-text"
-            title="Spans whose parent is a guess, or was not chosen because several could be it"
-          >
+          <span title="Spans whose parent is a guess, or was not chosen because several could be it">
             <b>{doubtful}</b> uncertain {doubtful === 1 ? "link" : "links"}
           </span>
         )}
@@ -68,6 +82,15 @@ export function TraceHead({ tree, filter }: { tree: Tree; filter: string }) {
           <Copy text={trace.trace_id} />
         </span>
       </div>
+      {props.missing !== null && (
+        <div className="trace-warnings">
+          <div className="notice warn" role="alert" data-testid="missing-span">
+            <span>
+              This trace has no span <code>{props.missing}</code>.
+            </span>
+          </div>
+        </div>
+      )}
       {trace.warnings.length > 0 && (
         <div className="trace-warnings">
           {trace.warnings.slice(0, 3).map((warning) => (
@@ -92,6 +115,7 @@ export function TraceHead({ tree, filter }: { tree: Tree; filter: string }) {
 
 /** How the time is shared: each service's own time. */
 function Sums({ trace, filter }: { trace: Trace; filter: string }) {
+  const serviceStyle = useServiceStyle();
   const total = trace.services.reduce((sum, service) => sum + nano(service.busy_nano), 0) || 1;
   const sorted = [...trace.services].sort((a, b) => nano(b.busy_nano) - nano(a.busy_nano));
   return (
@@ -125,15 +149,4 @@ function Sums({ trace, filter }: { trace: Trace; filter: string }) {
       </div>
     </>
   );
-}
-
-function download(trace: Trace): void {
-  const url = URL.createObjectURL(
-    new Blob([JSON.stringify(trace, null, 1)], { type: "application/json" }),
-  );
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = `trace-${trace.trace_id}.json`;
-  link.click();
-  URL.revokeObjectURL(url);
 }

@@ -1,28 +1,35 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { CSSProperties } from "react";
+import { recalled, remembered } from "../../app/store";
+import { useScroll } from "../../app/visit";
 import { formatDuration, ticks } from "../../model/duration";
 import type { Row, Tree } from "../../model/tree";
 import { Line, LINE_HEIGHT } from "./Line";
+import type { More } from "./More";
 import type { Shown } from "./state";
 
 const KEY = "spanwise.tree-width";
 /** Levels are indented by this much, and by less where the trace is deep. */
 const INDENT = 15;
+/** So many lines before the end, the next are fetched. */
+const AHEAD = 200;
 
 export function Waterfall(props: {
   tree: Tree;
   rows: readonly Row[];
   zoom: Shown["zoom"];
   selected: string | null;
+  visit: string;
+  more: More;
   onSelect: (id: string) => void;
   onToggle: (id: string) => void;
 }) {
-  const { tree, rows } = props;
+  const { tree, rows, more } = props;
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(1000);
   const [share, setShare] = useState(storedShare);
-  const treeWidth = Math.round(Math.min(Math.max(share * width, 200), width - 160));
+  const treeWidth = Math.round(Math.min(Math.max(share * width, 200), width * 0.75));
   const from = props.zoom[0] * tree.length;
   const to = props.zoom[1] * tree.length;
   const deepest = useMemo(() => rows.reduce((most, row) => Math.max(most, row.level), 1), [rows]);
@@ -41,23 +48,38 @@ export function Waterfall(props: {
     observer.observe(box.current!);
     return () => observer.disconnect();
   }, []);
+  useScroll(box, props.visit, "waterfall", true);
   const { selected } = props;
+  const at = useMemo(
+    () =>
+      rows.findIndex((row) => row.span.span_id === selected || row.server?.span_id === selected),
+    [rows, selected],
+  );
   useEffect(() => {
-    const at = rows.findIndex(
-      (row) => row.span.span_id === selected || row.server?.span_id === selected,
-    );
     if (at >= 0) virtual.scrollToIndex(at, { align: "auto" });
-    // Only when the choice changes: not whenever lines move.
-  }, [selected]);
+    // Only when the choice changes, or comes to be here: not whenever lines move.
+  }, [selected, at >= 0]);
+
+  // Lines that come in before the first leave those in view where they are.
+  const top = useRef(rows[0]?.span.span_id);
+  useLayoutEffect(() => {
+    const before = rows.findIndex((row) => row.span.span_id === top.current);
+    if (before > 0) box.current!.scrollTop += before * LINE_HEIGHT;
+    top.current = rows[0]?.span.span_id;
+  }, [rows]);
+  const items = virtual.getVirtualItems();
+  const last = items.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (last >= rows.length - AHEAD && !more.busy && !more.failed) more.after?.();
+  }, [last, rows.length, more.busy, more.failed]);
+  const scrolled = () => {
+    if (box.current!.scrollTop < AHEAD * LINE_HEIGHT && !more.busy && !more.failed) more.before?.();
+  };
 
   const chooseShare = (next: number) => {
     const bounded = Math.min(0.75, Math.max(0.2, next));
     setShare(bounded);
-    try {
-      localStorage.setItem(KEY, String(bounded));
-    } catch {
-      // It holds for this page.
-    }
+    remembered(KEY, String(bounded));
   };
   return (
     <>
@@ -99,8 +121,11 @@ export function Waterfall(props: {
         style={{ "--tree": `${treeWidth}px` } as CSSProperties}
         role="tree"
         aria-label="Spans of the trace"
-        aria-activedescendant={selected ? `span-${selected}` : undefined}
+        aria-activedescendant={
+          items.some((item) => item.index === at) ? `span-${rows[at]!.span.span_id}` : undefined
+        }
         tabIndex={0}
+        onScroll={scrolled}
         data-testid="tree"
         data-rows={rows.length}
       >
@@ -110,7 +135,7 @@ export function Waterfall(props: {
               <i key={mark} style={{ left: place(mark) }} />
             ))}
           </div>
-          {virtual.getVirtualItems().map((item) => {
+          {items.map((item) => {
             const { span, server } = rows[item.index]!;
             return (
               <Line
@@ -137,10 +162,6 @@ export function Waterfall(props: {
 }
 
 function storedShare(): number {
-  try {
-    const stored = Number(localStorage.getItem(KEY));
-    return stored >= 0.2 && stored <= 0.75 ? stored : 0.42;
-  } catch {
-    return 0.42;
-  }
+  const stored = Number(recalled(KEY));
+  return stored >= 0.2 && stored <= 0.75 ? stored : 0.42;
 }

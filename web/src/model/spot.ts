@@ -1,11 +1,7 @@
 /** Where on its edge a label goes, so that labels lie over nothing else. */
 
-export interface Box {
-  left: number;
-  top: number;
-  width: number;
-  height: number;
-}
+import { overlaps } from "./labels";
+import type { Box } from "./labels";
 
 export interface Point {
   x: number;
@@ -14,15 +10,6 @@ export interface Point {
 
 /** Shares of the way to try, best first: near the callee, edges that leave one node have parted. */
 const TRIES = [0.55, 0.62, 0.48, 0.69, 0.41, 0.76, 0.34, 0.83, 0.27];
-
-export function overlaps(one: Box, other: Box): boolean {
-  return (
-    one.left < other.left + other.width &&
-    other.left < one.left + one.width &&
-    one.top < other.top + other.height &&
-    other.top < one.top + one.height
-  );
-}
 
 /** The first place on the way where a label of this size is free of all boxes, or null. */
 export function spot(
@@ -38,7 +25,7 @@ export function spot(
   return null;
 }
 
-/** A straight way, or the bend that @sigma/edge-curve draws for this curvature. */
+/** A straight way, or a bend to one side. */
 export function wayBetween(from: Point, to: Point, curvature: number): (share: number) => Point {
   // The control point of a quadratic Bézier curve, off the middle by the curvature.
   const control = {

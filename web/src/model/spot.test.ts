@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { clearest, overlaps, spot, wayBetween } from "./spot";
+import { overlaps } from "./labels";
+import { clearest, spot, wayBetween } from "./spot";
 
 const way = wayBetween({ x: 0, y: 0 }, { x: 400, y: 0 }, 0);
 const size = { width: 60, height: 20 };

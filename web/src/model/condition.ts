@@ -1,0 +1,98 @@
+/** Conditions on attributes, as people type them and as the API takes them. */
+
+export const OPERATORS = ["=", "!=", ">", ">=", "<", "<=", "~"] as const;
+export type Operator = (typeof OPERATORS)[number] | "exists" | "absent";
+
+export interface Condition {
+  key: string;
+  operator: Operator;
+  /** Empty where the operator takes none. */
+  value: string;
+}
+
+/** How to write one, in a line. */
+export const GRAMMAR =
+  "key=value, !=, >, >=, <, <=, key~text (contains), key (exists), !key (absent)";
+
+interface Split {
+  absent: boolean;
+  key: string;
+  operator: string;
+  value: string;
+}
+
+function split(text: string): Split {
+  const absent = /^!(?!=)/.test(text);
+  const [, key = "", operator = "", value = ""] =
+    /^([^=!<>~]*)(==|=~|=>|=<|!=|!~|>=|<=|<>|[=<>~!]|$)(.*)$/s.exec(absent ? text.slice(1) : text)!;
+  return { absent, key: key.trim(), operator, value: value.trim() };
+}
+
+/** What else people write, and what it is here. */
+const ELSEWHERE: Record<string, string> = {
+  "==": "=",
+  "=~": "~",
+  "=>": ">=",
+  "=<": "<=",
+  "<>": "!=",
+};
+
+/** The condition, or why there is none. */
+export function readCondition(text: string): Condition | { problem: string } {
+  const { absent, key, operator, value } = split(text.trim());
+  const problem = (said: string) => ({ problem: said });
+  if (key === "") {
+    return problem(
+      operator === ""
+        ? "Nothing is named."
+        : `Before “${operator}” stands the name of an attribute.`,
+    );
+  }
+  if (/\s/.test(key)) return problem(`“${key}” is no name: names have no spaces.`);
+  if (absent) {
+    return operator === ""
+      ? { key, operator: "absent", value: "" }
+      : problem(`“!${key}” alone means absent. Unequal is written ${key}!=value.`);
+  }
+  if (operator === "") return { key, operator: "exists", value: "" };
+  const right = ELSEWHERE[operator];
+  if (right) return problem(`“${operator}” is written “${right}” here: ${key}${right}${value}`);
+  if (!OPERATORS.includes(operator as (typeof OPERATORS)[number])) {
+    return problem(`“${operator}” is not known here. Write ${GRAMMAR}.`);
+  }
+  if (value === "") return problem(`A value is missing after “${operator}”.`);
+  if (/[<>]/.test(operator) && !/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(value)) {
+    return problem(`“${operator}” compares with a number; “${value}” is none.`);
+  }
+  return { key, operator: operator as Operator, value };
+}
+
+/** As the API and the address have it. */
+export function spelled({ key, operator, value }: Condition): string {
+  if (operator === "exists") return key;
+  if (operator === "absent") return `!${key}`;
+  return `${key}${operator}${value}`;
+}
+
+/** As it is shown; what is no condition is shown as it stands. */
+export function shownCondition(text: string): string {
+  const read = readCondition(text);
+  if ("problem" in read) return text;
+  const { key, operator, value } = read;
+  if (operator === "exists") return `${key} exists`;
+  if (operator === "absent") return `no ${key}`;
+  if (operator === "~") return `${key} contains ${value}`;
+  return `${key} ${operator} ${value}`;
+}
+
+/** What is being typed: the beginning of a key, or of a value. Null where nothing completes it. */
+export type Typing =
+  | { part: "key"; before: string; prefix: string }
+  | { part: "value"; before: string; key: string; prefix: string };
+
+export function typing(text: string): Typing | null {
+  const { absent, key, operator, value } = split(text.trimStart());
+  if (operator === "") return { part: "key", before: absent ? "!" : "", prefix: key };
+  if (absent || key === "" || !["=", "!=", "~"].includes(operator)) return null;
+  return { part: "value", before: `${key}${operator}`, key, prefix: value };
+}

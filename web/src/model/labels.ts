@@ -1,0 +1,125 @@
+/** Where names go on a crowded picture: the important ones first, none over another. */
+
+export interface Box {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+}
+
+export function overlaps(one: Box, other: Box): boolean {
+  return (
+    one.left < other.left + other.width &&
+    other.left < one.left + one.width &&
+    one.top < other.top + other.height &&
+    other.top < one.top + one.height
+  );
+}
+
+/** Boxes by where they are: who asks about one place looks at few. */
+export class Boxes {
+  private readonly cells = new Map<number, Box[]>();
+  constructor(private readonly cell = 48) {}
+
+  add(box: Box): void {
+    this.each(box, (key) => {
+      const list = this.cells.get(key);
+      if (list) list.push(box);
+      else this.cells.set(key, [box]);
+      return false;
+    });
+  }
+
+  isFree(box: Box): boolean {
+    return !this.each(box, (key) =>
+      (this.cells.get(key) ?? []).some((other) => overlaps(box, other)),
+    );
+  }
+
+  /** Whether any cell under the box says yes. */
+  private each(box: Box, ask: (key: number) => boolean): boolean {
+    const right = Math.floor((box.left + box.width) / this.cell);
+    const bottom = Math.floor((box.top + box.height) / this.cell);
+    for (let x = Math.floor(box.left / this.cell); x <= right; x++) {
+      for (let y = Math.floor(box.top / this.cell); y <= bottom; y++) {
+        // Pictures are less than a million cells tall.
+        if (ask(x * 1_000_003 + y)) return true;
+      }
+    }
+    return false;
+  }
+}
+
+/** A dot that wants a name, in pixels. */
+export interface Named {
+  x: number;
+  y: number;
+  radius: number;
+  /** Of the name. */
+  width: number;
+  /** Of a second line, which may be left out; 0 for none. */
+  noteWidth: number;
+}
+
+export interface Label {
+  /** Which of the dots. */
+  at: number;
+  /** Middle of the name's line, from the dot's middle. */
+  dx: number;
+  dy: number;
+  note: boolean;
+  box: Box;
+}
+
+export const LINE = 15;
+const GAP = 3;
+/** Air around a name. */
+const AIR = 4;
+
+/**
+ * Labels for as many of the dots as there is room for, the first ones first.
+ * Dots are never covered. Below is the best place, and the only one with a note.
+ */
+export function placeLabels(dots: readonly Named[], most: number): Label[] {
+  const taken = new Boxes();
+  for (const { x, y, radius } of dots) {
+    taken.add({ left: x - radius, top: y - radius, width: 2 * radius, height: 2 * radius });
+  }
+  const labels: Label[] = [];
+  for (const [at, dot] of dots.entries()) {
+    if (labels.length >= most) break;
+    for (const label of tries(at, dot)) {
+      if (!taken.isFree(label.box)) continue;
+      taken.add(label.box);
+      labels.push(label);
+      break;
+    }
+  }
+  return labels;
+}
+
+function* tries(at: number, dot: Named): Generator<Label> {
+  const { x, y, radius, width, noteWidth } = dot;
+  const label = (dx: number, dy: number, note: boolean): Label => {
+    const wide = Math.max(width, note ? noteWidth : 0) + AIR;
+    return {
+      at,
+      dx,
+      dy,
+      note,
+      box: {
+        left: x + dx - wide / 2,
+        top: y + dy - LINE / 2,
+        width: wide,
+        height: note ? 2 * LINE : LINE,
+      },
+    };
+  };
+  const below = radius + GAP + LINE / 2;
+  const aside = radius + GAP + (width + AIR) / 2;
+  if (noteWidth > 0) yield label(0, below, true);
+  yield label(0, below, false);
+  yield label(0, -below, false);
+  yield label(aside, 0, false);
+  yield label(-aside, 0, false);
+}

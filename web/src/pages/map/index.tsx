@@ -1,0 +1,16 @@
+import { lazy, Suspense } from "react";
+import type { Page } from "../../app/pages";
+import { Blank } from "../../parts/Blank";
+
+// Only its visitors load it.
+const MapPage = lazy(() => import("./MapPage"));
+
+export const mapPage: Page = {
+  path: /^\/map$/,
+  menu: ["/map", "Map"],
+  show: () => (
+    <Suspense fallback={<Blank title="Loading the map" busy />}>
+      <MapPage />
+    </Suspense>
+  ),
+};

@@ -1,0 +1,286 @@
+/** Draws the map on a canvas; all at once, so that a frame costs what is seen. */
+import { LINE } from "../../model/labels";
+import type { Box, Label } from "../../model/labels";
+import type { Point } from "../../model/spot";
+import { spot, wayBetween } from "../../model/spot";
+import { toScreen } from "./camera";
+import type { Camera, Size } from "./camera";
+import type { SceneEdge, SceneNode } from "./scene";
+import { MOST_FIGURES } from "./scene";
+import { mark, outline } from "./shapes";
+
+export interface Inks {
+  ink: string;
+  quiet: string;
+  surface: string;
+  line: string;
+  edge: string;
+  error: string;
+  accent: string;
+  font: string;
+}
+
+/** Nodes smaller than this on the screen are dots. */
+const LEAST_DETAILED = 6;
+/** With more edges than these, arrows would be all that is seen. */
+const MOST_ARROWS = 400;
+
+/** Nodes shrink less than the map does. */
+export const radiusAt = (node: SceneNode, zoom: number): number =>
+  Math.max(2.5, node.radius * Math.min(1.6, zoom ** 0.75));
+
+export const NAME_FONT = (font: string) => `600 12px ${font}`;
+export const NOTE_FONT = (font: string) => `11px ${font}`;
+
+/** What is drawn: all, or only some of it over the rest. */
+export interface Shown {
+  nodes: readonly SceneNode[];
+  edges: readonly SceneEdge[];
+  chosen: string | null;
+  /** Arrows and figures, as far as there is room. */
+  detailed: boolean;
+}
+
+export function paintEdges(
+  context: CanvasRenderingContext2D,
+  shown: Shown,
+  camera: Camera,
+  size: Size,
+  inks: Inks,
+): void {
+  // Few strokes with many lines each are what a canvas is quick at.
+  const strokes = new Map<string, { path: Path2D; width: number; colour: string }>();
+  const arrows = shown.detailed && shown.edges.length <= MOST_ARROWS;
+  const scale = Math.min(1, Math.max(0.35, camera.zoom));
+  for (const edge of shown.edges) {
+    const line = lineOf(edge, camera, size);
+    if (!line) continue;
+    const chosen = edge.id === shown.chosen;
+    const width = Math.max(0.6, Math.round(edge.width * scale * 2) / 2);
+    const colour = chosen
+      ? inks.accent
+      : edge.failing
+        ? mix(inks.edge, inks.error, Math.round(edge.red * 4) / 4)
+        : inks.edge;
+    const key = `${colour} ${width}`;
+    let stroke = strokes.get(key);
+    if (!stroke) strokes.set(key, (stroke = { path: new Path2D(), width, colour }));
+    stroke.path.moveTo(line.from.x, line.from.y);
+    if (edge.bend === 0) stroke.path.lineTo(line.to.x, line.to.y);
+    else stroke.path.quadraticCurveTo(line.control.x, line.control.y, line.to.x, line.to.y);
+    if (arrows) arrow(context, line, Math.max(5, width * 2.6), colour);
+  }
+  for (const { path, width, colour } of strokes.values()) {
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.stroke(path);
+  }
+}
+
+interface Line {
+  from: Point;
+  to: Point;
+  control: Point;
+}
+
+/** An edge on the screen, from rim to rim; null where none of it is seen. */
+export function lineOf(edge: SceneEdge, camera: Camera, size: Size): Line | null {
+  const from = toScreen(camera, size, edge.from);
+  const to = toScreen(camera, size, edge.to);
+  const control = {
+    x: (from.x + to.x) / 2 + (to.y - from.y) * edge.bend,
+    y: (from.y + to.y) / 2 - (to.x - from.x) * edge.bend,
+  };
+  const xs = [from.x, to.x, control.x];
+  const ys = [from.y, to.y, control.y];
+  if (Math.max(...xs) < 0 || Math.min(...xs) > size.width) return null;
+  if (Math.max(...ys) < 0 || Math.min(...ys) > size.height) return null;
+  return {
+    from: shortened(from, control, radiusAt(edge.from, camera.zoom)),
+    to: shortened(to, control, radiusAt(edge.to, camera.zoom) + 4),
+    control,
+  };
+}
+
+function shortened(from: Point, towards: Point, by: number): Point {
+  const long = Math.hypot(towards.x - from.x, towards.y - from.y);
+  if (long <= by) return from;
+  return {
+    x: from.x + ((towards.x - from.x) * by) / long,
+    y: from.y + ((towards.y - from.y) * by) / long,
+  };
+}
+
+function arrow(
+  context: CanvasRenderingContext2D,
+  { to, control }: Line,
+  long: number,
+  colour: string,
+): void {
+  const angle = Math.atan2(to.y - control.y, to.x - control.x);
+  context.fillStyle = colour;
+  context.beginPath();
+  context.moveTo(to.x + 2 * Math.cos(angle), to.y + 2 * Math.sin(angle));
+  for (const side of [-0.42, 0.42]) {
+    context.lineTo(to.x - long * Math.cos(angle + side), to.y - long * Math.sin(angle + side));
+  }
+  context.fill();
+}
+
+export function paintNodes(
+  context: CanvasRenderingContext2D,
+  shown: Shown,
+  camera: Camera,
+  size: Size,
+  inks: Inks,
+): void {
+  const dots = new Map<string, Path2D>();
+  const rings = new Path2D();
+  for (const node of shown.nodes) {
+    const { x, y } = toScreen(camera, size, node);
+    const r = radiusAt(node, camera.zoom);
+    if (x < -r || y < -r || x > size.width + r || y > size.height + r) continue;
+    if (r >= LEAST_DETAILED) {
+      detailed(context, node, x, y, r, inks);
+      continue;
+    }
+    let dot = dots.get(node.colour);
+    if (!dot) dots.set(node.colour, (dot = new Path2D()));
+    outline(dot, node.of.kind, x, y, r);
+    if (node.errorShare > 0) {
+      rings.moveTo(x + r + 2, y);
+      rings.arc(x, y, r + 2, 0, 2 * Math.PI);
+    }
+  }
+  for (const [colour, dot] of dots) {
+    context.fillStyle = colour;
+    context.fill(dot);
+  }
+  context.strokeStyle = inks.error;
+  context.lineWidth = 1.5;
+  context.stroke(rings);
+}
+
+/** Outline and mark by kind, a ring by error share. */
+function detailed(
+  context: CanvasRenderingContext2D,
+  node: SceneNode,
+  x: number,
+  y: number,
+  r: number,
+  inks: Inks,
+): void {
+  context.beginPath();
+  outline(context, node.of.kind, x, y, r);
+  context.fillStyle = node.colour;
+  context.fill();
+  context.beginPath();
+  mark(context, node.of.kind, x, y, r);
+  context.strokeStyle = inks.surface;
+  context.lineWidth = Math.max(1.2, r / 8);
+  context.stroke();
+  if (node.errorShare > 0) {
+    context.strokeStyle = inks.error;
+    context.lineWidth = 2.5;
+    context.beginPath();
+    // A sliver shows that there are errors at all.
+    const share = Math.max(0.06, node.errorShare);
+    context.arc(x, y, r + 3, -0.5 * Math.PI, (2 * share - 0.5) * Math.PI);
+    context.stroke();
+  }
+}
+
+export function paintLabels(
+  context: CanvasRenderingContext2D,
+  nodes: readonly SceneNode[],
+  labels: readonly Label[],
+  camera: Camera,
+  size: Size,
+  inks: Inks,
+): Box[] {
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.lineJoin = "round";
+  context.lineWidth = 3.5;
+  context.strokeStyle = inks.surface;
+  const boxes: Box[] = [];
+  for (const label of labels) {
+    const node = nodes[label.at]!;
+    const at = toScreen(camera, size, node);
+    const [x, y] = [at.x + label.dx, at.y + label.dy];
+    if (x < -200 || y < -20 || x > size.width + 200 || y > size.height + 20) continue;
+    write(context, node.label, x, y, NAME_FONT(inks.font), inks.ink);
+    if (label.note) write(context, node.note, x, y + LINE - 1, NOTE_FONT(inks.font), inks.quiet);
+    const { width, height } = label.box;
+    boxes.push({ left: x - width / 2, top: y - LINE / 2, width, height });
+  }
+  return boxes;
+}
+
+function write(
+  context: CanvasRenderingContext2D,
+  text: string,
+  x: number,
+  y: number,
+  font: string,
+  colour: string,
+): void {
+  context.font = font;
+  context.strokeText(text, x, y);
+  context.fillStyle = colour;
+  context.fillText(text, x, y);
+}
+
+/**
+ * Rate, errors in red, and p50 / p95 on a patch on the edge, where it lies over
+ * nothing else; left out where there is no such place (the mouse tells it then).
+ */
+export function paintFigures(
+  context: CanvasRenderingContext2D,
+  edges: readonly SceneEdge[],
+  taken: Box[],
+  camera: Camera,
+  size: Size,
+  inks: Inks,
+): void {
+  if (edges.length > MOST_FIGURES) return;
+  context.font = `10.5px ${inks.font}`;
+  context.textBaseline = "middle";
+  context.textAlign = "left";
+  for (const edge of edges) {
+    const line = lineOf(edge, camera, size);
+    if (!line) continue;
+    const errors = edge.errors && ` ${edge.errors}`;
+    const rate = context.measureText(edge.rate).width;
+    const first = rate + context.measureText(errors).width;
+    const second = context.measureText(edge.latency).width;
+    const box = spot(
+      wayBetween(toScreen(camera, size, edge.from), toScreen(camera, size, edge.to), edge.bend),
+      { width: Math.max(first, second) + 8, height: 28 },
+      taken,
+    );
+    if (!box) continue;
+    taken.push(box);
+    const middle = box.left + box.width / 2;
+    context.globalAlpha = 0.9;
+    context.fillStyle = inks.surface;
+    context.beginPath();
+    context.roundRect(box.left, box.top, box.width, box.height, 4);
+    context.fill();
+    context.globalAlpha = 1;
+    context.fillStyle = inks.quiet;
+    context.fillText(edge.rate, middle - first / 2, box.top + 8);
+    context.fillText(edge.latency, middle - second / 2, box.top + 20.5);
+    context.fillStyle = inks.error;
+    context.fillText(errors, middle - first / 2 + rate, box.top + 8);
+  }
+}
+
+/** A colour between two of `#rrggbb`. */
+export function mix(from: string, to: string, share: number): string {
+  const part = (colour: string, at: number) => parseInt(colour.slice(1 + 2 * at, 3 + 2 * at), 16);
+  return `#${[0, 1, 2]
+    .map((at) => Math.round(part(from, at) * (1 - share) + part(to, at) * share))
+    .map((value) => value.toString(16).padStart(2, "0"))
+    .join("")}`;
+}

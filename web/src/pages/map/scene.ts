@@ -1,0 +1,173 @@
+/** The answer as a picture: places, sizes, colours, words. */
+import type { Graph, GraphEdge, GraphNode } from "../../api/types";
+import type { Theme } from "../../model/colour";
+import { formatDuration, nano } from "../../model/duration";
+import type { Box } from "../../model/labels";
+import type { Place } from "../../model/layers";
+import { formatRate, formatShare } from "../../model/number";
+import { clearest } from "../../model/spot";
+import type { Size } from "./camera";
+import { edgeId, important } from "./edges";
+
+/** Edges that are drawn; the rest is counted, and found by looking at a service. */
+export const MOST_EDGES = 1500;
+/** With more edges than these, lines do not go round what lies in their way. */
+const MOST_ROUTED = 80;
+/** With more edges than these, the mouse tells their figures. */
+export const MOST_FIGURES = 40;
+
+/** Pixels from column to column and from row to row: what names need, what is not lost. */
+const STEP = { x: [130, 300], y: [58, 170] } as const;
+/** Room around the outermost nodes for their names. */
+const MARGIN = { side: 84, top: 40, bottom: 56 };
+
+export interface SceneNode {
+  of: GraphNode;
+  x: number;
+  y: number;
+  radius: number;
+  colour: string;
+  errorShare: number;
+  label: string;
+  note: string;
+}
+
+export interface SceneEdge {
+  of: GraphEdge;
+  id: string;
+  from: SceneNode;
+  to: SceneNode;
+  width: number;
+  failing: boolean;
+  /** How much of the line is red, of 1. */
+  red: number;
+  bend: number;
+  rate: string;
+  errors: string;
+  latency: string;
+}
+
+export interface Scene {
+  /** Both the most important first. */
+  nodes: SceneNode[];
+  edges: SceneEdge[];
+  byName: ReadonlyMap<string, SceneNode>;
+  /** Edges that are not drawn. */
+  left: number;
+  world: Box;
+}
+
+export function scene(
+  graph: Graph,
+  places: ReadonlyMap<string, Place>,
+  size: Size,
+  colour: (service: string, theme: Theme) => string,
+  theme: Theme,
+): Scene {
+  const seconds = Math.max(graph.window_seconds, 1e-9);
+  const busiest = graph.nodes.reduce((most, node) => Math.max(most, node.requests), 1);
+  const { at, world } = inPixels(places, size);
+  const nodes = graph.nodes
+    .flatMap((node): SceneNode[] => {
+      const place = at.get(node.name);
+      if (!place) return [];
+      return [
+        {
+          of: node,
+          ...place,
+          radius: 9 + 11 * Math.sqrt(node.requests / busiest),
+          colour: colour(node.name, theme),
+          errorShare: node.requests > 0 ? node.errors / node.requests : 0,
+          label: node.name === "" ? "(no name)" : node.name,
+          note: noteOf(node, seconds),
+        },
+      ];
+    })
+    .sort((a, b) => weight(b.of) - weight(a.of) || (a.label < b.label ? -1 : 1));
+  const byName = new Map(nodes.map((node) => [node.of.name, node]));
+  const known = graph.edges.filter((edge) => byName.has(edge.client) && byName.has(edge.server));
+  const drawn = important(known, MOST_EDGES);
+  const pairs = new Map<string, number>();
+  for (const edge of drawn) {
+    const key = pairOf(edge);
+    pairs.set(key, (pairs.get(key) ?? 0) + 1);
+  }
+  const most = drawn.reduce((top, edge) => Math.max(top, edge.requests_per_second), 1e-9);
+  const boxes =
+    drawn.length <= MOST_ROUTED ? nodes.map((node) => ({ node, box: boxOf(node) })) : [];
+  const edges = drawn.map((edge): SceneEdge => {
+    const [from, to] = [byName.get(edge.client)!, byName.get(edge.server)!];
+    // Edges that join the same two each bend to their own left, and so apart.
+    const least = pairs.get(pairOf(edge)) === 1 ? 0 : 0.16;
+    return {
+      of: edge,
+      id: edgeId(edge),
+      from,
+      to,
+      width: 1.2 + 3.4 * Math.sqrt(edge.requests_per_second / most),
+      failing: edge.errors > 0,
+      red: edge.errors > 0 ? 0.45 + 0.55 * Math.min(1, edge.error_share * 12) : 0,
+      bend:
+        boxes.length === 0
+          ? least
+          : clearest(
+              from,
+              to,
+              boxes.filter(({ node }) => node !== from && node !== to).map(({ box }) => box),
+              least,
+              world,
+            ),
+      rate: formatRate(edge.requests_per_second),
+      errors: edge.errors > 0 ? `${formatShare(edge.error_share)} err` : "",
+      latency: `${formatDuration(nano(edge.p50_nano))} / ${formatDuration(nano(edge.p95_nano))}`,
+    };
+  });
+  return { nodes, edges, byName, left: known.length - drawn.length, world };
+}
+
+const weight = (node: GraphNode) => node.requests + 50 * node.errors;
+
+const pairOf = ({ client, server }: GraphEdge) =>
+  client < server ? `${client}\n${server}` : `${server}\n${client}`;
+
+/** `mysql · 12/s · p95 3 ms`. */
+function noteOf(node: GraphNode, seconds: number): string {
+  const figures =
+    node.requests === 0
+      ? ["calls only"]
+      : [formatRate(node.requests / seconds), `p95 ${formatDuration(nano(node.p95_nano))}`];
+  const system = node.system !== null && node.system !== node.name ? [node.system] : [];
+  return [...system, ...figures].join(" · ");
+}
+
+function inPixels(places: ReadonlyMap<string, Place>, size: Size) {
+  let [right, low, high] = [0, Infinity, -Infinity];
+  for (const { x, y } of places.values()) {
+    right = Math.max(right, x);
+    low = Math.min(low, y);
+    high = Math.max(high, y);
+  }
+  const step = (room: number, count: number, [least, most]: readonly [number, number]) =>
+    Math.min(most, Math.max(least, room / Math.max(1, count)));
+  const x = step(size.width - 2 * MARGIN.side, right, STEP.x);
+  const y = step(size.height - MARGIN.top - MARGIN.bottom, high - low, STEP.y);
+  const at = new Map(
+    [...places].map(([name, place]) => [
+      name,
+      { x: MARGIN.side + place.x * x, y: MARGIN.top + (place.y - low) * y },
+    ]),
+  );
+  const world: Box = {
+    left: 0,
+    top: 0,
+    width: 2 * MARGIN.side + right * x,
+    height: MARGIN.top + MARGIN.bottom + (places.size === 0 ? 0 : high - low) * y,
+  };
+  return { at, world };
+}
+
+/** What a node and its name take of the picture. */
+function boxOf({ x, y, radius, label }: SceneNode): Box {
+  const wide = Math.max(radius + 6, 46, label.length * 3.6);
+  return { left: x - wide, top: y - radius - 6, width: 2 * wide, height: 2 * radius + 44 };
+}

@@ -1,0 +1,16 @@
+import type { Covered, Sort } from "../../api/types";
+import { formatRange, milliseconds } from "../../model/time";
+import type { Zone } from "../../model/time";
+import { SORTS } from "./question";
+
+/** What the order of a list holds for: of all, or of what could be looked at. */
+export function coveredText(sort: Sort, covered: Covered, now: number, zone: Zone): string {
+  const range = formatRange(
+    milliseconds(covered.start_unix_nano),
+    milliseconds(covered.end_unix_nano),
+    now,
+    zone,
+  );
+  const name = SORTS.find(([one]) => one === sort)![1];
+  return covered.complete ? `${name} of ${range}` : `${name} first; looked at ${range} only`;
+}

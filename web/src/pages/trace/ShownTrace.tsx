@@ -1,0 +1,158 @@
+import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
+import { isWhole } from "../../api/pages";
+import type { Trace } from "../../api/types";
+import { setParams, usePlace } from "../../app/router";
+import { useShortcuts } from "../../app/shortcuts";
+import { ancestors, branches, failedRow, index, rows as flatten } from "../../model/tree";
+import { Blank } from "../../parts/Blank";
+import { Details } from "./Details";
+import { Minimap } from "./Minimap";
+import { Progress } from "./More";
+import type { More } from "./More";
+import { closedText, readShown, select, setFilter, setMerge } from "./state";
+import { TraceHead } from "./TraceHead";
+import { TraceTools } from "./TraceTools";
+import { Waterfall } from "./Waterfall";
+
+/** A filter looks through so many spans by itself; then it asks. */
+const MOST_FILTERED = 100_000;
+
+export function ShownTrace(props: {
+  trace: Trace;
+  asked: string;
+  more: More;
+  missing: string | null;
+  onSeek: (span: string) => void;
+}) {
+  const { trace, more } = props;
+  const { params, entry } = usePlace();
+  const shown = useMemo(() => readShown(params), [params]);
+  const tree = useMemo(() => index(trace, shown.aligned), [trace, shown.aligned]);
+  const find = useRef<HTMLInputElement>(null);
+  // Collapsed spans live here; the address has them too, as far as it can hold them.
+  const [closed, setClosed] = useState(shown.closed);
+  const filter = useDeferredValue(shown.filter);
+  const rows = useMemo(
+    () => flatten(tree, { closed, merge: shown.merge, filter }),
+    [tree, closed, shown.merge, filter],
+  );
+  const close = useCallback((next: ReadonlySet<string>) => {
+    setClosed(next);
+    setParams({ closed: closedText(next) });
+  }, []);
+  const toggle = useCallback(
+    (id: string) => {
+      const next = new Set(closed);
+      if (!next.delete(id)) next.add(id);
+      close(next);
+    },
+    [closed, close],
+  );
+  // A page opened by the id of a span shows that span.
+  const selected = shown.selected ?? (tree.spans.has(props.asked) ? props.asked : null);
+  const at = rows.findIndex(
+    (row) => row.span.span_id === selected || row.server?.span_id === selected,
+  );
+  const move = (by: number) => {
+    const row = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
+    if (row) select(row.span.span_id);
+  };
+  /** Shows a span although it is not here, or something above it is collapsed. */
+  const reveal = (id: string) => {
+    const above = ancestors(tree, id).filter((one) => closed.has(one));
+    if (above.length > 0) close(new Set([...closed].filter((one) => !above.includes(one))));
+    if (!tree.spans.has(id)) props.onSeek(id);
+    select(id);
+  };
+  const current = rows[at];
+  const next = () => move(1);
+  const previous = () => move(at < 0 ? 1 : -1);
+  useShortcuts({
+    "/": () => find.current?.focus(),
+    j: next,
+    f: next,
+    ArrowDown: next,
+    k: previous,
+    b: previous,
+    ArrowUp: previous,
+    Enter: () => current && select(current.span.span_id),
+    Escape: () => select(null),
+    "[": () => close(branches(tree)),
+    "]": () => close(new Set()),
+    m: () => setMerge(!shown.merge),
+    e: () => {
+      const found = rows.slice(at + 1).find(failedRow) ?? rows.find(failedRow);
+      if (found) select(found.span.span_id);
+      // None is here, but there are some: the filter looks through the rest.
+      else if (trace.error_count > 0) setFilter("status:error");
+    },
+    ArrowLeft: () => {
+      if (!current) return;
+      if (current.children > 0 && !current.closed) toggle(current.span.span_id);
+      else if (current.parent >= 0) select(rows[current.parent]!.span.span_id);
+    },
+    ArrowRight: () => {
+      if (!current) return;
+      if (current.closed) toggle(current.span.span_id);
+      else if (current.children > 0) move(1);
+    },
+  });
+  const span = selected === null ? undefined : tree.spans.get(selected);
+  // A filter that looked at some spans only would say too little.
+  const filtering = filter.trim() !== "";
+  const stopped = filtering && trace.spans.length >= MOST_FILTERED;
+  const { after, before, busy, failed } = more;
+  useEffect(() => {
+    if (filtering && !stopped && !busy && !failed) (after ?? before)?.();
+  }, [filtering, stopped, busy, failed, trace.spans.length]);
+  return (
+    <main
+      className={`trace${span ? " detailed" : ""}`}
+      data-testid="trace"
+      data-trace-id={trace.trace_id}
+    >
+      <TraceHead tree={tree} filter={shown.filter} missing={props.missing} />
+      <div className="waterfall">
+        <TraceTools
+          trace={trace}
+          shown={shown}
+          found={rows.filter((row) => row.matched).length}
+          findRef={find}
+          onOpenAll={() => close(new Set())}
+          onCloseAll={() => close(branches(tree))}
+        />
+        <Minimap tree={tree} zoom={shown.zoom} />
+        {rows.length === 0 ? (
+          <Blank
+            title={isWhole(trace) ? "No span fits the filter" : "No span so far fits the filter"}
+            busy={busy}
+          >
+            <button className="button" onClick={() => setFilter("")}>
+              Clear it
+            </button>
+          </Blank>
+        ) : (
+          <Waterfall
+            tree={tree}
+            rows={rows}
+            zoom={shown.zoom}
+            selected={selected}
+            visit={entry}
+            more={more}
+            onSelect={select}
+            onToggle={toggle}
+          />
+        )}
+        {!isWhole(trace) && (
+          <Progress
+            trace={trace}
+            more={more}
+            stopped={stopped}
+            onGo={() => (after ?? before)?.()}
+          />
+        )}
+      </div>
+      {span && <Details tree={tree} span={span} onSelect={reveal} />}
+    </main>
+  );
+}
