@@ -19,7 +19,7 @@ export function App() {
       {services.isPending ? (
         // One moment, once: colours come from all services, not from the first trace seen.
         <main>
-          <Blank title="Loading" busy />
+          <Blank title="Loading" busy whole />
         </main>
       ) : (
         <Shown path={path} />
@@ -40,7 +40,7 @@ function Nowhere() {
   useTitle("No such page");
   return (
     <main>
-      <Blank title="There is no such page">
+      <Blank title="There is no such page" whole>
         <Link to="/">Search for traces</Link>
       </Blank>
     </main>

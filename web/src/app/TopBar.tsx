@@ -112,14 +112,14 @@ function ZoneButton() {
       type="button"
       className="button plain zone"
       onClick={toggleZone}
-      aria-label={`Times are ${zone === "utc" ? "UTC" : `local, ${local}`}. Change to ${zone === "utc" ? "local" : "UTC"}`}
       title={
         zone === "utc" ? `Times are UTC. Show local time (${local})` : "Times are local. Show UTC"
       }
       data-testid="zone"
       data-zone={zone}
     >
-      {zone === "utc" ? "UTC" : `Local (${local})`}
+      {zone === "utc" ? "UTC" : "Local"}
+      {zone === "local" && <span className="quiet">{local}</span>}
     </button>
   );
 }
@@ -138,7 +138,7 @@ function Health() {
   const state = status.isError ? "unreachable" : (status.data?.agent.state ?? "unknown");
   const attention = !status.isError && status.data?.attention === true;
   const reason = status.data?.agent.reason ?? undefined;
-  const said = HEALTH[state] + (attention ? " · look here" : "");
+  const said = attention ? "Needs attention" : HEALTH[state];
   return (
     <Link
       to="/status"

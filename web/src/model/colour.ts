@@ -43,14 +43,20 @@ export function hash(text: string): number {
 }
 
 /** The slot of a service that nothing stands in the way of. */
-export const ownSlot = (name: string): number => {
-  // Strong colours first: the faint and the dark ones are for crowds.
-  const strong = 2 * HUES;
-  return hash(name) % strong;
-};
+export const ownSlot = (name: string): number => hash(name) % STRONG;
 
-/** Differences at which two colours are still told apart, best first. */
-const APART = [0.1, 0.075, 0.055, 0.04, 0.025, 1e-6];
+/** Strong colours; the faint and the dark ones are for crowds. */
+const STRONG = 2 * HUES;
+/** Differences at which two colours are still told apart, best first, and among which slots. */
+const APART: readonly [least: number, slots: number][] = [
+  [0.1, STRONG],
+  [0.08, STRONG],
+  [0.075, SLOTS],
+  [0.055, SLOTS],
+  [0.04, SLOTS],
+  [0.025, SLOTS],
+  [1e-6, SLOTS],
+];
 
 /**
  * Slots for services that are seen together: each its wish, or one that is
@@ -74,13 +80,13 @@ export function assign(
 
 function freeSlot(first: number, used: ReadonlySet<number>): number {
   if (used.size >= SLOTS) return first;
-  for (const apart of APART) {
-    // 37 and 100 share no factor: every slot is visited once.
-    for (let step = 0; step < SLOTS; step++) {
-      const slot = (first + step * 37) % SLOTS;
+  for (const [least, slots] of APART) {
+    // 37 shares no factor with 50 or 100: every slot is visited once.
+    for (let step = 0; step < slots; step++) {
+      const slot = (first + step * 37) % slots;
       let free = true;
       for (const other of used) {
-        if (difference(slot, other) < apart) {
+        if (difference(slot, other) < least) {
           free = false;
           break;
         }

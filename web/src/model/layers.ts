@@ -12,7 +12,7 @@ export interface Place {
 /** Small columns are never broken. */
 const LEAST_ROWS = 12;
 /** Chains of so many calls are drawn in full. */
-const LEAST_LEVELS = 30;
+const LEAST_LEVELS = 16;
 /** Fewest columns that small islands share a row of. */
 const LEAST_COLUMNS = 5;
 const SWEEPS = 8;

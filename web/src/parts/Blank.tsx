@@ -3,11 +3,18 @@ import { ApiError } from "../api/client";
 import { Prose } from "./Prose";
 
 /** What a page says when it has nothing to show: why, and what to do. */
-export function Blank(props: { title: string; busy?: boolean; children?: ReactNode }) {
+export function Blank(props: {
+  title: string;
+  busy?: boolean;
+  /** It is all there is, and so its title is the page's. */
+  whole?: boolean;
+  children?: ReactNode;
+}) {
+  const Title = props.whole ? "h1" : "h2";
   return (
     <div className="blank" role="status" data-testid="blank">
       {props.busy && <div className="spinner" />}
-      <h2>{props.title}</h2>
+      <Title>{props.title}</Title>
       {props.children}
     </div>
   );

@@ -17,6 +17,7 @@ export function Combobox(props: {
   inputRef?: Ref<HTMLInputElement>;
   disabled?: boolean;
   className?: string;
+  title?: string | undefined;
 }) {
   // Null while closed; the text that was there is no search for itself.
   const [typed, setTyped] = useState<string | null>(null);
@@ -54,7 +55,7 @@ export function Combobox(props: {
         data-set={props.value !== ""}
         disabled={props.disabled}
         placeholder={props.placeholder}
-        title={props.value || undefined}
+        title={props.value || props.title}
         value={typed ?? props.value}
         spellCheck={false}
         autoComplete="off"

@@ -9,7 +9,13 @@ export const mapPage: Page = {
   path: /^\/map$/,
   menu: ["/map", "Map"],
   show: () => (
-    <Suspense fallback={<Blank title="Loading the map" busy />}>
+    <Suspense
+      fallback={
+        <main>
+          <Blank title="Loading the map" busy whole />
+        </main>
+      }
+    >
       <MapPage />
     </Suspense>
   ),

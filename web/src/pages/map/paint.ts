@@ -68,13 +68,19 @@ export function paintEdges(
     stroke.path.moveTo(line.from.x, line.from.y);
     if (edge.bend === 0) stroke.path.lineTo(line.to.x, line.to.y);
     else stroke.path.quadraticCurveTo(line.control.x, line.control.y, line.to.x, line.to.y);
-    if (arrows) arrow(context, line, Math.max(5, width * 2.6), colour);
+    if (arrows) arrow(context, line, Math.max(7, width * 2.6), colour);
   }
-  for (const { path, width, colour } of strokes.values()) {
+  // Of many lines, the shape is seen through; those that fail lie on top.
+  const sorted = [...strokes.values()].sort(
+    (a, b) => Number(a.colour !== inks.edge) - Number(b.colour !== inks.edge),
+  );
+  for (const { path, width, colour } of sorted) {
+    context.globalAlpha = colour === inks.edge && shown.edges.length > MOST_ARROWS ? 0.4 : 1;
     context.strokeStyle = colour;
     context.lineWidth = width;
     context.stroke(path);
   }
+  context.globalAlpha = 1;
 }
 
 interface Line {
@@ -180,8 +186,12 @@ function detailed(
   context.lineWidth = Math.max(1.2, r / 8);
   context.stroke();
   if (node.errorShare > 0) {
-    context.strokeStyle = inks.error;
     context.lineWidth = 2.5;
+    context.strokeStyle = inks.line;
+    context.beginPath();
+    context.arc(x, y, r + 3, 0, 2 * Math.PI);
+    context.stroke();
+    context.strokeStyle = inks.error;
     context.beginPath();
     // A sliver shows that there are errors at all.
     const share = Math.max(0.06, node.errorShare);
@@ -209,9 +219,13 @@ export function paintLabels(
     const at = toScreen(camera, size, node);
     const [x, y] = [at.x + label.dx, at.y + label.dy];
     if (x < -200 || y < -20 || x > size.width + 200 || y > size.height + 20) continue;
+    const { width, height } = label.box;
+    context.globalAlpha = 0.8;
+    context.fillStyle = inks.surface;
+    context.fillRect(x - width / 2, y - LINE / 2, width, height);
+    context.globalAlpha = 1;
     write(context, node.label, x, y, NAME_FONT(inks.font), inks.ink);
     if (label.note) write(context, node.note, x, y + LINE - 1, NOTE_FONT(inks.font), inks.quiet);
-    const { width, height } = label.box;
     boxes.push({ left: x - width / 2, top: y - LINE / 2, width, height });
   }
   return boxes;

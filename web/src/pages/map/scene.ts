@@ -18,6 +18,8 @@ export const MOST_FIGURES = 40;
 
 /** Pixels from column to column and from row to row: what names need, what is not lost. */
 const STEP = { x: [130, 300], y: [58, 170] } as const;
+/** More services than these stand in columns that are shifted against each other. */
+const MOST_LEVEL = 40;
 /** Room around the outermost nodes for their names. */
 const MARGIN = { side: 84, top: 40, bottom: 56 };
 
@@ -140,28 +142,49 @@ function noteOf(node: GraphNode, seconds: number): string {
   return [...system, ...figures].join(" · ");
 }
 
+/**
+ * Columns and rows as places in a world that fits the screen at some zoom: steps
+ * that names need at least, and then all the room there is. Names do not shrink
+ * with the map, so its margins grow as it does.
+ */
 function inPixels(places: ReadonlyMap<string, Place>, size: Size) {
-  let [right, low, high] = [0, Infinity, -Infinity];
+  let [columns, low, high] = [0, Infinity, -Infinity];
   for (const { x, y } of places.values()) {
-    right = Math.max(right, x);
+    columns = Math.max(columns, x);
     low = Math.min(low, y);
     high = Math.max(high, y);
   }
-  const step = (room: number, count: number, [least, most]: readonly [number, number]) =>
-    Math.min(most, Math.max(least, room / Math.max(1, count)));
-  const x = step(size.width - 2 * MARGIN.side, right, STEP.x);
-  const y = step(size.height - MARGIN.top - MARGIN.bottom, high - low, STEP.y);
+  // Names of neighbouring columns stand at different heights.
+  const shift = places.size > MOST_LEVEL ? 0.5 : 0;
+  const rows = places.size === 0 ? 0 : high - low + shift;
+  const side = Math.min(MARGIN.side, size.width * 0.14);
+  const room = {
+    x: Math.max(1, size.width - 2 * side),
+    y: Math.max(1, size.height - MARGIN.top - MARGIN.bottom),
+  };
+  const zoom = Math.min(
+    1,
+    room.x / Math.max(1, columns * STEP.x[0]),
+    room.y / Math.max(1, rows * STEP.y[0]),
+  );
+  const step = (space: number, count: number, most: number) =>
+    Math.min(most, space / Math.max(1, count)) / zoom;
+  const x = step(room.x, columns, STEP.x[1]);
+  const y = step(room.y, rows, STEP.y[1]);
   const at = new Map(
     [...places].map(([name, place]) => [
       name,
-      { x: MARGIN.side + place.x * x, y: MARGIN.top + (place.y - low) * y },
+      {
+        x: side / zoom + place.x * x,
+        y: MARGIN.top / zoom + (place.y - low + (place.x % 2 === 1 ? shift : 0)) * y,
+      },
     ]),
   );
   const world: Box = {
     left: 0,
     top: 0,
-    width: 2 * MARGIN.side + right * x,
-    height: MARGIN.top + MARGIN.bottom + (places.size === 0 ? 0 : high - low) * y,
+    width: (2 * side) / zoom + columns * x,
+    height: (MARGIN.top + MARGIN.bottom) / zoom + rows * y,
   };
   return { at, world };
 }

@@ -14,7 +14,7 @@ export function AttributeField(props: { attributes: readonly string[]; where: Wh
   const { attributes } = props;
   const set = (next: readonly string[]) => setParams({ attribute: [...new Set(next)] }, "push");
   return (
-    <div className="attributes">
+    <div className={attributes.length > 0 ? "attributes some" : "attributes"}>
       {attributes.map((one) => {
         const read = readCondition(one);
         const wrong = "problem" in read;

@@ -68,7 +68,8 @@ export function Filters({ asked, onAgain }: { asked: Asked; onAgain: () => void 
       <Combobox
         label="Operation"
         testid="operation"
-        placeholder={asked.service === "" ? "Operation: choose a service" : "All operations"}
+        placeholder={asked.service === "" ? "Operation" : "All operations"}
+        title={asked.service === "" ? "Choose a service first" : undefined}
         disabled={asked.service === "" && asked.operation === ""}
         value={asked.operation}
         choices={[
@@ -152,12 +153,13 @@ export function Filters({ asked, onAgain }: { asked: Asked; onAgain: () => void 
       </button>
       <button
         type="button"
-        className="button"
-        title="Ask again now"
+        className="button icon"
+        title="Search again"
+        aria-label="Search again"
         data-testid="again"
         onClick={onAgain}
       >
-        Search
+        ↻
       </button>
       {narrowed(asked) && (
         <button

@@ -8,7 +8,7 @@ import { useZone } from "../../app/zone";
 import { formatDuration, nano } from "../../model/duration";
 import { formatCount, plural } from "../../model/number";
 import { outcome } from "../../model/outcome";
-import { formatAge, formatMoment, formatSecond, milliseconds } from "../../model/time";
+import { formatAge, formatDate, formatMoment, formatSecond, milliseconds } from "../../model/time";
 import { Prose } from "../../parts/Prose";
 import { useNow } from "../../parts/useNow";
 import { coveredText } from "./covered";
@@ -215,7 +215,9 @@ function Result(props: {
       </span>
       <span className="started number quiet" title={formatMoment(started, zone)}>
         {formatSecond(started, now, zone)}
-        <span className="age"> · {formatAge(started, now)}</span>
+        {formatDate(started, zone) === formatDate(now, zone) && (
+          <span className="age"> · {formatAge(started, now)}</span>
+        )}
       </span>
       {trace.error && <Why error={trace.error} />}
     </Link>

@@ -35,7 +35,7 @@ export function StatusPage() {
   if (!status.data) {
     return (
       <main className="page">
-        <Blank title="Asking the server" busy />
+        <Blank title="Asking the server" busy whole />
       </main>
     );
   }

@@ -49,7 +49,6 @@ export const Line = memo(function Line(props: LineProps) {
       aria-level={row.level + 1}
       aria-selected={props.selected}
       aria-expanded={row.children > 0 ? !row.closed : undefined}
-      aria-label={`${shown.service} ${span.operation}, ${formatDuration(nano(span.duration_nano))}${failed ? `, failed: ${text}` : unknown ? ", outcome unknown" : ""}`}
       data-testid="span"
       data-span-id={span.span_id}
       data-parent-id={row.parent < 0 ? "" : props.rows[row.parent]!.span.span_id}
@@ -68,7 +67,9 @@ export const Line = memo(function Line(props: LineProps) {
             type="button"
             className="twisty"
             tabIndex={-1}
-            aria-label={row.closed ? "Expand" : "Collapse"}
+            // The arrow keys do the same; the line is named by what stands in it.
+            aria-hidden="true"
+            title={row.closed ? "Expand" : "Collapse"}
             onClick={(event) => {
               event.stopPropagation();
               props.onToggle(span.span_id);

@@ -26,7 +26,9 @@ export function Minimap({ tree, zoom }: { tree: Tree; zoom: Shown["zoom"] }) {
       if (!context) return;
       const { spans } = tree.trace;
       const pad = 4 * ratio;
-      const step = (height - 2 * pad) / Math.max(1, spans.length);
+      // Of a part of the trace, what is not here stays empty.
+      const { first, span_count: count } = tree.trace;
+      const step = (height - 2 * pad) / Math.max(1, count);
       const thick = Math.max(ratio, Math.min(4 * ratio, step * 0.8));
       const error = token("--error");
       const colours = new Map<string, string>();
@@ -37,7 +39,7 @@ export function Minimap({ tree, zoom }: { tree: Tree; zoom: Shown["zoom"] }) {
         context.fillStyle = outcome(span).failed ? error : colour;
         context.fillRect(
           (tree.start.get(span.span_id)! / tree.length) * width,
-          pad + at * step,
+          pad + (first + at) * step,
           Math.max(ratio, (nano(span.duration_nano) / tree.length) * width),
           thick,
         );

@@ -48,7 +48,7 @@ export function TracePage({ id }: { id: string }) {
     const unknown = trace.error instanceof ApiError && trace.error.status === 404;
     return (
       <main className="page">
-        <Blank title={unknown ? "No such trace" : "This trace cannot be shown"}>
+        <Blank title={unknown ? "No such trace" : "This trace cannot be shown"} whole>
           {unknown ? (
             <p>
               <Prose text={trace.error.message} />
@@ -71,7 +71,7 @@ export function TracePage({ id }: { id: string }) {
   if (!shown) {
     return (
       <main className="page">
-        <Blank title="Loading the trace" busy />
+        <Blank title="Loading the trace" busy whole />
       </main>
     );
   }

@@ -29,11 +29,14 @@ export function Waterfall(props: {
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(1000);
   const [share, setShare] = useState(storedShare);
-  const treeWidth = Math.round(Math.min(Math.max(share * width, 200), width * 0.75));
+  const narrow = width < 520;
+  const treeWidth = Math.round(
+    narrow ? width * 0.55 : Math.min(Math.max(share * width, 200), width * 0.75),
+  );
   const from = props.zoom[0] * tree.length;
   const to = props.zoom[1] * tree.length;
   const deepest = useMemo(() => rows.reduce((most, row) => Math.max(most, row.level), 1), [rows]);
-  const indent = Math.max(1, Math.min(INDENT, (treeWidth * 0.5) / deepest));
+  const indent = Math.max(1, Math.min(INDENT, (treeWidth * (narrow ? 0.25 : 0.5)) / deepest));
   const marks = ticks(from, to, Math.max(2, Math.floor((width - treeWidth) / 110)));
   const place = (mark: number) => `${((mark - from) / (to - from)) * 100}%`;
 

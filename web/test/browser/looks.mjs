@@ -1,0 +1,79 @@
+/** Every page in both themes, on a desk and on a phone: can everybody use it? */
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { DESKTOP, must, PHONE } from "./harness.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+/** WCAG 2.2 asks for 24 pixels. */
+const LEAST_TARGET = 24;
+
+async function violations(page) {
+  // Not by a script element: the page's own policy forbids it.
+  await page.evaluate(axe);
+  return page.evaluate(async () => {
+    const { violations: found } = await window.axe.run(document, { resultTypes: ["violations"] });
+    return found
+      .filter(({ impact }) => impact === "serious" || impact === "critical")
+      .map(({ id, nodes }) => `${id}: ${nodes.map((one) => one.target.join(" ")).slice(0, 4)}`);
+  });
+}
+
+/** What can be pressed and is smaller than a finger needs. */
+const smallTargets = (page) =>
+  page.evaluate((least) => {
+    const all = document.querySelectorAll("a[href], button, input, select, summary");
+    return [...all].flatMap((one) => {
+      const box = one.getBoundingClientRect();
+      const hidden = box.width === 0 || one.closest("[aria-hidden=true]") || one.disabled;
+      // A link within a sentence is as high as its line.
+      const inline = getComputedStyle(one).display === "inline";
+      if (hidden || inline || (box.width >= least && box.height >= least)) return [];
+      return [`${one.className || one.textContent} ${box.width}×${box.height}`];
+    });
+  }, LEAST_TARGET);
+
+export async function looksChecks(t) {
+  const { page } = t;
+  const failed = (await t.api("search?status=error&limit=1&start=-6h")).traces[0];
+  const pages = [
+    ["search", "/?status=error", "results"],
+    ["search with conditions", "/?attribute=a>=5&attribute=%3Db&min=1ms&start=-6h", "scatter"],
+    ["trace", `/trace/${t.best.id}`, "span"],
+    ["details", `/trace/${failed.trace_id}`, "span"],
+    ["map", "/map", "picture"],
+    ["status", "/status", "status"],
+    ["nothing", `/trace/${"0".repeat(31)}1`, "blank"],
+  ];
+  for (const [form, size] of [
+    ["desktop", DESKTOP],
+    ["phone", PHONE],
+  ]) {
+    for (const scheme of ["light", "dark"]) {
+      await t.check(`axe finds nothing serious: ${form}, ${scheme}`, async () => {
+        await page.setViewportSize(size);
+        await page.emulateMedia({ colorScheme: scheme });
+        const wrong = [];
+        for (const [name, path, testid] of pages) {
+          await t.open(path, testid);
+          if (name === "details") {
+            await page.keyboard.press("e");
+            await page.waitForSelector("[data-testid=details]");
+          }
+          await page.waitForTimeout(200);
+          for (const one of await violations(page)) wrong.push(`${name}: ${one}`);
+          if (form === "phone") {
+            const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+            if (wide > PHONE.width) wrong.push(`${name} is ${wide} px wide`);
+            for (const one of await smallTargets(page)) wrong.push(`${name}: ${one} is small`);
+          }
+          await page.screenshot({
+            path: `${t.out}/${form}-${name.replaceAll(" ", "-")}-${scheme}.png`,
+          });
+        }
+        must(wrong.length === 0, wrong.join("\n"));
+      });
+    }
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize(DESKTOP);
+}

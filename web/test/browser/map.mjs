@@ -1,0 +1,143 @@
+/** The map: small, of a hundred services, and of thousands. */
+import { crowd } from "../fixture/crowd.mjs";
+import { must } from "./harness.mjs";
+
+/** Waits for frames of the picture while it is dragged; milliseconds from one to the next. */
+export async function drag(page, frames) {
+  const box = await page.locator("[data-testid=picture]").boundingBox();
+  const middle = { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+  await page.mouse.move(middle.x, middle.y);
+  await page.mouse.down();
+  await page.evaluate((count) => {
+    window.frames_ = new Promise((done) => {
+      const taken = [];
+      let last = performance.now();
+      const step = (now) => {
+        taken.push(now - last);
+        last = now;
+        if (taken.length < count) requestAnimationFrame(step);
+        else done(taken);
+      };
+      requestAnimationFrame(step);
+    });
+  }, frames);
+  const work = [];
+  for (let at = 0; at < frames; at++) {
+    await page.mouse.move(middle.x + 120 * Math.sin(at / 5), middle.y + 60 * Math.cos(at / 7));
+    work.push(Number(await page.getAttribute("[data-testid=picture]", "data-frame")));
+  }
+  await page.mouse.up();
+  return { gaps: await page.evaluate(() => window.frames_), work };
+}
+
+export const quantile = (list, share) =>
+  [...list].sort((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * share))];
+
+/** Opens the map with this graph; milliseconds until its picture is drawn. */
+export async function openMap(t, graph) {
+  const { page } = t;
+  await page.route("**/api/v1/graph*", (route) => route.fulfill({ json: graph }));
+  const begun = Date.now();
+  await page.goto(`${t.base}/map`);
+  await page.waitForSelector("[data-testid=picture][data-labels]:not([data-nodes='0'])");
+  return Date.now() - begun;
+}
+
+export async function mapChecks(t) {
+  const { page } = t;
+  await t.check("the map draws the calls and lists them", async () => {
+    await t.open("/map", "edges");
+    const graph = await t.api("graph?start=-1h&end=now");
+    const edges = await page.$$eval("[data-testid=edges] tbody tr", (rows) =>
+      rows.map((row) => ({ ...row.dataset })),
+    );
+    must(edges.length >= t.minServices - 1, `${edges.length} calls listed`);
+    must(graph.nodes.length >= t.minServices, `${graph.nodes.length} services on the map`);
+    must((await page.locator(".map-canvas canvas").count()) === 2, "the map has no canvas");
+    await page.mouse.move(5, 5);
+    await page.waitForTimeout(500);
+    await page.waitForSelector("[data-testid=picture]:not([data-nodes='0'])");
+    await t.shot("map");
+    await page.locator("[data-testid=edges] tbody tr").first().click();
+    await page.waitForSelector("[data-testid=edge-panel]");
+    must(new URL(page.url()).searchParams.has("edge"), "the chosen call is not in the address");
+  });
+
+  await t.check("the map stays right in another theme and another size", async () => {
+    await page.setViewportSize({ width: 1024, height: 768 });
+    await page.click("[data-testid=theme]");
+    must(
+      (await page.evaluate(() => document.documentElement.dataset.theme)) === "dark",
+      "the theme did not change",
+    );
+    await page.reload();
+    await page.waitForSelector("[data-testid=edges]");
+    must(
+      (await page.evaluate(() => document.documentElement.dataset.theme)) === "dark",
+      "the theme was not remembered",
+    );
+    await page.click("[data-testid=theme]");
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    must(wide <= 1024, `the page is ${wide} px wide in a window of 1024`);
+    await page.setViewportSize({ width: 1440, height: 900 });
+  });
+
+  await t.check("what is chosen stands beside the picture, and keys choose it", async () => {
+    await t.open("/map", "edges");
+    await page.locator(".row-button").first().focus();
+    await page.keyboard.press("Enter");
+    const panel = await page.locator("[data-testid=edge-panel]").boundingBox();
+    const picture = await page.locator(".map-canvas").boundingBox();
+    must(panel.x >= picture.x + picture.width - 1, "the panel is not beside the picture");
+    must(panel.y <= picture.y + 1, "the panel is below the picture's top");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("[data-testid=edge-panel]", { state: "detached" });
+  });
+
+  await t.check("a map of 100 services can be read", async () => {
+    await openMap(t, crowd(100, 300));
+    const labels = Number(await page.getAttribute("[data-testid=picture]", "data-labels"));
+    must(labels >= 60, `${labels} of 100 services have their names`);
+    await t.shot("map-100");
+  });
+
+  await t.check(
+    "a map of 2,000 services and 10,000 calls is there soon and stays fluent",
+    async () => {
+      const first = await openMap(t, crowd(2000, 10_000));
+      must(first < 15_000, `the first picture took ${first} ms`);
+      const { gaps, work } = await drag(page, 40);
+      const [middle, slow] = [quantile(gaps, 0.5), quantile(gaps, 0.95)];
+      console.log(
+        `      first picture ${first} ms; dragged: a frame every ${middle.toFixed(0)} ms, p95 ${slow.toFixed(0)} ms; drawing ${quantile(work, 0.5)} ms, p95 ${quantile(work, 0.95)} ms`,
+      );
+      must(slow < 300, `a frame took ${slow} ms`);
+      const left = await page.innerText("[data-testid=map-left]");
+      must(/2,000 services/.test(left) && /8,500 are not drawn/.test(left), left);
+      const rows = await page.locator("[data-testid=edges] tbody tr").count();
+      must(rows < 100, `${rows} rows of the table are elements`);
+      const all = await page.getAttribute("[data-testid=edges]", "aria-rowcount");
+      must(all === "10001", `the table has ${all} rows`);
+      await t.shot("map-2000");
+    },
+  );
+
+  await t.check("a service is found on a large map, with its neighbours only", async () => {
+    const graph = crowd(2000, 10_000);
+    await openMap(t, graph);
+    const wanted = graph.nodes[40].name;
+    const near = new Set([wanted]);
+    for (const { client, server } of graph.edges) {
+      if (client === wanted) near.add(server);
+      if (server === wanted) near.add(client);
+    }
+    await page.click("[data-testid=focus]");
+    await page.keyboard.type(wanted);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(`[data-testid=picture][data-nodes="${near.size}"]`);
+    await page.waitForSelector("[data-testid=node-panel]");
+    await t.shot("map-focus");
+    await page.click("[data-testid=map-focus] button");
+    await page.waitForSelector('[data-testid=picture][data-nodes="2000"]');
+  });
+}
