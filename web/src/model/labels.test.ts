@@ -48,6 +48,15 @@ it("names all where there is room, with their figures", () => {
   for (const label of labels) expect(label.note).toBe(dots[label.at]!.noteWidth > 0);
 });
 
+it("keeps names on the picture", () => {
+  const dot: Named = { x: 10, y: 50, radius: 5, width: 60, noteWidth: 0 };
+  const bounds = { left: 0, top: 0, width: 300, height: 100 };
+  const [label] = placeLabels([dot], 1, bounds);
+  expect(label!.box.left).toBeGreaterThanOrEqual(0);
+  expect(label!.dy).toBe(0);
+  expect(placeLabels([{ ...dot, width: 400 }], 1, bounds)).toEqual([]);
+});
+
 it("finds what is taken across the borders of its cells, and left of nothing", () => {
   const boxes = new Boxes(10);
   boxes.add({ left: -25, top: -25, width: 30, height: 30 });

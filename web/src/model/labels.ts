@@ -16,6 +16,12 @@ export function overlaps(one: Box, other: Box): boolean {
   );
 }
 
+const within = (box: Box, bounds: Box): boolean =>
+  box.left >= bounds.left &&
+  box.top >= bounds.top &&
+  box.left + box.width <= bounds.left + bounds.width &&
+  box.top + box.height <= bounds.top + bounds.height;
+
 /** Boxes by where they are: who asks about one place looks at few. */
 export class Boxes {
   private readonly cells = new Map<number, Box[]>();
@@ -77,10 +83,11 @@ const GAP = 3;
 const AIR = 4;
 
 /**
- * Labels for as many of the dots as there is room for, the first ones first.
- * Dots are never covered. Below is the best place, and the only one with a note.
+ * Labels for as many of the dots as there is room for, the first ones first, all
+ * within `bounds`. Dots are never covered. Below is the best place, and the only
+ * one with a note.
  */
-export function placeLabels(dots: readonly Named[], most: number): Label[] {
+export function placeLabels(dots: readonly Named[], most: number, bounds?: Box): Label[] {
   const taken = new Boxes();
   for (const { x, y, radius } of dots) {
     taken.add({ left: x - radius, top: y - radius, width: 2 * radius, height: 2 * radius });
@@ -89,6 +96,7 @@ export function placeLabels(dots: readonly Named[], most: number): Label[] {
   for (const [at, dot] of dots.entries()) {
     if (labels.length >= most) break;
     for (const label of tries(at, dot)) {
+      if (bounds && !within(label.box, bounds)) continue;
       if (!taken.isFree(label.box)) continue;
       taken.add(label.box);
       labels.push(label);

@@ -117,6 +117,7 @@ function Stage(props: { graph: Graph; focus: string | null; start: string; end: 
       <div className="map-canvas">
         <Picture
           graph={shown}
+          scope={known ? focus : ""}
           chosen={chosen}
           onNode={(name) => setParams({ node: name, edge: null })}
           onEdge={choose}

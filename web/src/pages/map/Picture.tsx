@@ -16,6 +16,8 @@ type Near = { at: Point; hit: Hit };
 
 export function Picture(props: {
   graph: Graph;
+  /** Another scope is another picture, and not the same with new figures. */
+  scope: string;
   chosen: string | null;
   onNode: (name: string) => void;
   onEdge: (id: string | null) => void;
@@ -64,6 +66,7 @@ export function Picture(props: {
     () => places && sceneOf(props.graph, places, size, hex, theme),
     [props.graph, places, size, hex, theme],
   );
+  useEffect(() => view.current?.begin(), [props.scope]);
   useEffect(() => {
     if (scene) view.current?.show(scene, readInks());
   }, [scene]);

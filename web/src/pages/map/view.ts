@@ -82,16 +82,20 @@ export class MapView {
     this.draw();
   }
 
+  /** Figures change under the eyes of who looks: what is seen stays where it is. */
   show(scene: Scene, inks: Inks): void {
-    const other =
-      scene.world.width !== this.scene?.world.width ||
-      scene.world.height !== this.scene.world.height;
+    const before = this.hovered;
     this.scene = scene;
     this.inks = inks;
     this.labelled = "";
-    this.hovered = null;
-    if (other || this.whole) this.showAll();
+    this.hovered = before && again(before, scene);
+    if (this.whole) this.showAll();
     this.draw();
+  }
+
+  /** The next scene is another one, and shown from its beginning. */
+  begin(): void {
+    this.whole = true;
   }
 
   choose(edge: string | null): void {
@@ -207,7 +211,11 @@ export class MapView {
       near.push(at);
       dots.push(this.named(context, node, inks));
     }
-    this.labels = placeLabels(dots, MOST_LABELS).map((label) => ({
+    const { left, top, width: wide, height: tall } = scene.world;
+    const corner = toScreen(this.camera, this.size, { x: left, y: top });
+    const { zoom } = this.camera;
+    const world = { left: corner.x, top: corner.y, width: wide * zoom, height: tall * zoom };
+    this.labels = placeLabels(dots, MOST_LABELS, world).map((label) => ({
       ...label,
       at: near[label.at]!,
     }));
@@ -307,6 +315,16 @@ export class MapView {
     const speed = event.ctrlKey ? 0.01 : event.deltaMode === 0 ? 0.0016 : 0.05;
     this.zoomBy(Math.exp(-event.deltaY * speed), this.at(event));
   }
+}
+
+/** The same node or edge in a new scene. */
+function again(hit: Hit, scene: Scene): Hit | null {
+  if ("node" in hit) {
+    const node = scene.byName.get(hit.node.of.name);
+    return node ? { node } : null;
+  }
+  const edge = scene.edges.find(({ id }) => id === hit.edge.id);
+  return edge ? { edge } : null;
 }
 
 function same(one: Hit | null, other: Hit | null): boolean {

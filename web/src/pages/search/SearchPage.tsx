@@ -20,10 +20,10 @@ export function SearchPage() {
   const answer = search.data;
   const from = answer ? milliseconds(answer.searched.start_unix_nano) : absolute(asked.start);
   const to = answer ? milliseconds(answer.searched.end_unix_nano) : absolute(asked.end);
-  const oldest = answer?.traces.reduce(
-    (least, trace) => Math.min(least, milliseconds(trace.start_unix_nano)),
-    to,
-  );
+  const oldest = (answer?.traces ?? []).reduce<number | null>((least, trace) => {
+    const start = milliseconds(trace.start_unix_nano);
+    return least === null ? start : Math.min(least, start);
+  }, null);
   return (
     <main className="search" data-loading={search.isFetching}>
       <h1 className="unseen">Search traces</h1>
