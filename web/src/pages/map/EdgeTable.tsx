@@ -1,6 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { GraphEdge } from "../../api/types";
+import { found, useScroll } from "../../app/visit";
 import { formatDuration, nano } from "../../model/duration";
 import { formatCount, formatRate, formatShare } from "../../model/number";
 import { Service } from "../../parts/Service";
@@ -33,6 +34,7 @@ const COLUMNS: readonly Column[] = [
 export function EdgeTable(props: {
   edges: readonly GraphEdge[];
   chosen: string | null;
+  visit: string;
   onChoose: (id: string) => void;
 }) {
   const { edges, chosen } = props;
@@ -51,7 +53,13 @@ export function EdgeTable(props: {
     estimateSize: () => ROW_HEIGHT,
     overscan: 12,
   });
+  useScroll(box, props.visit, "edges", true);
+  const restored = useRef(found(props.visit, "edges") !== undefined);
   useEffect(() => {
+    if (restored.current) {
+      restored.current = false;
+      return;
+    }
     const at = sorted.findIndex((edge) => edgeId(edge) === chosen);
     if (at >= 0) virtual.scrollToIndex(at, { align: "auto" });
   }, [chosen]);

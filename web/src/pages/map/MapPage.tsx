@@ -102,7 +102,7 @@ function Tools(props: {
 /** The picture, its table below, and beside both what is chosen. */
 function Stage(props: { graph: Graph; focus: string | null; start: string; end: string }) {
   const { graph, focus } = props;
-  const { params } = usePlace();
+  const { params, entry } = usePlace();
   const chosen = params.get("edge");
   const named = params.get("node");
   const known = focus !== null && graph.nodes.some((node) => node.name === focus);
@@ -143,7 +143,7 @@ function Stage(props: { graph: Graph; focus: string | null; start: string; end: 
             {warning}
           </div>
         ))}
-        <EdgeTable edges={shown.edges} chosen={chosen} onChoose={choose} />
+        <EdgeTable edges={shown.edges} chosen={chosen} visit={entry} onChoose={choose} />
       </div>
       {edge ? (
         <EdgePanel edge={edge} range={range} onClose={() => choose(null)} />

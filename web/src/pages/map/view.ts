@@ -156,7 +156,7 @@ export class MapView {
         : scene.edges.filter(({ from, to }) => from === hovered.node || to === hovered.node);
     const nodes = new Set("node" in hovered ? [hovered.node] : []);
     for (const { from, to } of edges) nodes.add(from).add(to);
-    context.globalAlpha = 0.72;
+    context.globalAlpha = 0.85;
     context.fillStyle = inks.surface;
     context.fillRect(0, 0, size.width, size.height);
     context.globalAlpha = 1;

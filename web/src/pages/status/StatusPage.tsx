@@ -1,5 +1,8 @@
+import { useRef } from "react";
 import type { ReactNode } from "react";
 import { useStatus } from "../../api/queries";
+import { usePlace } from "../../app/router";
+import { useScroll } from "../../app/visit";
 import { useTitle } from "../../app/title";
 import { useZone } from "../../app/zone";
 import type { HostClock, SeenAgent, Status } from "../../api/types";
@@ -22,6 +25,9 @@ const AGENT_STATES = {
 
 export function StatusPage() {
   const status = useStatus();
+  const { entry } = usePlace();
+  const page = useRef<HTMLElement>(null);
+  useScroll(page, entry, "status", status.data !== undefined);
   useTitle("Status");
   if (status.isError) {
     return (
@@ -40,7 +46,7 @@ export function StatusPage() {
     );
   }
   return (
-    <main className="page">
+    <main className="page" ref={page}>
       <Report status={status.data} />
     </main>
   );

@@ -2,7 +2,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { CSSProperties } from "react";
 import { recalled, remembered } from "../../app/store";
-import { useScroll } from "../../app/visit";
+import { found, useScroll } from "../../app/visit";
 import { formatDuration, ticks } from "../../model/duration";
 import type { Row, Tree } from "../../model/tree";
 import { Line, LINE_HEIGHT } from "./Line";
@@ -58,8 +58,11 @@ export function Waterfall(props: {
       rows.findIndex((row) => row.span.span_id === selected || row.server?.span_id === selected),
     [rows, selected],
   );
+  // Who comes back finds it as it was left; who comes anew, the span that was asked for.
+  const restored = useRef(found(props.visit, "waterfall") !== undefined);
   useEffect(() => {
-    if (at >= 0) virtual.scrollToIndex(at, { align: "auto" });
+    if (restored.current) restored.current = false;
+    else if (at >= 0) virtual.scrollToIndex(at, { align: "auto" });
     // Only when the choice changes, or comes to be here: not whenever lines move.
   }, [selected, at >= 0]);
 
