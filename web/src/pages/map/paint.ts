@@ -90,7 +90,7 @@ interface Line {
 }
 
 /** An edge on the screen, from rim to rim; null where none of it is seen. */
-export function lineOf(edge: SceneEdge, camera: Camera, size: Size): Line | null {
+function lineOf(edge: SceneEdge, camera: Camera, size: Size): Line | null {
   const from = toScreen(camera, size, edge.from);
   const to = toScreen(camera, size, edge.to);
   const control = {

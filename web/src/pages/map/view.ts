@@ -1,11 +1,11 @@
 /** The map on its canvases: draws what the camera sees, and follows the pointer. */
 import { placeLabels } from "../../model/labels";
 import type { Label } from "../../model/labels";
+import { wayBetween } from "../../model/spot";
 import type { Point } from "../../model/spot";
 import { fitted, toScreen, zoomed } from "./camera";
 import type { Camera, Size } from "./camera";
 import {
-  lineOf,
   NAME_FONT,
   NOTE_FONT,
   paintEdges,
@@ -21,6 +21,8 @@ import type { Scene, SceneEdge, SceneNode } from "./scene";
 const MOST_LABELS = 250;
 /** How near the pointer must come to a line, in pixels. */
 const REACH = 6;
+/** Straight pieces that a bent line is taken for. */
+const PIECES = 16;
 /** A press that moves less than this is a click. */
 const STILL = 4;
 const MOST_RATIO = 2;
@@ -245,11 +247,14 @@ export class MapView {
     }
     if (best) return best;
     for (const edge of scene.edges) {
-      const line = lineOf(edge, camera, size);
-      if (!line) continue;
-      for (let step = 0; step < 24; step++) {
-        const [one, other] = [alongLine(line, step / 24), alongLine(line, (step + 1) / 24)];
-        const away = toSegment(at, one, other);
+      const way = wayBetween(
+        toScreen(camera, size, edge.from),
+        toScreen(camera, size, edge.to),
+        edge.bend,
+      );
+      const pieces = edge.bend === 0 ? 1 : PIECES;
+      for (let piece = 0; piece < pieces; piece++) {
+        const away = toSegment(at, way(piece / pieces), way((piece + 1) / pieces));
         if (away < REACH && away < nearest) [best, nearest] = [{ edge }, away];
       }
     }
@@ -332,14 +337,6 @@ function same(one: Hit | null, other: Hit | null): boolean {
   return "node" in one
     ? "node" in other && one.node === other.node
     : "edge" in other && one.edge === other.edge;
-}
-
-function alongLine({ from, control, to }: NonNullable<ReturnType<typeof lineOf>>, share: number) {
-  const rest = 1 - share;
-  return {
-    x: rest * rest * from.x + 2 * rest * share * control.x + share * share * to.x,
-    y: rest * rest * from.y + 2 * rest * share * control.y + share * share * to.y,
-  };
 }
 
 /** How far a point is from the line between two others. */

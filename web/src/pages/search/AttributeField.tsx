@@ -1,4 +1,4 @@
-import { useDeferredValue, useId, useRef, useState } from "react";
+import { useId, useRef, useState } from "react";
 import { useAttributeKeys, useAttributeValues } from "../../api/queries";
 import type { Where } from "../../api/queries";
 import { setParams } from "../../app/router";
@@ -146,7 +146,7 @@ function NewCondition(props: { where: Where; onAdd: (condition: string) => void 
 
 /** What may follow; null where nothing is known yet, or nothing completes it. */
 function useCompletions(where: Where, typed: string, active: boolean): Choice[] | null {
-  const now = useDeferredValue(active ? typing(typed) : null);
+  const now = active ? typing(typed) : null;
   const key = now?.part === "value" ? now.key : null;
   const keys = useAttributeKeys(where, now?.part === "key" ? now.prefix : null);
   const values = useAttributeValues(where, key, now?.prefix ?? "");
@@ -156,8 +156,12 @@ function useCompletions(where: Where, typed: string, active: boolean): Choice[] 
       values.data?.values.map((one) => ({ value: one.value, note: formatCount(one.spans) })) ?? null
     );
   }
+  // Those of a shorter beginning stay until the new ones are here.
+  const begun = now.prefix.toLowerCase();
+  const fitting = keys.isPlaceholderData
+    ? keys.data?.keys.filter(({ key }) => key.toLowerCase().startsWith(begun))
+    : keys.data?.keys;
   return (
-    keys.data?.keys.map((one) => ({ value: one.key, note: ON[one.on] + formatCount(one.spans) })) ??
-    null
+    fitting?.map((one) => ({ value: one.key, note: ON[one.on] + formatCount(one.spans) })) ?? null
   );
 }
