@@ -216,8 +216,15 @@ export class MapView {
     const { left, top, width: wide, height: tall } = scene.world;
     const corner = toScreen(this.camera, this.size, { x: left, y: top });
     const { zoom } = this.camera;
-    const world = { left: corner.x, top: corner.y, width: wide * zoom, height: tall * zoom };
-    this.labels = placeLabels(dots, MOST_LABELS, world).map((label) => ({
+    // All of the world, and of the screen where it is the larger.
+    const [west, north] = [Math.min(0, corner.x), Math.min(0, corner.y)];
+    const bounds = {
+      left: west,
+      top: north,
+      width: Math.max(width, corner.x + wide * zoom) - west,
+      height: Math.max(height, corner.y + tall * zoom) - north,
+    };
+    this.labels = placeLabels(dots, MOST_LABELS, bounds).map((label) => ({
       ...label,
       at: near[label.at]!,
     }));

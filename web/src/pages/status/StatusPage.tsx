@@ -46,7 +46,7 @@ export function StatusPage() {
     );
   }
   return (
-    <main className="page" ref={page}>
+    <main className="page" ref={page} tabIndex={0}>
       <Report status={status.data} />
     </main>
   );
@@ -57,12 +57,25 @@ function Report({ status }: { status: Status }) {
   // Agents on other machines have a card of their own, and all counters one table.
   const { counters: _agent, reason, state, hook, agents: _agents, ...facts } = status.agent;
   const { counters: _store, warnings: storeWarnings, ...store } = status.store ?? {};
-  const { assembly: { clocks = [], ...assembly } = {}, ...server } = status.server ?? {};
+  const { assembly: { clocks = [], counters: joins, ...assembly } = {}, ...server } =
+    status.server ?? {};
   const { counters: _ingest, agents = [], ...ingest } = status.ingest ?? {};
-  const calm = !status.attention && !agents.some((agent) => lossesOf(agent).length > 0);
+  const lists = {
+    agent: figures({ ...(hook ? { hook } : {}), ...facts }, zone),
+    store: figures(store, zone),
+    ingest: figures(ingest, zone),
+    assembly: [...figures(assembly, zone), ...figures(joins, zone)],
+    server: figures(server, zone),
+  };
   const warnings = [
     ...new Set([...status.warnings, ...(Array.isArray(storeWarnings) ? storeWarnings : [])]),
   ] as string[];
+  // Nothing on this page may say otherwise below.
+  const calm =
+    !status.attention &&
+    warnings.length === 0 &&
+    !agents.some((agent) => lossesOf(agent).length > 0) &&
+    !Object.values(lists).some((list) => list.some((one) => one.lost));
   const [stateName, stateClass] = AGENT_STATES[state] ?? [state, ""];
   return (
     <div className="status" data-testid="status" data-agent={state}>
@@ -76,7 +89,7 @@ function Report({ status }: { status: Status }) {
             <Prose text={warning} />
           </div>
         ))}
-        {warnings.length === 0 && calm && (
+        {calm && (
           <div className="notice" data-testid="calm">
             Nothing needs your attention.
           </div>
@@ -96,7 +109,7 @@ function Report({ status }: { status: Status }) {
               tells what this kernel allows.
             </p>
           )}
-          <Table list={figures({ ...(hook ? { hook } : {}), ...facts }, zone)} />
+          <Table list={lists.agent} />
         </Card>
         {(state !== "running" || agents.length > 1) && agents.length > 0 && (
           <Card title="Agents that report here">
@@ -104,18 +117,23 @@ function Report({ status }: { status: Status }) {
           </Card>
         )}
         <Card title="Store">
-          <Table list={figures(store, zone)} />
+          <Table list={lists.store} />
         </Card>
         <Card title="Ingest">
-          <Table list={figures(ingest, zone)} />
+          <Table list={lists.ingest} />
         </Card>
         {clocks.length > 0 && (
           <Card title="Clocks, by the calls between hosts">
             <Clocks clocks={clocks} />
           </Card>
         )}
+        {lists.assembly.length > 0 && (
+          <Card title="Assembly">
+            <Table list={lists.assembly} />
+          </Card>
+        )}
         <Card title="Server">
-          <Table list={figures({ ...server, assembly }, zone)} />
+          <Table list={lists.server} />
         </Card>
       </div>
     </div>
