@@ -35,6 +35,8 @@ export interface TraceSummary {
   protocols: string[];
   status: "error" | "ok";
   uncertain_links: number;
+  /** A link is so unsure that it is worth a warning. */
+  doubtful: boolean;
   /** No span's parent is missing. */
   complete: boolean;
   /** The failure that is nearest to the cause. */
@@ -65,7 +67,9 @@ export interface SearchAnswer {
   covered: Covered;
   /** The `end` with which the search goes on; null where there are no older traces, or in another order. */
   older_end_unix_nano: Nano | null;
-  warnings?: string[];
+  warnings: string[];
+  /** Why nothing was found, and what to do. */
+  advice: string[];
 }
 
 export interface AttributeKey {
@@ -234,6 +238,8 @@ export interface HostClock {
 
 /** What was counted, what it means, and what to do about it. */
 export interface Counter {
+  /** Who counts: `agent`, `ingest`, `assembly`, `store`. */
+  part: string;
   name: string;
   value: number;
   level: "info" | "loss" | "fault";
@@ -255,7 +261,7 @@ export interface Status {
   store?: Record<string, unknown>;
   ingest?: { counters?: Record<string, number>; agents?: SeenAgent[]; [key: string]: unknown };
   warnings: string[];
-  /** Every counter of agent, ingest and store that is not zero. */
+  /** Every counter that is not zero, those of all agents summed up. */
   counters: Counter[];
   /** Something was lost, or is broken. */
   attention: boolean;

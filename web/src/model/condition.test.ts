@@ -13,6 +13,8 @@ it.each([
   ["q=a < b ~ c", "q", "=", "a < b ~ c"],
   ["db.system", "db.system", "exists", ""],
   ["!error.type", "error.type", "absent", ""],
+  ["a=", "a", "=", ""],
+  ["user agent=x", "user agent", "=", "x"],
   ["k8s.pod/name[0]=x", "k8s.pod/name[0]", "=", "x"],
 ])("%s is understood", (text, key, operator, value) => {
   expect(readCondition(text)).toEqual({ key, operator, value });
@@ -22,11 +24,12 @@ it.each([
   ["", "Nothing is named"],
   ["=5", "Before “=”"],
   [">= 5", "Before “>=”"],
-  ["a=", "value is missing after “=”"],
+  ["a~", "value is missing after “~”"],
   ["a>", "value is missing after “>”"],
   ["a > fast", "“fast” is none"],
   ["a>5ms", "“5ms” is none"],
-  ["http status=5", "names have no spaces"],
+  ["errors of checkout", "no name of an attribute"],
+  ["!of checkout", "no name of an attribute"],
   ["!a=b", "a!=value"],
   ["a==b", "a=b"],
   ["a=~b", "a~b"],
@@ -53,6 +56,7 @@ it("shows a condition in words, and what is none as it stands", () => {
   expect(shownCondition("a")).toBe("a exists");
   expect(shownCondition("!a")).toBe("no a");
   expect(shownCondition("a~b")).toBe("a contains b");
+  expect(shownCondition("a=")).toBe("a = (empty)");
   expect(shownCondition("=b")).toBe("=b");
 });
 

@@ -48,7 +48,10 @@ export function readCondition(text: string): Condition | { problem: string } {
         : `Before “${operator}” stands the name of an attribute.`,
     );
   }
-  if (/\s/.test(key)) return problem(`“${key}” is no name: names have no spaces.`);
+  // A sentence is no condition; a name with a space in it may be compared.
+  if (operator === "" && /\s/.test(key)) {
+    return problem(`“${key}” is no name of an attribute. Write ${GRAMMAR}.`);
+  }
   if (absent) {
     return operator === ""
       ? { key, operator: "absent", value: "" }
@@ -60,7 +63,9 @@ export function readCondition(text: string): Condition | { problem: string } {
   if (!OPERATORS.includes(operator as (typeof OPERATORS)[number])) {
     return problem(`“${operator}” is not known here. Write ${GRAMMAR}.`);
   }
-  if (value === "") return problem(`A value is missing after “${operator}”.`);
+  if (value === "" && operator !== "=" && operator !== "!=") {
+    return problem(`A value is missing after “${operator}”.`);
+  }
   if (/[<>]/.test(operator) && !/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(value)) {
     return problem(`“${operator}” compares with a number; “${value}” is none.`);
   }
@@ -82,6 +87,7 @@ export function shownCondition(text: string): string {
   if (operator === "exists") return `${key} exists`;
   if (operator === "absent") return `no ${key}`;
   if (operator === "~") return `${key} contains ${value}`;
+  if (value === "") return `${key} ${operator} (empty)`;
   return `${key} ${operator} ${value}`;
 }
 

@@ -1,4 +1,4 @@
-/** Figures that the server reports, whatever it reports: named, with units, losses apart. */
+/** Figures that the server reports, whatever it reports: named, with units. */
 import { formatDuration } from "./duration";
 import { formatBytes, formatCount, plainName } from "./number";
 import { formatMoment } from "./time";
@@ -8,12 +8,7 @@ export interface Figure {
   key: string;
   name: string;
   text: string;
-  /** A count of something that was lost, refused or broken, and it is not zero. */
-  lost: boolean;
 }
-
-const LOSS =
-  /drop|lost|loss|refus|reject|full|evict|torn|broken|corrupt|fail|error|unpars|overflow|too_large|too_many|skipped|truncat|missed|expired|invalid|given_up|repair|undecod|unwritten|unbuilt|malformed/;
 
 function text(key: string, value: unknown, zone: Zone): string {
   if (value === null || value === undefined) return "–";
@@ -43,13 +38,6 @@ export function figures(source: unknown, zone: Zone = "local", prefix = ""): Fig
     if (nested && (!Array.isArray(value) || value.every((one) => Array.isArray(one)))) {
       return figures(value, zone, path);
     }
-    return [
-      {
-        key: path,
-        name: plainName(path),
-        text: text(path, value, zone),
-        lost: LOSS.test(path) && Number(value) > 0,
-      },
-    ];
+    return [{ key: path, name: plainName(path), text: text(path, value, zone) }];
   });
 }

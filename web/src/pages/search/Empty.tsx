@@ -6,7 +6,7 @@ import { narrowed, WIDE } from "./question";
 import type { Asked } from "./question";
 
 /** Why a search found nothing, and what to do about it. */
-export function Empty({ asked, warnings }: { asked: Asked; warnings: readonly string[] }) {
+export function Empty({ asked, said }: { asked: Asked; said: readonly string[] }) {
   const services = useServices();
   const status = useStatus();
   if (services.data && services.data.services.length === 0) {
@@ -56,11 +56,7 @@ export function Empty({ asked, warnings }: { asked: Asked; warnings: readonly st
           One span of a trace must fulfil the service, operation, duration, status and attributes
           together.
         </p>
-        {warnings.map((warning) => (
-          <p key={warning}>
-            <Prose text={warning} />
-          </p>
-        ))}
+        <Said sentences={said} />
         <button className="button" onClick={() => setParams({ ...WIDE }, "push")}>
           Clear the filters
         </button>
@@ -70,9 +66,19 @@ export function Empty({ asked, warnings }: { asked: Asked; warnings: readonly st
   return (
     <Blank title="Nothing in this time">
       <p>Services are known, but none of their spans lies in this range.</p>
+      <Said sentences={said} />
       <button className="button" onClick={() => setParams({ start: "-24h", end: null }, "push")}>
         Look at the last 24 hours
       </button>
     </Blank>
   );
+}
+
+/** What the server says of it. */
+function Said({ sentences }: { sentences: readonly string[] }) {
+  return sentences.map((sentence) => (
+    <p key={sentence}>
+      <Prose text={sentence.charAt(0).toUpperCase() + sentence.slice(1)} />.
+    </p>
+  ));
 }

@@ -73,7 +73,7 @@ export function Results(props: { answer: SearchAnswer; visit: string; ready: boo
         {failed > 0 && <span className="is-error">{formatCount(failed)} failed</span>}
         <span data-complete={covered.complete}>{coveredText(sort, covered, now, zone)}</span>
       </div>
-      {(props.answer.warnings ?? []).map((warning) => (
+      {props.answer.warnings.map((warning) => (
         <div key={warning} className="notice warn" data-testid="search-warning">
           <span>
             <Prose text={warning} />
@@ -188,7 +188,7 @@ function Result(props: {
         )}
         {trace.uncertain_links > 0 && (
           <span
-            className="label"
+            className={trace.doubtful ? "badge warn" : "label"}
             title={`${plural(trace.uncertain_links, "link")} of this trace ${trace.uncertain_links === 1 ? "is" : "are"} a guess`}
           >
             ~{formatCount(trace.uncertain_links)}

@@ -42,7 +42,7 @@ export function SearchPage() {
         <Blank title="Searching" busy />
       ) : answer.traces.length === 0 && answer.older_end_unix_nano === null ? (
         <div className="page">
-          <Empty asked={asked} warnings={answer.warnings ?? []} />
+          <Empty asked={asked} said={[...answer.warnings, ...answer.advice]} />
         </div>
       ) : (
         <Results answer={answer} visit={entry} ready={!search.isPlaceholderData} />

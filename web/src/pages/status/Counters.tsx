@@ -35,13 +35,13 @@ function List({ counters }: { counters: readonly Counter[] }) {
   return (
     <ul className="counters">
       {counters.map((one) => (
-        <li key={one.name} data-level={one.level} data-key={one.name}>
+        <li key={`${one.part} ${one.name}`} data-level={one.level} data-key={one.name}>
           <span className="count">
             <b>{formatCount(one.value)}</b>
             {LEVELS[one.level] && <span className="badge warn">{LEVELS[one.level]}</span>}
           </span>
           <span>
-            <b title={one.name}>{plainName(one.name)}</b>
+            <b title={one.name}>{plainName(one.name)}</b> <span className="label">{one.part}</span>
             <span className="meaning">
               <Prose text={one.meaning} />
             </span>

@@ -10,7 +10,7 @@ import { formatDuration, nano } from "../../model/duration";
 import { figures } from "../../model/figures";
 import type { Figure } from "../../model/figures";
 import { Counters } from "./Counters";
-import { plural } from "../../model/number";
+import { formatCount, plainName, plural } from "../../model/number";
 import { formatAge } from "../../model/time";
 import { Blank, Failure } from "../../parts/Blank";
 import { Prose } from "../../parts/Prose";
@@ -57,25 +57,15 @@ function Report({ status }: { status: Status }) {
   // Agents on other machines have a card of their own, and all counters one table.
   const { counters: _agent, reason, state, hook, agents: _agents, ...facts } = status.agent;
   const { counters: _store, warnings: storeWarnings, ...store } = status.store ?? {};
-  const { assembly: { clocks = [], counters: joins, ...assembly } = {}, ...server } =
+  const { assembly: { clocks = [], counters: _assembly, ...assembly } = {}, ...server } =
     status.server ?? {};
   const { counters: _ingest, agents = [], ...ingest } = status.ingest ?? {};
-  const lists = {
-    agent: figures({ ...(hook ? { hook } : {}), ...facts }, zone),
-    store: figures(store, zone),
-    ingest: figures(ingest, zone),
-    assembly: [...figures(assembly, zone), ...figures(joins, zone)],
-    server: figures(server, zone),
-  };
   const warnings = [
     ...new Set([...status.warnings, ...(Array.isArray(storeWarnings) ? storeWarnings : [])]),
   ] as string[];
-  // Nothing on this page may say otherwise below.
-  const calm =
-    !status.attention &&
-    warnings.length === 0 &&
-    !agents.some((agent) => lossesOf(agent).length > 0) &&
-    !Object.values(lists).some((list) => list.some((one) => one.lost));
+  const grave = new Set(
+    status.counters.filter((one) => one.level !== "info").map((one) => one.name),
+  );
   const [stateName, stateClass] = AGENT_STATES[state] ?? [state, ""];
   return (
     <div className="status" data-testid="status" data-agent={state}>
@@ -89,7 +79,7 @@ function Report({ status }: { status: Status }) {
             <Prose text={warning} />
           </div>
         ))}
-        {calm && (
+        {!status.attention && warnings.length === 0 && (
           <div className="notice" data-testid="calm">
             Nothing needs your attention.
           </div>
@@ -109,31 +99,26 @@ function Report({ status }: { status: Status }) {
               tells what this kernel allows.
             </p>
           )}
-          <Table list={lists.agent} />
+          <Table list={figures({ ...(hook ? { hook } : {}), ...facts }, zone)} />
         </Card>
         {(state !== "running" || agents.length > 1) && agents.length > 0 && (
           <Card title="Agents that report here">
-            <Agents agents={agents} />
+            <Agents agents={agents} grave={grave} />
           </Card>
         )}
         <Card title="Store">
-          <Table list={lists.store} />
+          <Table list={figures(store, zone)} />
         </Card>
         <Card title="Ingest">
-          <Table list={lists.ingest} />
+          <Table list={figures(ingest, zone)} />
         </Card>
         {clocks.length > 0 && (
           <Card title="Clocks, by the calls between hosts">
             <Clocks clocks={clocks} />
           </Card>
         )}
-        {lists.assembly.length > 0 && (
-          <Card title="Assembly">
-            <Table list={lists.assembly} />
-          </Card>
-        )}
         <Card title="Server">
-          <Table list={lists.server} />
+          <Table list={figures({ ...server, assembly }, zone)} />
         </Card>
       </div>
     </div>
@@ -152,23 +137,25 @@ function Card(props: { title: string; badge?: ReactNode; children: ReactNode }) 
   );
 }
 
-/** What an agent elsewhere says that it lost. */
-const lossesOf = (agent: SeenAgent): Figure[] =>
-  figures(agent.facts?.counters).filter((one) => one.lost);
-
-function Agents({ agents }: { agents: readonly SeenAgent[] }) {
+function Agents({ agents, grave }: { agents: readonly SeenAgent[]; grave: ReadonlySet<string> }) {
   const now = useNow();
   return (
     <table>
       <tbody>
         {agents.map((agent) => {
-          const lost = lossesOf(agent);
+          const lost = Object.entries(agent.facts?.counters ?? {}).filter(
+            ([name, count]) => count > 0 && grave.has(name),
+          );
           return (
             <tr key={agent.source} className={lost.length > 0 ? "lost" : ""}>
               <th scope="row" title={`${agent.source}, from ${agent.address ?? "?"}`}>
                 {agent.facts?.host ?? agent.address ?? agent.source}
               </th>
-              <td title={lost.map((one) => `${one.name}: ${one.text}`).join("\n")}>
+              <td
+                title={lost
+                  .map(([name, count]) => `${plainName(name)}: ${formatCount(count)}`)
+                  .join("\n")}
+              >
                 {plural(agent.spans, "span")} ·{" "}
                 {agent.connected
                   ? "connected"
@@ -211,7 +198,7 @@ function Table({ list }: { list: readonly Figure[] }) {
     <table>
       <tbody>
         {list.map((one) => (
-          <tr key={one.key} className={one.lost ? "lost" : ""} data-key={one.key}>
+          <tr key={one.key} data-key={one.key}>
             <th scope="row" title={one.key}>
               {one.name}
             </th>

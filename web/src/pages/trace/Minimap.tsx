@@ -1,5 +1,6 @@
 import { useEffect, useRef } from "react";
 import type { PointerEvent } from "react";
+import type { Span } from "../../api/types";
 import { useServiceHex } from "../../app/palette";
 import { token, useTheme } from "../../app/theme";
 import { nano } from "../../model/duration";
@@ -32,18 +33,25 @@ export function Minimap({ tree, zoom }: { tree: Tree; zoom: Shown["zoom"] }) {
       const thick = Math.max(ratio, Math.min(4 * ratio, step * 0.8));
       const error = token("--error");
       const colours = new Map<string, string>();
-      spans.forEach((span, at) => {
-        if (isElsewhere(span)) return;
-        let colour = colours.get(span.service);
-        if (!colour) colours.set(span.service, (colour = serviceHex(span.service, theme)));
-        context.fillStyle = outcome(span).failed ? error : colour;
+      const draw = (span: Span, at: number, colour: string, least: number) => {
+        context.fillStyle = colour;
         context.fillRect(
           (tree.start.get(span.span_id)! / tree.length) * width,
           pad + (first + at) * step,
-          Math.max(ratio, (nano(span.duration_nano) / tree.length) * width),
-          thick,
+          Math.max(least, (nano(span.duration_nano) / tree.length) * width),
+          Math.max(least, thick),
         );
+      };
+      // Failures are few, and are seen among ten thousand.
+      const failed: [Span, number][] = [];
+      spans.forEach((span, at) => {
+        if (isElsewhere(span)) return;
+        if (outcome(span).failed) return void failed.push([span, at]);
+        let colour = colours.get(span.service);
+        if (!colour) colours.set(span.service, (colour = serviceHex(span.service, theme)));
+        draw(span, at, colour, ratio);
       });
+      for (const [span, at] of failed) draw(span, at, error, 2 * ratio);
     };
     paint();
     const observer = new ResizeObserver(paint);
