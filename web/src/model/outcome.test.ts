@@ -30,6 +30,7 @@ it("says code and text, none twice", () => {
   expect(words("CardDeclined", 402)).toBe("402 Payment Required: CardDeclined");
   expect(words("CardDeclined")).toBe("CardDeclined");
   expect(words(undefined, 418)).toBe("418");
+  expect(words(undefined, 13)).toBe("code 13");
   expect(words(undefined)).toBe("Failed");
 });
 

@@ -73,7 +73,9 @@ export function outcome(span: Answered): Outcome {
 
 /** The error's own words, with the code and its meaning where they do not say it. */
 function said(error: string | undefined, code: string | null, reason?: string): string {
-  const answer = [code, reason].filter(Boolean).join(" ");
+  // A small number alone is no code that people know by heart.
+  const named = code !== null && /^\d{1,2}$/.test(code) ? `code ${code}` : code;
+  const answer = [named, reason].filter(Boolean).join(" ");
   if (!error) return answer || "Failed";
   if (code === null || error.includes(code)) return error;
   return `${answer}: ${error}`;

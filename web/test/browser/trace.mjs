@@ -251,6 +251,21 @@ export async function traceChecks(t) {
     must(rows === large.spans, `${rows} lines for ${large.spans} spans`);
   });
 
+  await t.check("what is collapsed is not fetched for nothing", async () => {
+    await t.open(`/trace/${large.trace_id}`, "span");
+    await page.keyboard.press("[");
+    await page.waitForSelector('[data-testid=tree][data-rows="1"]');
+    await page.waitForSelector("[data-testid=progress] button");
+    const [, to] = await loaded();
+    must(to < large.spans, `all ${to} spans were fetched for one line`);
+    await page.click("[data-testid=progress] button");
+    await page.waitForFunction(
+      (before) =>
+        Number(document.querySelector("[data-testid=progress]")?.dataset.to ?? Infinity) > before,
+      to,
+    );
+  });
+
   await t.check("any span is found by its id, and what is before it by scrolling up", async () => {
     const span = large.list.at(-3000);
     await t.open("/", "results");

@@ -30,7 +30,7 @@ export function Progress(props: { trace: Trace; more: More; stopped: boolean; on
         </button>
       ) : props.stopped ? (
         <button type="button" className="button tiny" onClick={props.onGo}>
-          Filter the next
+          Look through the next
         </button>
       ) : (
         <span className="quiet">{more.busy ? "loading…" : "scroll for more"}</span>

@@ -102,6 +102,13 @@ export function ShownTrace(props: {
   const filtering = filter.trim() !== "";
   const stopped = filtering && trace.spans.length >= MOST_FILTERED;
   const { after, before, busy, failed } = more;
+  // Spans below a collapsed line make no new lines: fetching them all would show nothing.
+  const [tried, setTried] = useState(-1);
+  const stalled = !busy && !filtering && tried === rows.length;
+  const further = () => {
+    setTried(rows.length);
+    (after ?? before)?.();
+  };
   useEffect(() => {
     if (filtering && !stopped && !busy && !failed) (after ?? before)?.();
   }, [filtering, stopped, busy, failed, trace.spans.length]);
@@ -139,17 +146,13 @@ export function ShownTrace(props: {
             selected={selected}
             visit={entry}
             more={more}
+            onEnd={() => tried !== rows.length && further()}
             onSelect={select}
             onToggle={toggle}
           />
         )}
         {!isWhole(trace) && (
-          <Progress
-            trace={trace}
-            more={more}
-            stopped={stopped}
-            onGo={() => (after ?? before)?.()}
-          />
+          <Progress trace={trace} more={more} stopped={stopped || stalled} onGo={further} />
         )}
       </div>
       {span && <Details tree={tree} span={span} onSelect={reveal} />}

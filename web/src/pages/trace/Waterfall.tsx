@@ -22,6 +22,8 @@ export function Waterfall(props: {
   selected: string | null;
   visit: string;
   more: More;
+  /** The last lines are near, and there are more spans. */
+  onEnd: () => void;
   onSelect: (id: string) => void;
   onToggle: (id: string) => void;
 }) {
@@ -75,9 +77,10 @@ export function Waterfall(props: {
   }, [rows]);
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
+  const ends = more.after !== null && last >= rows.length - AHEAD && !more.busy && !more.failed;
   useEffect(() => {
-    if (last >= rows.length - AHEAD && !more.busy && !more.failed) more.after?.();
-  }, [last, rows.length, more.busy, more.failed]);
+    if (ends) props.onEnd();
+  }, [ends, rows.length]);
   const scrolled = () => {
     if (box.current!.scrollTop < AHEAD * LINE_HEIGHT && !more.busy && !more.failed) more.before?.();
   };
