@@ -18,8 +18,10 @@ mod rows;
 pub mod schema;
 mod span;
 mod span_ref;
+mod systems;
 mod template;
 mod vocabulary;
+mod written_id;
 
 pub use assembled::{Assembled, RowRef};
 pub use attributes::{AttributeRef, AttributeValue, Attributes, ResourceJson, is_same, key_slot};
@@ -33,8 +35,10 @@ pub use ids::{IdError, SpanId, TraceId};
 pub use rows::{SpanRows, Templated};
 pub use span::{Event, Flow, Link, Network, Span};
 pub use span_ref::{Emitter, Observed, SpanRef};
+pub use systems::{ServiceKind, System};
 pub use template::{Slot, Template};
 pub use vocabulary::{Capture, Evidence, Kind, Status, UnknownName, grpc, protocol};
+pub use written_id::WrittenId;
 
 /// An error met while reading a record batch as spans.
 #[derive(Debug, thiserror::Error)]

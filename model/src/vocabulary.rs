@@ -127,6 +127,10 @@ vocabulary!(
 impl Evidence {
     /// Confidence, from 0 to 1, from which a link counts as certain.
     pub const CERTAIN: f32 = 0.999;
+
+    /// Confidence below which a link is worth a warning: where several calls are under
+    /// way at once, links that are not quite certain are what is usual.
+    pub const DOUBTFUL: f32 = 0.8;
 }
 
 /// Values of the `protocol` column: OpenTelemetry's names where it has one
