@@ -1,36 +1,42 @@
 //! The service graph: who calls whom, how often, how well and how fast.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
 
-use ahash::AHashMap;
-use spanwise_model::{Capture, Evidence, Kind, SpanId, protocol};
+use ahash::{AHashMap, AHashSet};
+use spanwise_model::{Capture, Evidence, Kind, ServiceKind, SpanId, System};
 
+use crate::names::{Name, Names};
 use crate::quantile::quantile;
 
 /// What the graph needs of a span.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Call {
     /// `span_id`.
     pub span_id: SpanId,
     /// `assembled_parent`.
     pub parent: Option<SpanId>,
+    /// `start_unix_nano`.
+    pub start_unix_nano: i64,
     /// `service`.
-    pub service: String,
+    pub service: Name,
     /// `kind`.
     pub kind: Kind,
     /// `capture`.
     pub capture: Capture,
     /// `protocol`.
-    pub protocol: Option<String>,
+    pub protocol: Option<Name>,
     /// Whether `status` is an error.
     pub error: bool,
     /// `duration_nano`.
     pub duration_nano: i64,
     /// `confidence`.
     pub confidence: Option<f32>,
-    /// `server_address:server_port`, where known.
-    pub server: Option<String>,
+    /// `server_address` and `server_port`, where known.
+    pub server: Option<Place>,
 }
+
+/// An address and a port.
+pub type Place = (Name, Option<u16>);
 
 /// A service graph.
 #[derive(Debug, Clone, Default)]
@@ -46,15 +52,18 @@ pub struct Graph {
 pub struct GraphNode {
     /// The service, or `PROTOCOL ADDRESS:PORT` of what was not seen itself.
     pub name: String,
-    /// `service`, `database`, `cache` or `external`.
-    pub kind: &'static str,
+    /// What it is, by what it is asked.
+    pub kind: ServiceKind,
+    /// OpenTelemetry's name of the database or messaging system that it is.
+    pub system: Option<&'static str>,
     /// Protocols that it was called by.
     pub protocols: Vec<String>,
     /// What was asked of it.
     pub figures: Figures,
 }
 
-/// Calls from one node to another by one protocol.
+/// Calls from one node to another by one protocol; messages go from who sends them to
+/// the broker, and from there to who takes them.
 #[derive(Debug, Clone)]
 pub struct GraphEdge {
     /// Who calls.
@@ -110,148 +119,398 @@ impl Tally {
     }
 }
 
+/// A node while it is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Node {
+    Service(Name),
+    /// What was not seen itself, by the protocol that is spoken to it and its place.
+    Unseen(Option<Name>, Option<Place>),
+}
+
+#[derive(Default)]
+struct Served {
+    tally: Tally,
+    protocols: AHashSet<Name>,
+}
+
+/// The calls, each by its place, and which hang under which.
+struct Calls<'a> {
+    calls: &'a [Call],
+    names: &'a Names,
+    /// The parent of each call.
+    parents: Vec<Option<u32>>,
+    /// Of each call, the first one below it that the kernel saw at a server, that it saw
+    /// at a client, and that another service's SDK reported.
+    at_server: Vec<Option<u32>>,
+    at_client: Vec<Option<u32>>,
+    of_other: Vec<Option<u32>>,
+}
+
+impl<'a> Calls<'a> {
+    fn of(calls: &'a [Call], names: &'a Names) -> Self {
+        let by_id: AHashMap<SpanId, u32> =
+            (0..).zip(calls).map(|(place, call)| (call.span_id, place)).collect();
+        let none = || vec![None; calls.len()];
+        let mut all = Self {
+            calls,
+            names,
+            parents: calls
+                .iter()
+                .map(|call| call.parent.and_then(|parent| by_id.get(&parent).copied()))
+                .collect(),
+            at_server: none(),
+            at_client: none(),
+            of_other: none(),
+        };
+        for (place, call) in (0..).zip(calls) {
+            let Some(parent) = all.parents[place as usize] else { continue };
+            let first = match call.capture {
+                Capture::ServerProcess => &mut all.at_server,
+                Capture::ClientProcess => &mut all.at_client,
+                Capture::App if call.service != calls[parent as usize].service => &mut all.of_other,
+                _ => continue,
+            };
+            first[parent as usize].get_or_insert(place);
+        }
+        all
+    }
+
+    fn get(&self, place: Option<u32>) -> Option<&'a Call> {
+        self.calls.get(place? as usize)
+    }
+
+    fn system(&self, call: &Call) -> Option<&'static System> {
+        System::named(self.names.text(call.protocol?))
+    }
+
+    fn is_of_broker(&self, call: &Call) -> bool {
+        self.system(call).is_some_and(|system| system.kind == ServiceKind::Broker)
+    }
+
+    /// A request that the service answered: seen by the kernel, or by an SDK where
+    /// the kernel did not see it.
+    fn is_served(&self, place: usize) -> bool {
+        let call = &self.calls[place];
+        match call.capture {
+            Capture::ServerProcess => true,
+            Capture::App if call.kind == Kind::Server => self
+                .get(self.parents[place])
+                .is_none_or(|parent| parent.capture != Capture::ServerProcess),
+            _ => false,
+        }
+    }
+
+    /// Whom a call is to, and whether that is certain. `None` for what is no call, and
+    /// for an SDK's where the kernel saw it too: then the kernel's view of it counts.
+    fn called(&self, place: usize) -> Option<(Node, bool)> {
+        let call = &self.calls[place];
+        let is_call = matches!(call.kind, Kind::Client | Kind::Producer)
+            || (call.kind == Kind::Consumer && call.capture == Capture::ClientProcess);
+        let seen_twice = call.capture == Capture::App && self.at_client[place].is_some();
+        if !is_call || seen_twice || call.capture == Capture::ServerProcess {
+            return None;
+        }
+        let certain = |call: &Call| call.confidence >= Some(Evidence::CERTAIN);
+        if let Some(callee) = self.get(self.at_server[place]) {
+            return Some((Node::Service(callee.service), certain(callee)));
+        }
+        // Who takes a message is not whom it was sent to.
+        let other = self.get(self.of_other[place]).filter(|_| !self.is_of_broker(call));
+        match other {
+            Some(callee) => Some((Node::Service(callee.service), certain(callee))),
+            None if call.kind == Kind::Producer && call.protocol.is_none() => None,
+            None => Some((Node::Unseen(call.protocol, call.server), false)),
+        }
+    }
+
+    /// The broker from which a message is taken, where that itself was not seen.
+    fn taken_from(&self, place: usize) -> Option<Node> {
+        let call = &self.calls[place];
+        let is_handed = call.capture == Capture::ServerProcess && self.parents[place].is_none();
+        let is_taking = call.kind == Kind::Consumer && (call.capture == Capture::App || is_handed);
+        if !is_taking || !self.is_of_broker(call) {
+            return None;
+        }
+        // To which it was sent, where that was seen.
+        let sender = self.parents[place].map(|parent| parent as usize);
+        let sent = sender.and_then(|sender| {
+            let kernel = self.at_client[sender].map_or(sender, |kernel| kernel as usize);
+            let is_it = self.calls[kernel].kind == Kind::Producer;
+            self.called(kernel).filter(|_| is_it)
+        });
+        Some(sent.map_or(Node::Unseen(call.protocol, None), |(broker, _)| broker))
+    }
+}
+
 impl Graph {
     /// The graph of these spans. A call counts once: where the kernel saw an
-    /// SDK's call, the kernel's view of it counts.
-    pub fn of(calls: &[Call]) -> Self {
-        let by_id: AHashMap<SpanId, usize> =
-            calls.iter().enumerate().map(|(i, call)| (call.span_id, i)).collect();
-        let mut children: AHashMap<usize, Vec<usize>> = AHashMap::new();
-        for (i, call) in calls.iter().enumerate() {
-            if let Some(&parent) = call.parent.and_then(|parent| by_id.get(&parent)) {
-                children.entry(parent).or_default().push(i);
+    /// SDK's call, the kernel's view of it counts; and so does one that was reported
+    /// twice.
+    pub fn of(mut calls: Vec<Call>, names: &Names) -> Self {
+        let mut known: AHashSet<(SpanId, i64)> = AHashSet::with_capacity(calls.len());
+        calls.retain(|call| known.insert((call.span_id, call.start_unix_nano)));
+        drop(known);
+        let all = Calls::of(&calls, names);
+        let mut nodes: AHashMap<Node, Served> = AHashMap::new();
+        let mut edges: AHashMap<(Node, Node, Option<Name>), Tally> = AHashMap::new();
+        for (place, call) in calls.iter().enumerate() {
+            let own = Node::Service(call.service);
+            if all.is_served(place) {
+                let served = nodes.entry(own).or_default();
+                served.tally.count(call, true);
+                // What a broker hands to a service makes it no broker.
+                served.protocols.extend(call.protocol.filter(|_| call.kind != Kind::Consumer));
             }
-        }
-        let child_of = |i: usize, capture: Capture| {
-            let found = children.get(&i)?.iter().find(|&&child| calls[child].capture == capture);
-            found.map(|&child| &calls[child])
-        };
-        let mut nodes: BTreeMap<String, (Tally, BTreeSet<String>, bool)> = BTreeMap::new();
-        let mut edges: BTreeMap<(String, String, String), Tally> = BTreeMap::new();
-        for (i, call) in calls.iter().enumerate() {
-            let protocol = call.protocol.clone().unwrap_or_default();
-            if counts_as_served(call, &by_id, calls) {
-                let (tally, protocols, seen) = nodes.entry(call.service.clone()).or_default();
-                tally.count(call, true);
-                protocols.extend(call.protocol.clone());
-                *seen = true;
+            let broker = all.taken_from(place);
+            if let Some(broker) = broker {
+                nodes.entry(own).or_default();
+                nodes.entry(broker).or_default().protocols.extend(call.protocol);
+                edges.entry((broker, own, call.protocol)).or_default().count(call, false);
             }
-            let calls_out = call.kind == Kind::Client
-                && !(call.capture == Capture::App && child_of(i, Capture::ClientProcess).is_some());
-            if !calls_out {
-                continue;
+            let Some((other, certain)) = all.called(place) else { continue };
+            nodes.entry(own).or_default();
+            let called = nodes.entry(other).or_default();
+            if matches!(other, Node::Unseen(..)) {
+                called.tally.count(call, false);
+                called.protocols.extend(call.protocol);
             }
-            nodes.entry(call.service.clone()).or_default().2 = true;
-            let callee = child_of(i, Capture::ServerProcess).or_else(|| {
-                child_of(i, Capture::App).filter(|child| child.service != call.service)
-            });
-            let (server, certain) = match callee {
-                Some(callee) => {
-                    (callee.service.clone(), callee.confidence >= Some(Evidence::CERTAIN))
-                }
-                None => {
-                    let place = call.server.clone().unwrap_or_else(|| "unknown".to_owned());
-                    let name = format!("{protocol} {place}").trim().to_owned();
-                    let (tally, protocols, _) = nodes.entry(name.clone()).or_default();
-                    tally.count(call, false);
-                    protocols.extend(call.protocol.clone());
-                    (name, false)
-                }
+            let (from, to) = match call.kind {
+                Kind::Consumer => (other, own),
+                _ => (own, other),
             };
-            edges.entry((call.service.clone(), server, protocol)).or_default().count(call, certain);
+            edges.entry((from, to, call.protocol)).or_default().count(call, certain);
         }
-        Self {
-            nodes: nodes
-                .into_iter()
-                .map(|(name, (mut tally, protocols, seen))| GraphNode {
-                    kind: node_kind(&protocols, seen),
-                    name,
-                    protocols: protocols.into_iter().collect(),
-                    figures: tally.figures(),
-                })
-                .collect(),
-            edges: edges
-                .into_iter()
-                .map(|((client, server, protocol), mut tally)| GraphEdge {
-                    client,
-                    server,
-                    protocol,
-                    certain_share: tally.certain as f64 / tally.durations.len().max(1) as f64,
-                    figures: tally.figures(),
-                })
-                .collect(),
-        }
+        Self { nodes: named_nodes(nodes, names), edges: named_edges(edges, names) }
     }
 }
 
-/// A request that the service answered: seen by the kernel, or by an SDK where
-/// the kernel did not see it.
-fn counts_as_served(call: &Call, by_id: &AHashMap<SpanId, usize>, calls: &[Call]) -> bool {
-    match call.capture {
-        Capture::ServerProcess => true,
-        Capture::App if call.kind == Kind::Server => {
-            let parent = call.parent.and_then(|parent| by_id.get(&parent)).map(|&i| &calls[i]);
-            parent.is_none_or(|parent| parent.capture != Capture::ServerProcess)
-        }
-        _ => false,
-    }
+fn name_of(node: Node, names: &Names) -> String {
+    let (protocol, place) = match node {
+        Node::Service(name) => return names.text(name).to_owned(),
+        Node::Unseen(protocol, place) => (protocol.map(|name| names.text(name)), place),
+    };
+    let place = place.map(|(address, port)| {
+        let port = port.map(|port| format!(":{port}"));
+        format!("{}{}", names.text(address), port.unwrap_or_default())
+    });
+    let place = match (place, protocol.and_then(System::named)) {
+        (Some(place), _) => place,
+        (None, Some(_)) => String::new(),
+        (None, None) => "unknown".to_owned(),
+    };
+    format!("{} {place}", protocol.unwrap_or_default()).trim().to_owned()
 }
 
-fn node_kind(protocols: &BTreeSet<String>, seen: bool) -> &'static str {
-    if protocols.contains(protocol::POSTGRESQL) {
-        "database"
-    } else if protocols.contains(protocol::REDIS) {
-        "cache"
-    } else if seen {
-        "service"
-    } else {
-        "external"
-    }
+fn named_nodes(nodes: AHashMap<Node, Served>, names: &Names) -> Vec<GraphNode> {
+    let mut named: Vec<GraphNode> = nodes
+        .into_iter()
+        .map(|(node, mut served)| {
+            let mut protocols: Vec<String> =
+                served.protocols.iter().map(|name| names.text(*name).to_owned()).collect();
+            protocols.sort_unstable();
+            // What keeps data may be asked how it is by HTTP, too.
+            let system = protocols.iter().find_map(|protocol| System::named(protocol));
+            let kind = match (system, node) {
+                (Some(system), _) => system.kind,
+                (None, Node::Service(_)) => ServiceKind::Service,
+                (None, Node::Unseen(..)) => ServiceKind::External,
+            };
+            GraphNode {
+                name: name_of(node, names),
+                kind,
+                system: system.map(|system| system.name),
+                protocols,
+                figures: served.tally.figures(),
+            }
+        })
+        .collect();
+    named.sort_unstable_by(|one, other| {
+        (&one.name, Reverse(one.figures.requests))
+            .cmp(&(&other.name, Reverse(other.figures.requests)))
+    });
+    named
+}
+
+fn named_edges(
+    edges: AHashMap<(Node, Node, Option<Name>), Tally>,
+    names: &Names,
+) -> Vec<GraphEdge> {
+    let mut named: Vec<GraphEdge> = edges
+        .into_iter()
+        .map(|((client, server, protocol), mut tally)| GraphEdge {
+            client: name_of(client, names),
+            server: name_of(server, names),
+            protocol: protocol.map(|name| names.text(name).to_owned()).unwrap_or_default(),
+            certain_share: tally.certain as f64 / tally.durations.len().max(1) as f64,
+            figures: tally.figures(),
+        })
+        .collect();
+    let by = |edge: &GraphEdge| (edge.client.clone(), edge.server.clone(), edge.protocol.clone());
+    named.sort_by_cached_key(by);
+    named
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spanwise_model::protocol;
 
-    fn call(id: u64, parent: Option<u64>, service: &str, capture: Capture, kind: Kind) -> Call {
-        Call {
-            span_id: SpanId::from_u64(id).expect("not zero"),
-            parent: parent.and_then(SpanId::from_u64),
-            service: service.into(),
-            kind,
-            capture,
-            protocol: Some(protocol::HTTP.into()),
-            error: false,
-            duration_nano: 10,
-            confidence: Some(1.0),
-            server: Some("10.0.0.1:80".into()),
+    struct Made {
+        names: Names,
+        calls: Vec<Call>,
+    }
+
+    impl Made {
+        fn new() -> Self {
+            Self { names: Names::default(), calls: Vec::new() }
         }
+
+        fn call(
+            &mut self,
+            id: u64,
+            parent: Option<u64>,
+            service: &str,
+            capture: Capture,
+            kind: Kind,
+        ) -> &mut Call {
+            let call = Call {
+                span_id: SpanId::from_u64(id).expect("not zero"),
+                parent: parent.and_then(SpanId::from_u64),
+                start_unix_nano: 5,
+                service: self.names.name(service),
+                kind,
+                capture,
+                protocol: Some(self.names.name(protocol::HTTP)),
+                error: false,
+                duration_nano: 10,
+                confidence: Some(1.0),
+                server: Some((self.names.name("10.0.0.1"), Some(80))),
+            };
+            self.calls.push(call);
+            self.calls.last_mut().expect("just pushed")
+        }
+
+        fn by(&mut self, protocol: &str) {
+            let name = self.names.name(protocol);
+            self.calls.last_mut().expect("a call").protocol = Some(name);
+        }
+
+        fn graph(self) -> Graph {
+            Graph::of(self.calls, &self.names)
+        }
+    }
+
+    fn edges(graph: &Graph) -> Vec<(&str, &str, u64)> {
+        let edge = |edge: &'_ GraphEdge| edge.figures.requests;
+        graph.edges.iter().map(|e| (e.client.as_str(), e.server.as_str(), edge(e))).collect()
+    }
+
+    fn kinds(graph: &Graph) -> Vec<(&str, &str, Option<&str>)> {
+        graph.nodes.iter().map(|n| (n.name.as_str(), n.kind.as_str(), n.system)).collect()
     }
 
     #[test]
     fn a_call_seen_three_ways_is_one_edge() {
-        let graph = Graph::of(&[
-            call(1, None, "a", Capture::App, Kind::Client),
-            call(2, Some(1), "a", Capture::ClientProcess, Kind::Client),
-            call(3, Some(2), "b", Capture::ServerProcess, Kind::Server),
-            call(4, Some(3), "b", Capture::App, Kind::Server),
-        ]);
-        assert_eq!(graph.edges.len(), 1);
-        let edge = &graph.edges[0];
-        assert_eq!((edge.client.as_str(), edge.server.as_str()), ("a", "b"));
-        assert_eq!((edge.figures.requests, edge.certain_share), (1, 1.0));
+        let mut made = Made::new();
+        made.call(1, None, "a", Capture::App, Kind::Client);
+        made.call(2, Some(1), "a", Capture::ClientProcess, Kind::Client);
+        made.call(3, Some(2), "b", Capture::ServerProcess, Kind::Server);
+        made.call(4, Some(3), "b", Capture::App, Kind::Server);
+        // And one that was sent again.
+        made.call(2, Some(1), "a", Capture::ClientProcess, Kind::Client);
+        let graph = made.graph();
+        assert_eq!(edges(&graph), [("a", "b", 1)]);
+        assert_eq!(graph.edges[0].certain_share, 1.0);
         let b = graph.nodes.iter().find(|node| node.name == "b").expect("a node");
         assert_eq!(b.figures.requests, 1);
     }
 
     #[test]
     fn what_was_not_seen_itself_is_named_by_its_address() {
-        let mut query = call(1, None, "a", Capture::ClientProcess, Kind::Client);
-        query.protocol = Some(protocol::POSTGRESQL.into());
-        query.error = true;
-        let graph = Graph::of(&[query]);
+        let mut made = Made::new();
+        made.call(1, None, "a", Capture::ClientProcess, Kind::Client).error = true;
+        made.by(protocol::POSTGRESQL);
+        let graph = made.graph();
         let node = graph.nodes.iter().find(|node| node.name != "a").expect("the database");
-        assert_eq!((node.name.as_str(), node.kind), ("postgresql 10.0.0.1:80", "database"));
+        assert_eq!(
+            (node.name.as_str(), node.kind),
+            ("postgresql 10.0.0.1:80", ServiceKind::Database)
+        );
         assert_eq!((node.figures.errors, graph.edges[0].certain_share), (1, 0.0));
+    }
+
+    #[test]
+    fn databases_and_brokers_are_what_they_are() {
+        let mut made = Made::new();
+        for (id, protocol) in [(1, "mysql"), (2, "mongodb"), (3, "redis"), (4, "mssql"), (5, "dns")]
+        {
+            made.call(id, None, "a", Capture::App, Kind::Client);
+            made.by(protocol);
+        }
+        // A database that the kernel saw itself, and which answers HTTP as well.
+        made.call(6, None, "mongod", Capture::ServerProcess, Kind::Server);
+        made.by("mongodb");
+        made.call(7, None, "mongod", Capture::ServerProcess, Kind::Server);
+        let graph = made.graph();
+        assert_eq!(
+            kinds(&graph),
+            [
+                ("a", "service", None),
+                ("dns 10.0.0.1:80", "external", None),
+                ("mongod", "database", Some("mongodb")),
+                ("mongodb 10.0.0.1:80", "database", Some("mongodb")),
+                ("mssql 10.0.0.1:80", "database", Some("microsoft.sql_server")),
+                ("mysql 10.0.0.1:80", "database", Some("mysql")),
+                ("redis 10.0.0.1:80", "cache", Some("redis")),
+            ]
+        );
+    }
+
+    #[test]
+    fn messages_go_through_their_broker() {
+        let mut made = Made::new();
+        // SDKs know no address.
+        made.call(1, None, "shop", Capture::App, Kind::Producer).server = None;
+        made.by("kafka");
+        made.call(2, Some(1), "mail", Capture::App, Kind::Consumer).server = None;
+        made.by("kafka");
+        let graph = made.graph();
+        assert_eq!(edges(&graph), [("kafka", "mail", 1), ("shop", "kafka", 1)]);
+        assert_eq!(
+            kinds(&graph),
+            [
+                ("kafka", "broker", Some("kafka")),
+                ("mail", "service", None),
+                ("shop", "service", None)
+            ]
+        );
+        // The kernel does, and may have seen the broker.
+        let mut made = Made::new();
+        made.call(1, None, "shop", Capture::App, Kind::Producer);
+        made.by("kafka");
+        made.call(2, Some(1), "shop", Capture::ClientProcess, Kind::Producer);
+        made.by("kafka");
+        made.call(3, Some(2), "broker-1", Capture::ServerProcess, Kind::Server);
+        made.by("kafka");
+        made.call(4, Some(1), "mail", Capture::App, Kind::Consumer);
+        made.by("kafka");
+        made.call(5, None, "old", Capture::ClientProcess, Kind::Consumer);
+        made.by("kafka");
+        made.call(6, None, "pushed", Capture::ServerProcess, Kind::Consumer);
+        made.by("amqp");
+        let graph = made.graph();
+        assert_eq!(
+            edges(&graph),
+            [
+                ("amqp", "pushed", 1),
+                ("broker-1", "mail", 1),
+                ("kafka 10.0.0.1:80", "old", 1),
+                ("shop", "broker-1", 1),
+            ]
+        );
+        let kinds = kinds(&graph);
+        assert!(kinds.contains(&("broker-1", "broker", Some("kafka"))), "{kinds:?}");
+        assert!(kinds.contains(&("amqp", "broker", Some("rabbitmq"))), "{kinds:?}");
+        assert!(kinds.contains(&("pushed", "service", None)), "{kinds:?}");
     }
 }

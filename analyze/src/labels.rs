@@ -15,6 +15,8 @@ struct OfBatch<'a> {
     operations: Texts<'a>,
     protocols: Texts<'a>,
     statuses: Texts<'a>,
+    codes: &'a Int32Array,
+    errors: Texts<'a>,
 }
 
 /// A dictionary column.
@@ -44,20 +46,31 @@ impl<'a> Texts<'a> {
 
 impl<'a> Labels<'a> {
     /// Columns that labels are read from.
-    pub const COLUMNS: &'static [&'static str] =
-        &[column::SERVICE, column::OPERATION, column::PROTOCOL, column::STATUS];
+    pub const COLUMNS: &'static [&'static str] = &[
+        column::SERVICE,
+        column::OPERATION,
+        column::PROTOCOL,
+        column::STATUS,
+        column::STATUS_CODE,
+        column::ERROR,
+    ];
 
     /// The labels of these batches.
     ///
     /// # Errors
     /// Where one of [`Self::COLUMNS`] is missing.
     pub fn of(batches: &'a [RecordBatch]) -> Result<Self, ModelError> {
-        let of_batch = |batch| {
+        let of_batch = |batch: &'a RecordBatch| {
             Ok(OfBatch {
                 services: Texts::of(batch, column::SERVICE)?,
                 operations: Texts::of(batch, column::OPERATION)?,
                 protocols: Texts::of(batch, column::PROTOCOL)?,
                 statuses: Texts::of(batch, column::STATUS)?,
+                codes: batch
+                    .column_by_name(column::STATUS_CODE)
+                    .and_then(|codes| codes.as_primitive_opt::<Int32Type>())
+                    .ok_or(ModelError::Column { column: column::STATUS_CODE })?,
+                errors: Texts::of(batch, column::ERROR)?,
             })
         };
         batches.iter().map(of_batch).collect::<Result<_, _>>().map(Self)
@@ -85,5 +98,17 @@ impl<'a> Labels<'a> {
     /// Whether the row's status is an error.
     pub fn is_error(&self, at: RowRef) -> bool {
         self.text(at, |batch| batch.statuses.get(at.row)) == Some(Status::Error.as_str())
+    }
+
+    /// The protocol's own number of how it went.
+    pub fn status_code(&self, at: RowRef) -> Option<i32> {
+        let codes = self.0.get(usize::try_from(at.batch).ok()?)?.codes;
+        let row = at.row as usize;
+        (row < codes.len() && codes.is_valid(row)).then(|| codes.value(row))
+    }
+
+    /// What the row says of its failure.
+    pub fn error(&self, at: RowRef) -> Option<&'a str> {
+        self.text(at, |batch| batch.errors.get(at.row)).filter(|text| !text.is_empty())
     }
 }

@@ -2,10 +2,12 @@
 
 mod graph;
 mod labels;
+mod names;
 mod quantile;
 mod summary;
 
-pub use graph::{Call, Figures, Graph, GraphEdge, GraphNode};
+pub use graph::{Call, Figures, Graph, GraphEdge, GraphNode, Place};
 pub use labels::Labels;
+pub use names::{Name, Names};
 pub use quantile::quantile;
-pub use summary::{RootSummary, ServiceShare, TraceSummary};
+pub use summary::{ErrorSummary, RootSummary, ServiceShare, TraceSummary};

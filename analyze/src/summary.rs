@@ -1,10 +1,11 @@
 //! A trace in a line: what a list of search results shows.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use spanwise_assemble::{Node, Trace};
-use spanwise_model::TraceId;
+use spanwise_model::{Kind, TraceId};
 
 use crate::labels::Labels;
 
@@ -29,8 +30,28 @@ pub struct TraceSummary {
     pub protocols: Vec<String>,
     /// Links below certainty.
     pub uncertain_links: usize,
-    /// Whether all spans hang under one root.
+    /// Whether a link is so unsure that it is worth a warning.
+    pub doubtful: bool,
+    /// Whether no span's parent is missing.
     pub complete: bool,
+    /// The failure that is nearest to the cause; `None` where nothing failed.
+    pub error: Option<ErrorSummary>,
+}
+
+/// A failure of a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErrorSummary {
+    /// The service whose span failed; of an answer that the caller takes for a failure,
+    /// as HTTP's 404, who answered so, where that was seen.
+    pub service: String,
+    /// That span's operation.
+    pub operation: String,
+    /// The protocol's own number.
+    pub status_code: Option<i32>,
+    /// What was said of it.
+    pub text: Option<String>,
+    /// `client` or `server`: on which side of its exchange that span is.
+    pub side: Option<&'static str>,
 }
 
 /// The root of a trace.
@@ -101,8 +122,47 @@ impl TraceSummary {
             services,
             protocols: protocols.into_iter().map(str::to_owned).collect(),
             uncertain_links: trace.uncertain_links(),
-            complete: trace.roots().count() == 1,
+            doubtful: trace.is_doubtful(),
+            complete: trace.is_complete(),
+            error: error(trace, labels),
         }
+    }
+}
+
+/// The deepest failed span; of several the first.
+fn error(trace: &Trace, labels: &Labels<'_>) -> Option<ErrorSummary> {
+    let failed = trace.nodes.iter().filter(|node| labels.is_error(node.row.at));
+    let by_depth = |node: &&Node| (node.depth, Reverse(node.row.start_unix_nano));
+    let deepest = failed.max_by_key(by_depth)?;
+    let code = labels.status_code(deepest.row.at);
+    // Below it nothing failed. Whoever answered with the very number did so for a
+    // reason, and may say more of it.
+    let mut below = deepest.children.iter().map(|child| &trace.nodes[*child]);
+    let answered = below.find(|child| {
+        code.is_some()
+            && matches!(child.row.kind, Kind::Server | Kind::Consumer)
+            && labels.status_code(child.row.at) == code
+    });
+    let told = answered.unwrap_or(deepest).row;
+    Some(ErrorSummary {
+        service: labels.service(told.at).to_owned(),
+        operation: labels.operation(told.at).to_owned(),
+        status_code: code,
+        text: labels.error(told.at).or_else(|| labels.error(deepest.row.at)).map(cut),
+        side: match told.kind {
+            Kind::Client | Kind::Producer => Some("client"),
+            Kind::Server | Kind::Consumer => Some("server"),
+            Kind::Internal => None,
+        },
+    })
+}
+
+/// A list is no place for a stack trace.
+fn cut(text: &str) -> String {
+    const MOST_CHARACTERS: usize = 300;
+    match text.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 
@@ -126,6 +186,7 @@ mod tests {
         (guess.evidence, guess.confidence) = (Some(Evidence::SoleRequest), Some(0.9));
         guess.protocol = Some("redis".into());
         guess.status = Status::Error;
+        (guess.status_code, guess.error) = (Some(1146), Some("no such table".into()));
         let mut unsure = span(3, Capture::ClientProcess, Kind::Client, "job", 1_020, 200);
         unsure.evidence = Some(Evidence::Ambiguous);
         let spans = [unsure, guess, served];
@@ -142,6 +203,11 @@ mod tests {
         assert_eq!((summary.start_unix_nano, summary.duration_nano), (1_000, 220));
         assert_eq!((summary.spans, summary.errors, summary.uncertain_links), (3, 1, 2));
         assert!(!summary.complete, "one of three hangs nowhere");
+        assert!(summary.doubtful);
+        let error = summary.error.expect("one failed");
+        assert_eq!((error.service.as_str(), error.operation.as_str()), ("web", "op"));
+        assert_eq!((error.status_code, error.side), (Some(1146), Some("client")));
+        assert_eq!(error.text.as_deref(), Some("no such table"));
         assert_eq!(summary.protocols, ["http", "redis"]);
         let shares: Vec<_> = summary
             .services
@@ -150,5 +216,50 @@ mod tests {
             .collect();
         // 200 of its own; 40 around the call and the call's 60.
         assert_eq!(shares, [("job", 1, 0, 200), ("web", 2, 1, 100)]);
+    }
+
+    fn summary(spans: &[Span]) -> TraceSummary {
+        let batch = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
+        let batches = [batch];
+        let rows = Row::read(0, &batches[0]).expect("spans");
+        TraceSummary::of(&Trace::of(rows), &Labels::of(&batches).expect("all columns"))
+    }
+
+    /// An SDK's span of one trace; those with the id 0 have no parent.
+    fn app(number: u64, parent: u64, kind: Kind, service: &str) -> Span {
+        let id = SpanId::from_u64(number).expect("not zero");
+        let start = i64::try_from(number).expect("small");
+        let mut span = Span::new(id, Capture::App, kind, service, "op", start, 100);
+        (span.trace_id, span.parent_span_id) = (Some(TraceId([7; 16])), SpanId::from_u64(parent));
+        span
+    }
+
+    #[test]
+    fn a_4xx_is_told_of_who_answered_so() {
+        let mut call = app(2, 1, Kind::Client, "web");
+        let mut served = app(3, 2, Kind::Server, "cart");
+        (call.status, call.status_code) = (Status::Error, Some(404));
+        served.status_code = Some(404);
+        let spans = [app(1, 0, Kind::Server, "web"), call, served];
+        let found = summary(&spans);
+        assert_eq!(found.errors, 1, "the answer itself is no failure of the server's");
+        let error = found.error.expect("the call failed");
+        assert_eq!((error.service.as_str(), error.side), ("cart", Some("server")));
+        assert_eq!((error.status_code, error.text), (Some(404), None));
+        assert!(found.complete && !found.doubtful);
+        // Where the other side was not seen, it is the caller's.
+        let error = summary(&spans[..2]).error.expect("the call failed");
+        assert_eq!((error.service.as_str(), error.side), ("web", Some("client")));
+    }
+
+    #[test]
+    fn complete_is_what_has_no_parent_missing() {
+        let spans = [app(1, 0, Kind::Server, "a"), app(3, 2, Kind::Server, "c")];
+        assert!(!summary(&spans).complete, "span 2 is to come");
+        assert!(!summary(&spans[1..]).complete, "and so it is where there is one root");
+        let whole = [spans[0].clone(), app(2, 1, Kind::Client, "a"), spans[1].clone()];
+        assert!(summary(&whole).complete);
+        let two = [app(1, 0, Kind::Server, "a"), app(2, 0, Kind::Server, "b")];
+        assert!(summary(&two).complete, "two spans of one trace that have no parents");
     }
 }

@@ -25,6 +25,20 @@ pub enum SearchKey {
     Hop(u32, u32),
 }
 
+impl Row {
+    /// What rows of the same trace may have in common with it.
+    pub fn search_keys(&self) -> impl Iterator<Item = SearchKey> + use<> {
+        let hop = self.request_tcp_seq.zip(self.response_tcp_seq);
+        let keys = [
+            self.prior.map(|prior| SearchKey::Assembled(prior.trace_id)),
+            self.trace_id.map(SearchKey::Header),
+            self.fragment_id.map(SearchKey::Fragment),
+            hop.map(|(request, response)| SearchKey::Hop(request, response)),
+        ];
+        keys.into_iter().flatten()
+    }
+}
+
 /// What tells a row from every other one, as stores tell spans that were sent twice:
 /// the halves of a call may share an id, and so may two spans of a careless program.
 type Identity = (Option<TraceId>, SpanId, i64, i64, Text, Text, Kind, Capture);
@@ -45,6 +59,7 @@ pub struct Expansion {
     looked_at: usize,
     rounds: usize,
     max_rows: usize,
+    left_out: usize,
     cut: bool,
 }
 
@@ -55,6 +70,8 @@ pub struct Found {
     pub rows: Vec<Row>,
     /// What the rows were read from.
     pub batches: Vec<RecordBatch>,
+    /// Rows that were found and are not among them, as there were so many.
+    pub left_out: usize,
     /// Whether a bound cut the search short.
     pub cut: bool,
 }
@@ -71,6 +88,7 @@ impl Expansion {
             looked_at: 0,
             rounds: 0,
             max_rows,
+            left_out: 0,
             cut: false,
         }
     }
@@ -82,11 +100,13 @@ impl Expansion {
     pub fn add(&mut self, batch: RecordBatch) -> Result<(), ModelError> {
         let before = self.rows.len();
         for row in Row::read(self.batches.len() as u64, &batch)? {
+            if !self.known.insert(identity(&row)) {
+                continue;
+            }
             if self.rows.len() >= self.max_rows {
                 self.cut = true;
-                break;
-            }
-            if self.known.insert(identity(&row)) {
+                self.left_out += 1;
+            } else {
                 self.rows.push(row);
             }
         }
@@ -105,14 +125,7 @@ impl Expansion {
         self.rounds += 1;
         let mut keys = Vec::new();
         for row in &self.rows[self.looked_at..] {
-            let hop = row.request_tcp_seq.zip(row.response_tcp_seq);
-            let of_row = [
-                row.prior.map(|prior| SearchKey::Assembled(prior.trace_id)),
-                row.trace_id.map(SearchKey::Header),
-                row.fragment_id.map(SearchKey::Fragment),
-                hop.map(|(request, response)| SearchKey::Hop(request, response)),
-            ];
-            keys.extend(of_row.into_iter().flatten().filter(|key| self.asked.insert(*key)));
+            keys.extend(row.search_keys().filter(|key| self.asked.insert(*key)));
         }
         self.looked_at = self.rows.len();
         keys
@@ -121,7 +134,7 @@ impl Expansion {
     /// What was found.
     pub fn finish(self) -> Found {
         let cut = self.cut || self.rounds == MAX_ROUNDS;
-        Found { rows: self.rows, batches: self.batches, cut }
+        Found { rows: self.rows, batches: self.batches, left_out: self.left_out, cut }
     }
 
     /// Earliest start and latest end of what was found, for bounding look-ups.
@@ -204,6 +217,6 @@ mod tests {
         search.add(batch(&spans)).expect("spans");
         assert!(search.next_keys().is_empty());
         let found = search.finish();
-        assert_eq!((found.rows.len(), found.cut), (2, true));
+        assert_eq!((found.rows.len(), found.left_out, found.cut), (2, 3, true));
     }
 }

@@ -137,6 +137,25 @@ impl Trace {
         self.nodes.iter().filter(uncertain).count()
     }
 
+    /// Whether a link is a guess that is rather unlikely, or a span's parent could be
+    /// several. Links that are merely not certain are usual.
+    pub fn is_doubtful(&self) -> bool {
+        self.nodes.iter().any(|node| match node.parent {
+            Some(_) => node.assembled.confidence.is_some_and(|sure| sure < Evidence::DOUBTFUL),
+            None => node.is_ambiguous(),
+        })
+    }
+
+    /// Whether every span has its parent here, but for those that have none.
+    pub fn is_complete(&self) -> bool {
+        self.roots().all(|node| !node.is_ambiguous() && node.missing_parent().is_none())
+    }
+
+    /// How many levels it has.
+    pub fn depth(&self) -> usize {
+        self.nodes.iter().map(|node| node.depth + 1).max().unwrap_or(0)
+    }
+
     /// What a reader should know of the tree, in sentences. `name` gives a
     /// row's operation and service.
     pub fn warnings(&self, name: impl Fn(RowRef) -> (String, String)) -> Vec<String> {
@@ -162,7 +181,7 @@ impl Trace {
 
     fn orphans(&self) -> Option<String> {
         let orphans = self.roots().filter(|node| !node.is_ambiguous());
-        let mut missing: Vec<SpanId> = orphans.filter_map(|node| node.row.parent_span_id).collect();
+        let mut missing: Vec<SpanId> = orphans.filter_map(Node::missing_parent).collect();
         let first = missing.first().copied()?;
         let spans = counted(missing.len(), "span names", "spans name");
         missing.sort_unstable();
@@ -253,6 +272,14 @@ impl Trace {
 impl Node {
     fn is_ambiguous(&self) -> bool {
         self.parent.is_none() && self.assembled.evidence == Some(Evidence::Ambiguous)
+    }
+
+    /// Of a span that hangs nowhere, the parent that it names, or that was found for it
+    /// before.
+    fn missing_parent(&self) -> Option<SpanId> {
+        let found = || self.row.prior.and_then(|prior| prior.parent);
+        let named = self.row.parent_span_id.filter(|named| *named != self.row.span_id);
+        named.or_else(found).filter(|_| self.parent.is_none())
     }
 }
 

@@ -9,8 +9,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::Value;
 use spanwise_store::MAX_ANSWER_BYTES;
 
-/// The integers that a JSON number holds exactly.
-const EXACT: u64 = 1 << 53;
+use crate::exact::is_exact;
 
 /// All rows of the batches, each as its cells.
 pub(crate) fn rows(batches: &[RecordBatch]) -> Vec<Vec<Value>> {
@@ -41,11 +40,14 @@ pub(crate) fn cell_until(array: &ArrayRef, row: usize, deadline: Option<Instant>
         DataType::Float64 => array.as_primitive::<Float64Type>().value(row).into(),
         DataType::Int64 => {
             let number = array.as_primitive::<Int64Type>().value(row);
-            if number.unsigned_abs() > EXACT { number.to_string().into() } else { number.into() }
+            if is_exact(number) { number.into() } else { number.to_string().into() }
         }
         DataType::UInt64 => {
             let number = array.as_primitive::<UInt64Type>().value(row);
-            if number > EXACT { number.to_string().into() } else { number.into() }
+            i64::try_from(number)
+                .ok()
+                .filter(|number| is_exact(*number))
+                .map_or_else(|| number.to_string().into(), Value::from)
         }
         kind => {
             let options = FormatOptions::default();

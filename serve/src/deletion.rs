@@ -6,10 +6,10 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::response::Json;
 use serde_json::{Value, json};
-use spanwise_model::TraceId;
 use spanwise_store::Selection;
 
 use crate::ApiState;
+use crate::parameters;
 use crate::problem::Problem;
 use crate::trees::Trees;
 
@@ -18,12 +18,7 @@ pub(crate) async fn trace(
     State(trees): State<Arc<Trees>>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let id: TraceId = id.parse().map_err(|_| {
-        Problem::invalid(format!(
-            "`{}` is no trace id; write its 32 hexadecimal digits",
-            id.chars().take(64).collect::<String>()
-        ))
-    })?;
+    let id = parameters::id(&id)?.trace();
     forget(&state, &trees, &Selection::Trace(id)).await
 }
 

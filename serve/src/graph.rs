@@ -5,9 +5,9 @@ use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type};
 use axum::extract::{Query as UrlQuery, State};
 use axum::response::Json;
 use serde_json::Value;
-use spanwise_analyze::{Call, Graph};
+use spanwise_analyze::{Call, Graph, Names};
 use spanwise_model::schema::column;
-use spanwise_model::{Kind, SpanId, Status};
+use spanwise_model::{Capture, Kind, SpanId, Status};
 use spanwise_store::{Order, Predicate, Query};
 
 use crate::parameters::Parameters;
@@ -46,22 +46,29 @@ pub(crate) async fn graph(
         order: Order::NewestFirst,
     };
     let batches = state.store.find(&query).await?;
+    // Half a million spans would hold up everyone else on the thread.
+    let made = tokio::task::spawn_blocking(move || document(&batches, time.to_unix_nano)).await;
+    made.map(Json).map_err(|error| Problem::internal(format!("making the graph: {error}")))
+}
+
+fn document(batches: &[RecordBatch], to_unix_nano: i64) -> Value {
     let mut calls = Vec::new();
+    let mut names = Names::default();
     let mut seconds = Seconds::default();
-    for batch in &batches {
-        read(batch, &mut calls, &mut seconds);
+    for batch in batches {
+        read(batch, &mut calls, &mut names, &mut seconds);
     }
     let mut warnings = Vec::new();
     // A rate is over the time that was seen, not over an empty past.
-    let now = crate::parameters::now_unix_nano();
-    let window = seconds.until(now.min(time.to_unix_nano));
+    let now = crate::moment::now_unix_nano();
+    let window = seconds.until(now.min(to_unix_nano));
     if calls.len() >= MAX_ROWS {
         warnings.push(format!(
             "only the newest {MAX_ROWS} spans, of the last {window:.0} s, are counted; choose a \
              shorter time for all of them"
         ));
     }
-    Ok(Json(json::graph(&Graph::of(&calls), window, &warnings)))
+    json::graph(&Graph::of(calls, &names), window, &warnings)
 }
 
 /// The time that the rows span.
@@ -76,19 +83,23 @@ impl Seconds {
     }
 }
 
-/// A dictionary or plain text column of a projected batch.
-fn text<'a>(batch: &'a RecordBatch, name: &str) -> Option<impl Fn(usize) -> Option<&'a str> + 'a> {
+/// A dictionary column of a projected batch, of whose texts each is looked at once.
+fn words<'a, T: Copy + 'a>(
+    batch: &'a RecordBatch,
+    name: &str,
+    mut read: impl FnMut(&str) -> T,
+) -> Option<impl Fn(usize) -> Option<T> + 'a> {
     let column = batch.column_by_name(name)?;
     let dictionary = column.as_dictionary_opt::<Int32Type>()?;
     let values: &StringArray = dictionary.values().as_string_opt::<i32>()?;
+    let read: Vec<Option<T>> = values.iter().map(|text| text.map(&mut read)).collect();
     Some(move |row: usize| {
         let key = dictionary.is_valid(row).then(|| dictionary.keys().value(row))?;
-        let key = usize::try_from(key).ok().filter(|key| *key < values.len())?;
-        Some(values.value(key))
+        usize::try_from(key).ok().and_then(|key| read.get(key).copied())?
     })
 }
 
-fn read(batch: &RecordBatch, calls: &mut Vec<Call>, seconds: &mut Seconds) {
+fn read(batch: &RecordBatch, calls: &mut Vec<Call>, names: &mut Names, seconds: &mut Seconds) {
     let mut rows = || -> Option<()> {
         let ids = batch.column_by_name(column::SPAN_ID)?.as_fixed_size_binary_opt()?;
         let parents = batch.column_by_name(column::ASSEMBLED_PARENT)?.as_fixed_size_binary_opt()?;
@@ -99,36 +110,35 @@ fn read(batch: &RecordBatch, calls: &mut Vec<Call>, seconds: &mut Seconds) {
         let confidences =
             batch.column_by_name(column::CONFIDENCE)?.as_primitive_opt::<Float32Type>()?;
         let ports = batch.column_by_name(column::SERVER_PORT)?.as_primitive_opt::<UInt16Type>()?;
-        let service = text(batch, column::SERVICE)?;
-        let kind = text(batch, column::KIND)?;
-        let capture = text(batch, column::CAPTURE)?;
-        let protocol = text(batch, column::PROTOCOL)?;
-        let status = text(batch, column::STATUS)?;
-        let address = text(batch, column::SERVER_ADDRESS)?;
+        let service = words(batch, column::SERVICE, |text| names.name(text))?;
+        let protocol = words(batch, column::PROTOCOL, |text| names.name(text))?;
+        let address = words(batch, column::SERVER_ADDRESS, |text| names.name(text))?;
+        let nameless = names.name("");
+        let kind = words(batch, column::KIND, |text| text.parse::<Kind>().ok())?;
+        let capture = words(batch, column::CAPTURE, |text| text.parse::<Capture>().ok())?;
+        let error = words(batch, column::STATUS, |text| text == Status::Error.as_str())?;
         for row in 0..batch.num_rows() {
             let Some(span_id) = SpanId::from_bytes(ids.value(row)) else { continue };
-            let Some(capture) = capture(row).and_then(|text| text.parse().ok()) else { continue };
+            let Some(capture) = capture(row).flatten() else { continue };
             let start = starts.value(row);
             let earliest = seconds.earliest_unix_nano.get_or_insert(start);
             *earliest = start.min(*earliest);
-            let server = address(row).map(|address| {
-                let port = ports.is_valid(row).then(|| format!(":{}", ports.value(row)));
-                format!("{address}{}", port.unwrap_or_default())
-            });
             calls.push(Call {
                 span_id,
                 parent: parents
                     .is_valid(row)
                     .then(|| SpanId::from_bytes(parents.value(row)))
                     .flatten(),
-                service: service(row).unwrap_or_default().to_owned(),
-                kind: kind(row).and_then(|text| text.parse().ok()).unwrap_or(Kind::Internal),
+                start_unix_nano: start,
+                service: service(row).unwrap_or(nameless),
+                kind: kind(row).flatten().unwrap_or(Kind::Internal),
                 capture,
-                protocol: protocol(row).map(str::to_owned),
-                error: status(row) == Some(Status::Error.as_str()),
+                protocol: protocol(row),
+                error: error(row) == Some(true),
                 duration_nano: durations.value(row),
                 confidence: confidences.is_valid(row).then(|| confidences.value(row)),
-                server,
+                server: address(row)
+                    .map(|address| (address, ports.is_valid(row).then(|| ports.value(row)))),
             });
         }
         Some(())

@@ -45,7 +45,9 @@ pub(crate) fn summary(summary: &TraceSummary) -> Value {
         "protocols": summary.protocols,
         "status": if summary.errors > 0 { "error" } else { "ok" },
         "uncertain_links": summary.uncertain_links,
+        "doubtful": summary.doubtful,
         "complete": summary.complete,
+        "error": summary.error,
     })
 }
 
@@ -55,7 +57,8 @@ pub(crate) fn graph(graph: &Graph, window_seconds: f64, warnings: &[String]) -> 
         let Figures { requests, errors, p50_nano, p95_nano, .. } = node.figures;
         json!({
             "name": node.name,
-            "kind": node.kind,
+            "kind": node.kind.as_str(),
+            "system": node.system,
             "protocols": node.protocols,
             "requests": requests,
             "errors": errors,

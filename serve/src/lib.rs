@@ -1,10 +1,16 @@
 //! The HTTP API under `/api/v1`, `/metrics`, and the UI.
 
+mod attributes;
 mod cells;
+mod condition;
+mod counters;
 mod deletion;
+mod elsewhere;
+mod exact;
 mod graph;
 mod json;
 mod metrics;
+mod moment;
 mod parameters;
 mod problem;
 mod safety;
@@ -23,10 +29,13 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::FromRef;
 use axum::routing::{delete, get};
+use counters::Growth;
 use spanwise_store::Store;
 use tower_http::compression::CompressionLayer;
 use trees::Trees;
 
+pub use elsewhere::Receivers;
+pub use moment::{MOMENT_FORMS, moment_unix_nano};
 pub use status::StatusSource;
 
 /// What the API answers from.
@@ -43,6 +52,7 @@ pub struct ApiState {
 struct Served {
     api: ApiState,
     trees: Arc<Trees>,
+    growth: Arc<Growth>,
 }
 
 impl FromRef<Served> for ApiState {
@@ -57,6 +67,12 @@ impl FromRef<Served> for Arc<Trees> {
     }
 }
 
+impl FromRef<Served> for Arc<Growth> {
+    fn from_ref(served: &Served) -> Self {
+        Self::clone(&served.growth)
+    }
+}
+
 /// The API and the UI.
 pub fn router(state: ApiState) -> Router {
     let api = Router::new()
@@ -65,15 +81,18 @@ pub fn router(state: ApiState) -> Router {
         .route("/operations", get(services::operations))
         .route("/search", get(search::search))
         .route("/traces/{id}", get(traces::trace).delete(deletion::trace))
+        .route("/attributes", get(attributes::keys))
+        .route("/attributes/values", get(attributes::values))
         .route("/graph", get(graph::graph))
         .route("/sql", get(sql::get).post(sql::post))
         .route("/status", get(status::status))
-        .with_state(Served { api: state.clone(), trees: Arc::default() });
-    let metrics = Router::new().route("/metrics", get(metrics::metrics)).with_state(state);
+        .method_not_allowed_fallback(ui::other_method);
     Router::new()
         .nest("/api/v1", api)
-        .merge(metrics)
+        .route("/metrics", get(metrics::metrics))
         .fallback(ui::serve)
+        .method_not_allowed_fallback(ui::other_method)
+        .with_state(Served { api: state, trees: Arc::default(), growth: Arc::default() })
         .layer(CompressionLayer::new())
         .layer(axum::middleware::from_fn(safety::layer))
 }

@@ -1,10 +1,15 @@
 //! Query parameters: read strictly, refused with an example of a right one.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use spanwise_model::WrittenId;
+use spanwise_store::{AttributeCondition, TimeRange};
+use time::PrimitiveDateTime;
 
-use spanwise_store::{AttributeCondition, AttributeTest, TimeRange};
-
+use crate::condition::{self, FORMS};
+use crate::moment::{MOMENT_FORMS, duration_nano, moment_unix_nano, now_unix_nano};
 use crate::problem::Problem;
+
+/// Conditions on attributes of one search.
+const MOST_CONDITIONS: usize = 16;
 
 /// The parameters of a request, in their order; names may repeat.
 pub(crate) struct Parameters(Vec<(String, String)>);
@@ -60,6 +65,13 @@ impl Parameters {
         }
     }
 
+    /// Whether this is asked for.
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, Problem> {
+        let Some(text) = self.text(name) else { return Ok(false) };
+        truth(text)
+            .ok_or_else(|| Problem::invalid(format!("`{name}` is `{}`; write 1 or 0", brief(text))))
+    }
+
     /// How many entries come before those asked for; 0 where it is absent.
     pub(crate) fn position(&self, name: &str) -> Result<usize, Problem> {
         let Some(text) = self.text(name) else { return Ok(0) };
@@ -70,21 +82,21 @@ impl Parameters {
         })
     }
 
-    /// `attribute=key=value`, as often as it stands there.
-    pub(crate) fn attributes(&self, name: &str) -> Result<Vec<AttributeCondition>, Problem> {
-        self.all(name)
-            .filter(|text| !text.is_empty())
-            .map(|text| match text.split_once('=') {
-                Some((key, value)) if !key.is_empty() => {
-                    let test = AttributeTest::Equal(value.to_owned());
-                    Ok(AttributeCondition { key: key.to_owned(), test })
-                }
-                _ => Err(Problem::invalid(format!(
-                    "`{name}` is `{text}`; write KEY=VALUE, for example \
-                     http.request.method=POST"
-                ))),
+    /// The conditions on attributes, of which each stands in a parameter of this name.
+    pub(crate) fn conditions(&self, name: &str) -> Result<Vec<AttributeCondition>, Problem> {
+        let texts: Vec<&str> = self.all(name).filter(|text| !text.trim().is_empty()).collect();
+        if texts.len() > MOST_CONDITIONS {
+            return Err(Problem::invalid(format!(
+                "there are {} conditions `{name}`; {MOST_CONDITIONS} are taken",
+                texts.len()
+            )));
+        }
+        let read = |text: &str| {
+            condition::read(text).map_err(|why| {
+                Problem::invalid(format!("`{name}` is `{}`: {why}; write {FORMS}", brief(text)))
             })
-            .collect()
+        };
+        texts.into_iter().map(read).collect()
     }
 
     /// `start` and `end`; the last hour where they are absent.
@@ -92,12 +104,14 @@ impl Parameters {
         let now = now_unix_nano();
         let moment = |name: &str, default: i64| match self.text(name) {
             None => Ok(default),
-            Some(text) => moment_unix_nano(text, now).ok_or_else(|| {
-                Problem::invalid(format!(
-                    "`{name}` is `{text}`, which is no time; write `now`, a time before now such \
-                     as -15m or -2h, or nanoseconds since 1970"
-                ))
-            }),
+            Some(text) => {
+                moment_unix_nano(text, now, PrimitiveDateTime::assume_utc).ok_or_else(|| {
+                    Problem::invalid(format!(
+                        "`{name}` is `{}`, which is no time; write {MOMENT_FORMS}",
+                        brief(text)
+                    ))
+                })
+            }
         };
         let from_unix_nano = moment("start", now.saturating_sub(3_600_000_000_000))?;
         // Spans of this very moment belong to the default range.
@@ -109,59 +123,23 @@ impl Parameters {
     }
 }
 
-/// Now, in nanoseconds since 1970.
-pub(crate) fn now_unix_nano() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .ok()
-        .and_then(|since| i64::try_from(since.as_nanos()).ok())
-        .unwrap_or(0)
+/// A truth value as it is written in a query.
+fn truth(text: &str) -> Option<bool> {
+    match text {
+        "1" | "true" | "yes" => Some(true),
+        "0" | "false" | "no" => Some(false),
+        _ => None,
+    }
 }
 
-fn duration_nano(text: &str) -> Option<i64> {
-    let digits = text.trim_end_matches(|c: char| c.is_alphabetic() || c == 'µ');
-    let unit = match &text[digits.len()..] {
-        "ns" => 1.0,
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "m" | "min" => 60e9,
-        "h" => 3600e9,
-        "d" => 86_400e9,
-        _ => return None,
-    };
-    let number: f64 = digits.parse().ok()?;
-    let nano = number * unit;
-    // Converting saturates, so bounds are checked before.
-    (nano.is_finite() && (0.0..9e18).contains(&nano)).then_some(nano as i64)
+/// What is said of something that may be long.
+pub(crate) fn brief(text: &str) -> String {
+    text.chars().take(64).collect()
 }
 
-fn moment_unix_nano(text: &str, now: i64) -> Option<i64> {
-    if text == "now" {
-        return Some(now);
-    }
-    if let Some(before) = text.strip_prefix('-')
-        && let Some(nano) = duration_nano(before)
-    {
-        return Some(now.saturating_sub(nano));
-    }
-    text.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_and_moments() {
-        assert_eq!(duration_nano("1.5s"), Some(1_500_000_000));
-        assert_eq!(duration_nano("200us"), Some(200_000));
-        assert_eq!(duration_nano("2µs"), Some(2_000));
-        for wrong in ["", "10", "ms", "-1s", "1y", "nans", "infs", "9999999999999999h"] {
-            assert_eq!(duration_nano(wrong), None, "{wrong}");
-        }
-        assert_eq!(moment_unix_nano("-15m", 1_000_000_000_000), Some(100_000_000_000));
-        assert_eq!(moment_unix_nano("12345", 0), Some(12_345));
-        assert_eq!(moment_unix_nano("yesterday", 0), None);
-    }
+/// The id in a path.
+pub(crate) fn id(text: &str) -> Result<WrittenId, Problem> {
+    WrittenId::read(text).ok_or_else(|| {
+        Problem::invalid(format!("`{}` is no id; write {}", brief(text), WrittenId::FORMS))
+    })
 }

@@ -40,6 +40,10 @@ impl Problem {
         Self { status: StatusCode::NOT_FOUND, title: "not found", detail: detail.into() }
     }
 
+    pub(crate) fn method_not_allowed(detail: String) -> Self {
+        Self { status: StatusCode::METHOD_NOT_ALLOWED, title: "method not allowed", detail }
+    }
+
     pub(crate) fn internal(detail: String) -> Self {
         tracing::error!("a query failed: {detail}");
         let (status, title) = (StatusCode::INTERNAL_SERVER_ERROR, "the query failed");

@@ -15,6 +15,8 @@ use serde_json::value::RawValue;
 use spanwise_assemble::{Node, Trace};
 use spanwise_model::{AttributeRef, SpanBatch, schema::column};
 
+use crate::exact;
+
 /// What a tree says of a span, in place of what stands in its row.
 const OF_THE_TREE: [&str; 4] =
     [column::ASSEMBLED_TRACE_ID, column::ASSEMBLED_PARENT, column::EVIDENCE, column::CONFIDENCE];
@@ -133,7 +135,7 @@ impl<'a> Cells<'a> {
             Self::Json(keys, texts, are_json) => {
                 let Some((key, text)) = word(keys, texts, row) else { return };
                 if *are_json.entry(key).or_insert_with(|| is_json(text)) {
-                    to.name(name).extend_from_slice(text.as_bytes());
+                    exact::write(to.name(name), text);
                 }
             }
             Self::Hex(numbers) if numbers.is_valid(row) => {
@@ -198,15 +200,16 @@ fn attributes(to: &mut Object<'_>, name: &str, maps: &MapArray, row: usize) {
             AttributeRef::String(text) | AttributeRef::Bytes(text) => object.put("value", text),
             AttributeRef::Bool(flag) => object.put("value", &flag),
             // As exact as the text that is stored.
-            AttributeRef::Int(number) if number.unsigned_abs() > 1 << 53 => {
+            AttributeRef::Int(number) if !exact::is_exact(number) => {
                 object.digits("value", number);
             }
             AttributeRef::Int(number) => object.put("value", &number),
-            AttributeRef::Double(number) if number.is_finite() => object.put("value", &number),
-            AttributeRef::Double(number) => object.put("value", &number.to_string()),
-            AttributeRef::Json(text) if is_json(text) => {
-                object.name("value").extend_from_slice(text.as_bytes());
+            // As it is stored, which is how it is searched.
+            AttributeRef::Double(number) if number.is_finite() => {
+                object.name("value").extend_from_slice(value.to_string().as_bytes());
             }
+            AttributeRef::Double(_) => object.put("value", &value.to_string()),
+            AttributeRef::Json(text) if is_json(text) => exact::write(object.name("value"), text),
             AttributeRef::Json(text) => object.put("value", text),
         }
         object.end();
@@ -320,7 +323,8 @@ mod tests {
     use serde_json::{Value, json};
     use spanwise_assemble::Row;
     use spanwise_model::{
-        AttributeValue, Capture, Event, Kind, Link, RowRef, Span, SpanBatchBuilder, SpanId, TraceId,
+        AttributeValue, Capture, Event, Kind, Link, ResourceJson, RowRef, Span, SpanBatchBuilder,
+        SpanId, TraceId,
     };
 
     use super::*;
@@ -335,15 +339,17 @@ mod tests {
         span.request_tcp_seq = Some(u32::MAX);
         span.network.request_bytes = Some(7);
         span.status_code = Some(-1);
+        span.resource = ResourceJson::from_column("{\"n\":9223372036854775807}");
         span.attributes = vec![
             ("k\"".into(), "v\u{1}".into()),
             ("exact".into(), AttributeValue::Int(-(1 << 53))),
             ("large".into(), AttributeValue::Int(1 + (1 << 53))),
             ("half".into(), AttributeValue::Double(0.5)),
+            ("small".into(), AttributeValue::Double(1e-5)),
             ("none".into(), AttributeValue::Double(f64::NAN)),
             ("yes".into(), true.into()),
             ("bytes".into(), AttributeValue::Bytes("AQI=".into())),
-            ("list".into(), AttributeValue::Json("[1,{\"a\":2}]".into())),
+            ("list".into(), AttributeValue::Json("[9007199254740993,{\"a\":2}]".into())),
             ("torn".into(), AttributeValue::Json("[1,".into())),
         ];
         span.events = vec![Event { time_unix_nano: 9, name: "e".into(), attributes: Vec::new() }];
@@ -379,16 +385,17 @@ mod tests {
                 "service": "a \"b\"\n", "operation": "GET \\", "kind": "server",
                 "status": "unset", "status_code": -1, "capture": "app",
                 "fragment_id": "00000000000000fe", "request_tcp_seq": u32::MAX,
-                "resource": {}, "request_bytes": "7",
+                "resource": {"n": "9223372036854775807"}, "request_bytes": "7",
                 "attributes": [
                     attribute("k\"", "string", "v\u{1}".into()),
                     attribute("exact", "int", (-(1_i64 << 53)).into()),
                     attribute("large", "int", "9007199254740993".into()),
                     attribute("half", "double", 0.5.into()),
+                    attribute("small", "double", 1e-5.into()),
                     attribute("none", "double", "NaN".into()),
                     attribute("yes", "bool", true.into()),
                     attribute("bytes", "bytes", "AQI=".into()),
-                    attribute("list", "json", json!([1, {"a": 2}])),
+                    attribute("list", "json", json!(["9007199254740993", {"a": 2}])),
                     attribute("torn", "json", "[1,".into()),
                 ],
                 "events": [{"time_unix_nano": "9", "name": "e", "attributes": []}],

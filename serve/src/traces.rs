@@ -1,16 +1,19 @@
 //! `GET /api/v1/traces/{id}`: one trace, in pages.
 
+use std::io;
 use std::sync::Arc;
 
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query as UrlQuery, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use spanwise_assemble::{Expansion, SearchKey};
-use spanwise_model::{SpanId, TraceId};
+use spanwise_model::{SpanId, WrittenId};
 use spanwise_store::{Key, TimeRange};
+use tokio_stream::wrappers::ReceiverStream;
 
 use crate::ApiState;
-use crate::parameters::Parameters;
+use crate::parameters::{self, Parameters, brief};
 use crate::problem::Problem;
 use crate::tree::{Page, Tree};
 use crate::trees::Trees;
@@ -22,7 +25,9 @@ const DEFAULT_LIMIT: usize = 10_000;
 const MAX_LIMIT: usize = 20_000;
 /// Keys are reused over time: what is further away than this is another trace's.
 const AROUND_NANO: i64 = 3_600_000_000_000;
-const PARAMETERS: &[&str] = &["limit", "after", "snapshot"];
+const PARAMETERS: &[&str] = &["limit", "after", "snapshot", "around", "download"];
+/// Parts of a download that may wait for a slow reader.
+const PARTS_WAITING: usize = 4;
 
 pub(crate) async fn trace(
     State(state): State<ApiState>,
@@ -33,18 +38,37 @@ pub(crate) async fn trace(
     let parameters = Parameters::new(pairs);
     parameters.only(PARAMETERS)?;
     let limit = parameters.count("limit", DEFAULT_LIMIT, MAX_LIMIT)?;
-    let page = Page { after: parameters.position("after")?, limit };
+    let after = parameters.position("after")?;
+    let around = parameters.text("around").map(span_id).transpose()?;
+    let download = parameters.flag("download")?;
+    let wanted = parameters::id(&id)?;
+    // However it was written.
+    let id = wanted.trace().to_string();
     let snapshot = parameters.text("snapshot");
     let tree = match snapshot.and_then(|snapshot| trees.get(&id, snapshot)) {
         Some(tree) => tree,
         None => {
             let now = trees.now();
-            let search = find(&state, &id).await?;
+            let search = find(&state, wanted).await?;
             let tree = Arc::new(aside(move || Tree::of(search.finish())).await??);
-            if tree.len() > page.limit {
+            if tree.len() > limit && !download {
                 trees.keep(&id, &tree, &now);
             }
             tree
+        }
+    };
+    if download {
+        return Ok(whole(tree));
+    }
+    let page = match around {
+        None => Page { after, limit },
+        Some(span) => {
+            let position = tree.position(span).ok_or_else(|| {
+                Problem::not_found(format!(
+                    "the trace {id} has no span {span}, as far as it is here"
+                ))
+            })?;
+            Page::holding(position, limit)
         }
     };
     let changed = snapshot.is_some_and(|snapshot| snapshot != tree.snapshot()).then(|| {
@@ -57,6 +81,39 @@ pub(crate) async fn trace(
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 
+fn span_id(text: &str) -> Result<SpanId, Problem> {
+    match WrittenId::read(text) {
+        Some(WrittenId::TraceOrSpan(_, span)) => Ok(span),
+        _ => Err(Problem::invalid(format!(
+            "`around` is `{}`; write a span id (16 hexadecimal digits)",
+            brief(text)
+        ))),
+    }
+}
+
+/// The whole trace in one document, to be kept as a file. It goes out as it is
+/// written, as fast as it is read.
+fn whole(tree: Arc<Tree>) -> Response {
+    let id = tree.trace_id();
+    let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, io::Error>>(PARTS_WAITING);
+    tokio::task::spawn_blocking(move || {
+        let all = Page { after: 0, limit: usize::MAX };
+        let written = tree.write(all, None, |part| {
+            // Who has gone away is not written for; the rest is soon made.
+            let _ = sender.blocking_send(Ok(std::mem::take(part).into()));
+        });
+        if let Err(error) = written {
+            let _ = sender.blocking_send(Err(io::Error::other(error)));
+        }
+    });
+    let name = format!("attachment; filename=\"trace-{id}.json\"");
+    let headers = [
+        (header::CONTENT_TYPE, "application/json".to_owned()),
+        (header::CONTENT_DISPOSITION, name),
+    ];
+    (headers, Body::from_stream(ReceiverStream::new(receiver))).into_response()
+}
+
 /// Runs what takes a while for a large trace where others are answered meanwhile.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await;
@@ -65,32 +122,34 @@ async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
 
 /// All rows of the trace with this id, or of the one that has the span with
 /// this id.
-async fn find(state: &ApiState, id: &str) -> Result<Expansion, Problem> {
-    let (keys, asked) = match (id.parse::<TraceId>(), id.parse::<SpanId>()) {
-        (Ok(trace), _) => (
-            vec![Key::AssembledTrace(trace), Key::Trace(trace)],
-            vec![SearchKey::Assembled(trace), SearchKey::Header(trace)],
-        ),
-        (_, Ok(span)) => (vec![Key::Span(span)], Vec::new()),
-        _ => {
-            return Err(Problem::invalid(format!(
-                "`{}` is no id; write a trace id (32 hexadecimal digits) or a span id (16)",
-                id.chars().take(64).collect::<String>()
-            )));
-        }
-    };
+async fn find(state: &ApiState, wanted: WrittenId) -> Result<Expansion, Problem> {
+    let id = wanted.trace();
+    let asked = [SearchKey::Assembled(id), SearchKey::Header(id)];
     let mut search = Expansion::new(MAX_SPANS, asked);
-    add(state, &mut search, &keys, TimeRange::ALL).await?;
+    add(state, &mut search, &[Key::AssembledTrace(id), Key::Trace(id)], TimeRange::ALL).await?;
+    // A span; or the first one of a trace whose id was made for want of one in a
+    // header, and which a late header named otherwise.
+    let span = match wanted {
+        WrittenId::TraceOrSpan(_, span) => Some(span),
+        WrittenId::Trace(id) => SpanId::from_bytes(&id.0[8..]),
+    };
     if search.time_range().is_none()
-        && let Some(first) = first_span(id)
+        && let Some(span) = span
     {
-        add(state, &mut search, &[Key::Span(first)], TimeRange::ALL).await?;
+        add(state, &mut search, &[Key::Span(span)], TimeRange::ALL).await?;
     }
     let Some(first) = search.time_range() else {
-        return Err(Problem::not_found(format!(
-            "no span of {id} is stored; it may have been older than the retention, or not have \
-             arrived yet: try again in a few seconds"
-        )));
+        return Err(Problem::not_found(match wanted {
+            WrittenId::Trace(id) => format!(
+                "no span of {id} is stored; it may have been older than the retention, or not have \
+                 arrived yet: try again in a few seconds"
+            ),
+            WrittenId::TraceOrSpan(_, id) => format!(
+                "no trace with the id {id}, and no span, is stored; where these are the last 16 \
+                 digits of a longer trace id, write all 32; else it may have been older than the \
+                 retention, or not have arrived yet: try again in a few seconds"
+            ),
+        }));
     };
     let around = TimeRange {
         from_unix_nano: first.0.saturating_sub(AROUND_NANO),
@@ -105,14 +164,7 @@ async fn find(state: &ApiState, id: &str) -> Result<Expansion, Problem> {
     }
 }
 
-/// The span in the id of a trace that was made for want of one in a header. A
-/// trace that a late header named otherwise is still found by its first id.
-fn first_span(id: &str) -> Option<SpanId> {
-    let id: TraceId = id.parse().ok()?;
-    SpanId::from_bytes(&id.0[8..])
-}
-
-const fn key(key: SearchKey) -> Key {
+pub(crate) const fn key(key: SearchKey) -> Key {
     match key {
         SearchKey::Assembled(id) => Key::AssembledTrace(id),
         SearchKey::Header(id) => Key::Trace(id),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use spanwise_analyze::{Labels, TraceSummary};
 use spanwise_assemble::{ClockDifference, Found, Node, Trace};
-use spanwise_model::{ModelError, RowRef, SpanBatch};
+use spanwise_model::{ModelError, RowRef, SpanBatch, SpanId, TraceId};
 
 use crate::json;
 use crate::span_json::SpanCells;
@@ -21,11 +21,20 @@ pub(crate) struct Tree {
     clocks: Value,
     start_unix_nano: i64,
     duration_nano: i64,
+    error_count: usize,
+    /// Levels.
+    depth: usize,
+    complete: bool,
+    /// Spans of the trace that are not in the tree, as it has too many.
+    left_out: usize,
     /// Names it by what it is: a tree of other spans has another.
     snapshot: String,
     /// Memory that it takes.
     pub(crate) bytes: usize,
 }
+
+/// A part of a page is sent from this size on.
+const PART_BYTES: usize = 256 << 10;
 
 /// Which spans of a trace, in their depth-first order.
 #[derive(Debug, Clone, Copy)]
@@ -36,11 +45,18 @@ pub(crate) struct Page {
     pub(crate) limit: usize,
 }
 
+impl Page {
+    /// The page of this size that holds this position.
+    pub(crate) const fn holding(position: usize, limit: usize) -> Self {
+        Self { after: position - position % limit, limit }
+    }
+}
+
 impl Tree {
     /// # Errors
     /// Where the rows are no spans.
     pub(crate) fn of(found: Found) -> Result<Self, ModelError> {
-        let Found { rows, batches, cut } = found;
+        let Found { rows, batches, left_out, cut } = found;
         let shown = rows.len();
         let trace = Trace::of(rows);
         let labels = Labels::of(&batches)?;
@@ -54,15 +70,23 @@ impl Tree {
                 .map(|clock| format!("clocks: {clock}; no time was changed by it")),
         );
         if cut {
-            warnings.push(format!("the trace is larger than what is shown ({shown} spans)"));
+            warnings.push(format!(
+                "the trace has {} spans or more, of which {shown} are in this tree: errors, depth, \
+                 services and times are those of the tree; `spanwise sql` reads the others",
+                shown.saturating_add(left_out)
+            ));
         }
-        let services = json::services(&TraceSummary::of(&trace, &labels).services);
+        let summary = TraceSummary::of(&trace, &labels);
         let start_unix_nano = trace.start_unix_nano();
         let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>()
             + trace.nodes.len() * (size_of::<Node>() + size_of::<usize>());
         Ok(Self {
             warnings,
-            services,
+            services: json::services(&summary.services),
+            error_count: summary.errors,
+            depth: trace.depth(),
+            complete: trace.is_complete() && !cut,
+            left_out,
             clocks: clocks.iter().map(json::clock).collect(),
             start_unix_nano,
             duration_nano: trace.end_unix_nano().saturating_sub(start_unix_nano),
@@ -77,9 +101,18 @@ impl Tree {
         &self.snapshot
     }
 
+    pub(crate) const fn trace_id(&self) -> TraceId {
+        self.trace.trace_id
+    }
+
     /// How many spans it has.
     pub(crate) const fn len(&self) -> usize {
         self.trace.nodes.len()
+    }
+
+    /// Where the span with this id stands in the depth-first order.
+    pub(crate) fn position(&self, span: SpanId) -> Option<usize> {
+        self.trace.nodes.iter().position(|node| node.row.span_id == span)
     }
 
     /// A page as JSON. What is said of the trace is said of all of it; `roots` and
@@ -92,6 +125,21 @@ impl Tree {
         page: Page,
         further_warning: Option<String>,
     ) -> Result<Vec<u8>, serde_json::Error> {
+        let mut json = Vec::new();
+        self.write(page, further_warning, |part| json.append(part))?;
+        Ok(json)
+    }
+
+    /// Gives a page in parts to `send`, which takes what it is given.
+    ///
+    /// # Errors
+    /// As [`Self::page`].
+    pub(crate) fn write(
+        &self,
+        page: Page,
+        further_warning: Option<String>,
+        mut send: impl FnMut(&mut Vec<u8>),
+    ) -> Result<(), serde_json::Error> {
         let count = self.len();
         let from = page.after.min(count);
         let to = page.after.saturating_add(page.limit).min(count);
@@ -105,7 +153,11 @@ impl Tree {
             services: &self.services,
             clocks: &self.clocks,
             warnings: self.warnings.iter().cloned().chain(further_warning).collect(),
-            span_count: count,
+            span_count: count + self.left_out,
+            error_count: self.error_count,
+            depth: self.depth,
+            complete: self.complete,
+            first: from,
             next_after: (to < count).then_some(to),
             snapshot: &self.snapshot,
         })?;
@@ -119,9 +171,13 @@ impl Tree {
             }
             // The batches are those that the rows were read from.
             cells[node.row.at.batch as usize].write(&self.trace, node, &mut json);
+            if json.len() >= PART_BYTES {
+                send(&mut json);
+            }
         }
         json.extend_from_slice(b"]}");
-        Ok(json)
+        send(&mut json);
+        Ok(())
     }
 }
 
@@ -161,6 +217,10 @@ struct Shown<'a> {
     clocks: &'a Value,
     warnings: Vec<String>,
     span_count: usize,
+    error_count: usize,
+    depth: usize,
+    complete: bool,
+    first: usize,
     next_after: Option<usize>,
     snapshot: &'a str,
 }

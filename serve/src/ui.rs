@@ -1,34 +1,47 @@
 //! The UI, carried in the program.
 
-use axum::http::{StatusCode, Uri, header};
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use rust_embed::RustEmbed;
 
 use crate::problem::Problem;
+use crate::{ApiState, elsewhere};
 
 #[derive(RustEmbed)]
 #[folder = "../web/dist"]
 struct Assets;
 
-/// A file of the UI; any other path is one of the UI's own pages.
-pub(crate) async fn serve(uri: Uri) -> Response {
-    let path = uri.path().trim_start_matches('/');
-    if path.starts_with("api/") {
-        return Problem::not_found(format!(
-            "there is no `/{path}`; the API is under /api/v1: services, operations, search, \
-             traces/ID, graph, sql, status"
-        ))
-        .into_response();
+const INDEX: &str = "index.html";
+
+/// Whether the UI has a page there (`web/src/app/App.tsx`).
+fn is_page(path: &str) -> bool {
+    match path.strip_prefix("trace/") {
+        Some(id) => !id.is_empty() && !id.contains('/'),
+        None => matches!(path, "" | "search" | "map" | "status"),
     }
-    let (name, file) = match Assets::get(path) {
-        Some(file) => (path, file),
-        // A missing asset is missing; only pages fall back.
-        None if path.starts_with("assets/") => return StatusCode::NOT_FOUND.into_response(),
-        None => match Assets::get("index.html") {
-            Some(file) => ("index.html", file),
-            None => return StatusCode::NOT_FOUND.into_response(),
-        },
+}
+
+/// A file of the UI, or the page in which it finds its own way. Whatever is neither
+/// must not look like it: who posts spans here takes a page for success.
+pub(crate) async fn serve(
+    State(state): State<ApiState>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let path = uri.path().strip_prefix('/').unwrap_or_default();
+    let name = if is_page(path) { INDEX } else { path };
+    let Some(file) = Assets::get(name).filter(|_| !elsewhere::is_grpc(&headers)) else {
+        return elsewhere::answer(&state.status.receivers(), uri.path(), &headers);
     };
+    if method != Method::GET && method != Method::HEAD {
+        let problem = Problem::method_not_allowed(format!(
+            "{method} is not for `/{path}`, which is a page of the UI; the API is under /api/v1"
+        ));
+        return ([(header::ALLOW, "GET, HEAD")], problem).into_response();
+    }
     // Vite puts a hash of the content into the names of assets.
     let cache = if name.starts_with("assets/") {
         "public, max-age=31536000, immutable"
@@ -41,5 +54,38 @@ pub(crate) async fn serve(uri: Uri) -> Response {
         (header::CACHE_CONTROL, cache.to_owned()),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
     ];
-    (headers, file.data).into_response()
+    let length = HeaderValue::from(file.data.len());
+    let mut response = (headers, file.data).into_response();
+    if method == Method::HEAD {
+        response.headers_mut().insert(header::CONTENT_LENGTH, length);
+        *response.body_mut() = Body::empty();
+    }
+    response
+}
+
+/// The answer where a path is known, and the method is not for it.
+pub(crate) async fn other_method(method: Method) -> Problem {
+    Problem::method_not_allowed(format!(
+        "{method} is not for this path; the header Allow says what is"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_of_the_ui_is_one_here() {
+        let app = include_str!("../../web/src/app/App.tsx");
+        let pages: Vec<&str> = app
+            .split("path === \"/")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap_or_default())
+            .collect();
+        assert!(pages.contains(&"status"), "{pages:?}");
+        for page in pages {
+            assert!(is_page(page), "/{page}");
+        }
+        assert!(is_page("trace/abc") && !is_page("trace/") && !is_page("v1/traces"));
+    }
 }

@@ -20,6 +20,15 @@ use spanwise_store::{Appended, Store};
 use tempfile::TempDir;
 use tower::ServiceExt;
 
+#[path = "api/elsewhere.rs"]
+mod elsewhere;
+#[path = "api/large.rs"]
+mod large;
+#[path = "api/lists.rs"]
+mod lists;
+#[path = "api/words.rs"]
+mod words;
+
 const MS: i64 = 1_000_000;
 const HEADER_TRACE: TraceId = TraceId([0xab; 16]);
 
@@ -231,7 +240,13 @@ async fn search_by_everything() {
     );
     assert_eq!((&trace["spans"], &trace["errors"]), (&json!(4), &json!(1)));
     assert_eq!(trace["protocols"], json!(["http", "postgresql"]));
-    assert_eq!((&trace["uncertain_links"], &trace["complete"]), (&json!(1), &json!(true)));
+    assert_eq!((&trace["uncertain_links"], &trace["doubtful"]), (&json!(1), &json!(false)));
+    assert_eq!(trace["complete"], false, "the caller's span, which the header names, is not here");
+    assert_eq!(
+        trace["error"],
+        json!({"service": "cart", "operation": "SELECT", "status_code": null, "text": "23505",
+               "side": "client"})
+    );
     assert_eq!(answer["older_end_unix_nano"], json!(null));
 }
 
@@ -272,16 +287,23 @@ async fn bad_parameters_are_refused_with_an_example() {
         ("search?min_duration=10", "min_duration", "10ms"),
         ("search?max_duration=soon", "max_duration", "1.5s"),
         ("search?start=yesterday", "start", "-15m"),
+        ("search?end=2026-13-01", "end", "2026-11-26T09:30:00Z"),
+        ("search?sort=best", "sort", "slowest"),
         ("search?start=now&end=-1h", "start", "end"),
         ("search?limit=0", "limit", "1 to 500"),
         ("search?limit=501", "limit", "1 to 500"),
         ("search?status=bad", "status", "error or ok"),
-        ("search?attribute=x", "attribute", "http.request.method=POST"),
+        ("search?attribute=%3Dx", "attribute", "http.request.method=POST"),
+        ("search?attribute=x%3Efast", "x>fast", "no number"),
+        ("attributes/values", "key", "http.request.method"),
+        ("attributes?nothing=1", "nothing", "prefix"),
         ("search?servce=x", "servce", "service"),
         ("graph?end=never", "end", "now"),
         ("traces/xyz", "xyz", "32 hexadecimal"),
         ("traces/00000000000000ff?limit=0", "limit", "1 to 20000"),
         ("traces/00000000000000ff?after=-1", "after", "next_after"),
+        ("traces/00000000000000ff?around=x", "around", "16 hexadecimal"),
+        ("traces/00000000000000ff?download=perhaps", "download", "1 or 0"),
         ("sql", "query", "SELECT"),
         ("sql?query=DROP%20TABLE%20spans", "", "SELECT"),
         ("sql?query=SELECT%20nothing%20FROM%20spans", "nothing", ""),
@@ -456,8 +478,13 @@ async fn the_graph_has_rates_errors_and_durations() {
     assert_eq!(edge("cart")["server"], "postgresql 10.0.0.9:5432");
     assert_eq!(edge("cart")["errors"], 1);
     let nodes = graph["nodes"].as_array().expect("a list");
-    let kinds: Vec<_> = nodes.iter().map(|node| (&node["name"], &node["kind"])).collect();
-    assert!(kinds.contains(&(&json!("postgresql 10.0.0.9:5432"), &json!("database"))), "{kinds:?}");
+    let kinds: Vec<_> =
+        nodes.iter().map(|node| json!([node["name"], node["kind"], node["system"]])).collect();
+    let database = json!(["postgresql 10.0.0.9:5432", "database", "postgresql"]);
+    assert!(
+        kinds.contains(&database) && kinds.contains(&json!(["web", "service", null])),
+        "{kinds:?}"
+    );
     assert!(graph["window_seconds"].as_f64().expect("a number") >= 50.0);
 }
 
@@ -666,6 +693,10 @@ async fn status_unites_the_parts_and_the_store() {
     assert_eq!(status["agent"]["state"], "off");
     assert_eq!(status["store"]["recent_rows"], 12);
     assert_eq!(status["warnings"][0], "the agent is off");
+    assert_eq!(status["attention"], true, "there is a warning");
+    let oldest = status["store"]["oldest_unix_nano"].as_str().expect("beyond 2^53, so a text");
+    assert!(oldest.parse::<i64>().expect("digits") > 1 << 53);
+    assert_eq!(status["counters"], json!([]));
 }
 
 #[tokio::test]
