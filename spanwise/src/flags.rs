@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{ByteSize, Cores, ListenAddress, OptionalListen, Share, Switch, TimeSpan};
+use crate::terminal::Zone;
 
 /// Traces microservices without touching them.
 #[derive(Debug, Parser)]
@@ -46,7 +47,7 @@ pub(crate) enum Command {
     Import(ImportFlags),
     /// Print one trace as a tree
     Trace(TraceFlags),
-    /// List traces, newest first
+    /// List traces: the newest, the slowest, those with most errors, the largest
     Search(SearchFlags),
     /// List the services seen
     Services(ServicesFlags),
@@ -363,6 +364,16 @@ pub(crate) struct ServerUrl {
     /// Print the server's JSON as it came
     #[arg(long)]
     pub(crate) json: bool,
+    /// Show times in UTC, not in the zone of this machine
+    #[arg(long)]
+    pub(crate) utc: bool,
+}
+
+impl ServerUrl {
+    /// The zone of times that are shown, and of those that are typed without one.
+    pub(crate) const fn zone(&self) -> Zone {
+        if self.utc { Zone::Utc } else { Zone::Local }
+    }
 }
 
 /// Flags of `import`.
@@ -388,7 +399,8 @@ pub(crate) struct ImportFlags {
 /// Flags of `trace`.
 #[derive(Debug, Args)]
 pub(crate) struct TraceFlags {
-    /// Trace id (32 hexadecimal digits) or the id of any span of the trace (16)
+    /// Trace id (32 hexadecimal digits, or 16 of one of 64 bits), or the id of any span of
+    /// the trace (16), as a log or a header has it
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
@@ -412,13 +424,20 @@ pub(crate) struct SearchFlags {
     /// With a span of this status
     #[arg(long, value_parser = ["error", "ok"])]
     pub(crate) status: Option<String>,
-    /// With a span that has this attribute; may be given several times
-    #[arg(long = "attribute", value_name = "KEY=VALUE")]
+    /// With a span whose attribute, or its resource's, is like this; may be given several
+    /// times: KEY=VALUE, KEY!=VALUE, KEY>NUMBER (>=, <, <=), KEY~PART, KEY (there is one),
+    /// !KEY (there is none)
+    #[arg(long = "attribute", value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) attributes: Vec<String>,
-    /// Begun after this: -15m, -2h, or nanoseconds since 1970 [default: -1h]
+    /// Which of all that fit come first: the newest, the slowest, those with most errors or
+    /// with most spans
+    #[arg(long, value_name = "ORDER", default_value = "newest", value_parser = ["newest", "slowest", "errors", "largest"])]
+    pub(crate) sort: String,
+    /// Begun after this: -15m, -2h, 2026-11-26T09:30 (with a zone, or in this machine's), or
+    /// nanoseconds since 1970 [default: -1h]
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub(crate) start: Option<String>,
-    /// Begun before this: now, -5m, or nanoseconds since 1970 [default: now]
+    /// Begun before this: now, -5m, a date and time, or nanoseconds since 1970 [default: now]
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub(crate) end: Option<String>,
     /// The most traces to list

@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     match dispatch(Flags::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("spanwise: {failure}");
+            eprintln!("spanwise: {}", terminal::complaint(&failure.to_string()));
             failure.exit_code()
         }
     }

@@ -4,12 +4,27 @@
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 
+use chrono::{DateTime, Local, TimeZone as _};
+use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
+
 use crate::failure::Failure;
 
-/// Writes to standard output. A reader that has gone away (`| head`) is no
-/// failure.
+/// Writes what was made here to standard output; parts of it from strangers are
+/// [`harmless`]. A reader that has gone away (`| head`) is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    print_bytes(text.as_bytes())
+    match shows_to_a_person() {
+        true => write(visible(text, OwnColours::Kept).as_bytes()),
+        false => write(text.as_bytes()),
+    }
+}
+
+/// Writes what somebody else made: as it is, but for a terminal, which gets to see
+/// what it would otherwise obey.
+pub(crate) fn print_foreign(bytes: &[u8]) -> Result<(), Failure> {
+    match shows_to_a_person() {
+        true => write(visible(&String::from_utf8_lossy(bytes), OwnColours::None).as_bytes()),
+        false => write(bytes),
+    }
 }
 
 /// Whether standard output is a terminal, which bytes that are no text upset.
@@ -17,8 +32,7 @@ pub(crate) fn shows_to_a_person() -> bool {
     std::io::stdout().is_terminal()
 }
 
-/// As [`print`], for what is no text.
-pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+fn write(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -26,6 +40,51 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a text has colours of [`Paint`]'s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OwnColours {
+    Kept,
+    None,
+}
+
+/// The text as it is shown: lines and tabs are kept, and whatever else a terminal
+/// would obey is written out.
+fn visible(text: &str, colours: OwnColours) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '\x1b' if colours == OwnColours::Kept => colour_length(rest),
+            '\n' | '\t' => 1,
+            '\r' if rest.starts_with("\r\n") => 2,
+            _ if is_obeyed(c) => 0,
+            _ => c.len_utf8(),
+        };
+        if length > 0 {
+            shown.push_str(&rest[..length]);
+            rest = &rest[length..];
+        } else {
+            escape(c, &mut shown);
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    shown
+}
+
+/// How long the colour is with which this begins: `ESC [ digits m`; 0 for none.
+fn colour_length(text: &str) -> usize {
+    let Some(codes) = text.strip_prefix("\x1b[") else { return 0 };
+    match codes.find(|c: char| !c.is_ascii_digit() && c != ';') {
+        Some(end) if codes[end..].starts_with('m') => "\x1b[m".len() + end,
+        _ => 0,
+    }
+}
+
+/// What a failure says, for standard error.
+pub(crate) fn complaint(text: &str) -> String {
+    visible(text, OwnColours::None)
 }
 
 /// Whether colours are wanted there (<https://no-color.org>).
@@ -38,21 +97,57 @@ pub(crate) fn log_colours() -> bool {
     colours(std::io::stderr().is_terminal())
 }
 
-/// Colours, or none.
+/// In which zone times are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Zone {
+    /// The one of this machine, or of the variable `TZ`.
+    Local,
+    Utc,
+}
+
+impl Zone {
+    /// How far it is from UTC at this moment.
+    fn offset(self, unix_seconds: i64) -> UtcOffset {
+        let seconds = match self {
+            Self::Utc => 0,
+            Self::Local => DateTime::from_timestamp(unix_seconds, 0).map_or(0, |moment| {
+                Local.offset_from_utc_datetime(&moment.naive_utc()).local_minus_utc()
+            }),
+        };
+        UtcOffset::from_whole_seconds(seconds).unwrap_or(UtcOffset::UTC)
+    }
+
+    /// The moment at which it is this time there. Of a time that a clock that is set
+    /// back shows twice, the first; of one that it leaves out, the moment before.
+    pub(crate) fn moment(self, time: PrimitiveDateTime) -> OffsetDateTime {
+        let as_utc = time.assume_utc().unix_timestamp();
+        let first = self.offset(as_utc - i64::from(self.offset(as_utc).whole_seconds()));
+        let second = self.offset(as_utc - i64::from(first.whole_seconds()));
+        time.assume_offset(if first == second { first } else { first.max(second) })
+    }
+}
+
+/// How things are shown: colours, or none, and the zone of times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paint {
     on: bool,
+    zone: Zone,
 }
 
 impl Paint {
     /// As standard output wants it.
-    pub(crate) fn for_stdout() -> Self {
-        Self { on: colours(std::io::stdout().is_terminal()) }
+    pub(crate) fn for_stdout(zone: Zone) -> Self {
+        Self { on: colours(std::io::stdout().is_terminal()), zone }
     }
 
     #[cfg(test)]
     pub(crate) fn off() -> Self {
-        Self { on: false }
+        Self { on: false, zone: Zone::Utc }
+    }
+
+    /// A moment with milliseconds and its zone, as RFC 3339 has them.
+    pub(crate) fn moment(self, unix_nano: i64) -> String {
+        moment(unix_nano, self.zone)
     }
 
     fn wrap(self, code: &str, text: &str) -> String {
@@ -84,14 +179,34 @@ impl Paint {
     }
 }
 
+/// Whether it changes what a terminal does with other text. Bidirectional controls
+/// reorder what is read, as escapes do; invisible ones make different names look alike.
+fn is_obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{61c}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+fn escape(c: char, into: &mut String) {
+    // Writing to a String cannot fail.
+    let _ = write!(into, "{}", c.escape_default());
+}
+
 /// The text without anything that a terminal would obey: names on spans come
 /// from whoever sent them.
 pub(crate) fn harmless(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        // Bidirectional controls reorder what is read, as escapes do.
-        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
-            let _ = write!(safe, "{}", c.escape_default());
+        if is_obeyed(c) {
+            escape(c, &mut safe);
         } else {
             safe.push(c);
         }
@@ -190,16 +305,27 @@ pub(crate) fn duration(nano: i64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// A moment, as RFC 3339 in UTC with milliseconds.
-pub(crate) fn moment(unix_nano: i64) -> String {
+fn moment(unix_nano: i64, zone: Zone) -> String {
     use time::format_description::BorrowedFormatItem;
-    const FORMAT: &[BorrowedFormatItem<'_>] = time::macros::format_description!(
-        "[year]-[month]-[day] [hour]:[minute]:[second].[subsecond digits:3]Z"
+    const TIME: &[BorrowedFormatItem<'_>] = time::macros::format_description!(
+        "[year]-[month]-[day] [hour]:[minute]:[second].[subsecond digits:3]"
     );
-    time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_nano))
-        .ok()
-        .and_then(|moment| moment.format(FORMAT).ok())
-        .unwrap_or_else(|| unix_nano.to_string())
+    const OFFSET: &[BorrowedFormatItem<'_>] =
+        time::macros::format_description!("[offset_hour sign:mandatory]:[offset_minute]");
+    let shown = || {
+        let moment = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_nano)).ok()?;
+        let offset = zone.offset(moment.unix_timestamp());
+        let moment = moment.checked_to_offset(offset)?;
+        let name =
+            if offset == UtcOffset::UTC { "Z".to_owned() } else { moment.format(OFFSET).ok()? };
+        Some(moment.format(TIME).ok()? + &name)
+    };
+    shown().unwrap_or_else(|| unix_nano.to_string())
+}
+
+/// A number of things: `1 span`, `2 spans`.
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 /// A number of bytes, for people.
@@ -249,7 +375,33 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_utc() {
-        assert_eq!(moment(1_700_000_000_123_456_789), "2023-11-14 22:13:20.123Z");
+    fn what_a_terminal_would_obey_is_shown_instead() {
+        let csv = "a\x1b]0;x\x07\u{7f}\u{9b}1m\u{202e}\u{200b}é\tb\r\nc\rd\n";
+        assert_eq!(
+            visible(csv, OwnColours::None),
+            "a\\u{1b}]0;x\\u{7}\\u{7f}\\u{9b}1m\\u{202e}\\u{200b}é\tb\r\nc\\rd\n"
+        );
+        // Of what is made here, colours are colours, and nothing else is.
+        let own = "\x1b[31mred\x1b[0m \x1b[2J \x1b[1;31H \x1b";
+        assert_eq!(
+            visible(own, OwnColours::Kept),
+            "\x1b[31mred\x1b[0m \\u{1b}[2J \\u{1b}[1;31H \\u{1b}"
+        );
+        assert!(!visible(own, OwnColours::None).contains('\x1b'));
+    }
+
+    #[test]
+    fn moments_name_their_zone() {
+        assert_eq!(moment(1_700_000_000_123_456_789, Zone::Utc), "2023-11-14 22:13:20.123Z");
+        let here = moment(1_700_000_000_123_456_789, Zone::Local);
+        let read = |text: &str| {
+            let text = text.replace(' ', "T");
+            OffsetDateTime::parse(&text, &time::format_description::well_known::Rfc3339)
+        };
+        let nano = read(&here).expect("RFC 3339").unix_timestamp_nanos();
+        assert_eq!(nano, 1_700_000_000_123_000_000, "{here}");
+        let plain = read(&here).expect("RFC 3339");
+        let plain = PrimitiveDateTime::new(plain.date(), plain.time());
+        assert_eq!(Zone::Local.moment(plain).unix_timestamp(), 1_700_000_000, "{here}");
     }
 }

@@ -59,13 +59,37 @@ pub(super) struct Service {
 pub(super) struct Found {
     pub(super) traces: Vec<Summary>,
     #[serde(default)]
+    pub(super) sort: Option<String>,
+    pub(super) searched: Range,
+    #[serde(default)]
+    pub(super) covered: Option<Range>,
+    #[serde(default)]
     pub(super) older_end_unix_nano: Option<Nano>,
+    #[serde(default)]
+    pub(super) warnings: Vec<String>,
+    /// Why nothing was found.
+    #[serde(default)]
+    pub(super) advice: Vec<String>,
+}
+
+/// A time, and whether all of it was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(super) struct Range {
+    pub(super) start_unix_nano: Nano,
+    pub(super) end_unix_nano: Nano,
+    #[serde(default = "yes")]
+    pub(super) complete: bool,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Summary {
     pub(super) trace_id: String,
-    pub(super) root: Root,
+    #[serde(default)]
+    pub(super) root: Option<Root>,
     pub(super) start_unix_nano: Nano,
     pub(super) duration_nano: Nano,
     pub(super) spans: u64,
@@ -73,6 +97,23 @@ pub(super) struct Summary {
     pub(super) services: Vec<ServiceShare>,
     #[serde(default)]
     pub(super) uncertain_links: u64,
+    #[serde(default)]
+    pub(super) doubtful: bool,
+    #[serde(default = "yes")]
+    pub(super) complete: bool,
+    #[serde(default)]
+    pub(super) error: Option<TraceError>,
+}
+
+/// The failure that is nearest to the cause.
+#[derive(Debug, Deserialize)]
+pub(super) struct TraceError {
+    pub(super) service: String,
+    pub(super) operation: String,
+    #[serde(default)]
+    pub(super) status_code: Option<i64>,
+    #[serde(default)]
+    pub(super) text: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -95,6 +136,15 @@ pub(super) struct Trace {
     pub(super) warnings: Vec<String>,
     #[serde(default)]
     pub(super) services: Vec<ServiceShare>,
+    /// Of the whole trace, as all that is said of it.
+    #[serde(default)]
+    pub(super) span_count: Option<u64>,
+    #[serde(default)]
+    pub(super) error_count: Option<u64>,
+    #[serde(default)]
+    pub(super) depth: Option<u64>,
+    #[serde(default = "yes")]
+    pub(super) complete: bool,
     /// Where the next page begins.
     #[serde(default)]
     pub(super) next_after: Option<u64>,

@@ -153,7 +153,7 @@ async fn exchange(stream: TcpStream, server: &Server, request: &Request) -> anyh
         .uri(format!("{}{}", server.prefix, request.path_and_query))
         .header(HOST, &server.authority)
         .header(ACCEPT, "application/json, application/problem+json")
-        // What keeps web pages from asking the same.
+        // What no web page can send unasked.
         .header("spanwise-request", "cli");
     if request.body.is_some() {
         builder = builder.header(CONTENT_TYPE, "application/json");

@@ -9,12 +9,13 @@ mod status;
 mod trace;
 
 use serde::de::DeserializeOwned;
+use spanwise_model::WrittenId;
 
 use crate::failure::Failure;
 use crate::flags::{
     SearchFlags, ServerUrl, ServicesFlags, SqlFlags, SqlFormat, StatusFlags, TraceFlags,
 };
-use crate::terminal::{Paint, print, print_bytes, shows_to_a_person};
+use crate::terminal::{Paint, harmless, print, print_foreign, shows_to_a_person};
 use http::{Request, answer, ask};
 
 /// A header of answers that hold the first rows only.
@@ -31,15 +32,12 @@ fn show<T: DeserializeOwned>(
     if server.json {
         return print_as_it_came(&body);
     }
-    print(&render(&read(server, &body)?, Paint::for_stdout()))
+    print(&render(&read(server, &body)?, Paint::for_stdout(server.zone())))
 }
 
 fn print_as_it_came(body: &[u8]) -> Result<(), Failure> {
-    let mut text = String::from_utf8_lossy(body).into_owned();
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    print(&text)
+    print_foreign(body)?;
+    if body.ends_with(b"\n") { Ok(()) } else { print("\n") }
 }
 
 fn read<T: DeserializeOwned>(server: &ServerUrl, body: &[u8]) -> Result<T, Failure> {
@@ -55,14 +53,17 @@ fn read<T: DeserializeOwned>(server: &ServerUrl, body: &[u8]) -> Result<T, Failu
 /// `spanwise trace`
 pub(crate) fn trace(flags: &TraceFlags) -> Result<(), Failure> {
     // Checked here, so that a slip is told apart from a trace that is not there.
-    let id = flags.id.to_ascii_lowercase();
-    let hexadecimal = id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !hexadecimal || !matches!(id.len(), 16 | 32) {
-        return Err(Failure::Usage(format!(
-            "`{}` is no id; a trace id has 32 hexadecimal digits, a span id 16",
-            flags.id
-        )));
-    }
+    let id = match WrittenId::read(&flags.id) {
+        Some(WrittenId::Trace(id)) => id.to_string(),
+        Some(WrittenId::TraceOrSpan(_, id)) => id.to_string(),
+        None => {
+            return Err(Failure::Usage(format!(
+                "`{}` is no id; write {}",
+                harmless(&flags.id),
+                WrittenId::FORMS
+            )));
+        }
+    };
     let path = format!("/api/v1/traces/{id}");
     let mut body = ask(&flags.server.url, &Request::get(&path))?;
     let mut whole: answers::Trace = read(&flags.server, &body)?;
@@ -89,13 +90,13 @@ pub(crate) fn trace(flags: &TraceFlags) -> Result<(), Failure> {
     }
     match flags.server.json {
         true => Ok(()),
-        false => print(&trace::render(&whole, Paint::for_stdout())),
+        false => print(&trace::render(&whole, Paint::for_stdout(flags.server.zone()))),
     }
 }
 
 /// `spanwise search`
 pub(crate) fn search(flags: &SearchFlags) -> Result<(), Failure> {
-    show(&flags.server, &search::request(flags), search::render)
+    show(&flags.server, &search::request(flags, search::now_unix_nano()), search::render)
 }
 
 /// `spanwise services`
@@ -128,7 +129,7 @@ pub(crate) fn sql(flags: &SqlFlags) -> Result<(), Failure> {
             if answer.headers.contains_key(TRUNCATED) {
                 eprintln!("spanwise: there are more rows than these; use LIMIT and OFFSET");
             }
-            print_bytes(&answer.body)
+            print_foreign(&answer.body)
         }
     }
 }

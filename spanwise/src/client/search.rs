@@ -1,22 +1,46 @@
 //! `spanwise search`
 
-use super::answers::Found;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::answers::{Found, Range, Summary, TraceError};
 use super::http::Request;
 use crate::flags::SearchFlags;
-use crate::terminal::{Align, Paint, Table, brief, duration, moment};
+use crate::terminal::{Align, Paint, Table, Zone, brief, counted, duration, harmless};
+
+/// Now, in nanoseconds since 1970.
+pub(super) fn now_unix_nano() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok();
+    since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
+}
+
+/// A moment as the server reads it: what has no zone is meant in the one in which
+/// times are shown here.
+fn moment(text: &str, zone: Zone, now_unix_nano: i64) -> String {
+    // What is relative stays so, and what is not understood the server refuses.
+    let is_absolute = text.trim().starts_with(|first: char| first.is_ascii_digit());
+    let read = spanwise_serve::moment_unix_nano(text, now_unix_nano, |time| zone.moment(time));
+    read.filter(|_| is_absolute).map_or_else(|| text.to_owned(), |nano| nano.to_string())
+}
 
 /// The request that the flags mean.
-pub(super) fn request(flags: &SearchFlags) -> Request {
+pub(super) fn request(flags: &SearchFlags, now_unix_nano: i64) -> Request {
+    let zoned = |text: &Option<String>| {
+        text.as_deref().map(|text| moment(text, flags.server.zone(), now_unix_nano))
+    };
+    let (start, end) = (zoned(&flags.start), zoned(&flags.end));
     let optional = [
         ("service", &flags.service),
         ("operation", &flags.operation),
         ("min_duration", &flags.min_duration),
         ("max_duration", &flags.max_duration),
         ("status", &flags.status),
-        ("start", &flags.start),
-        ("end", &flags.end),
+        ("start", &start),
+        ("end", &end),
     ];
     let mut request = Request::get("/api/v1/search").parameter("limit", &flags.limit.to_string());
+    if flags.sort != "newest" {
+        request = request.parameter("sort", &flags.sort);
+    }
     for (key, value) in optional {
         if let Some(value) = value {
             request = request.parameter(key, value);
@@ -25,11 +49,42 @@ pub(super) fn request(flags: &SearchFlags) -> Request {
     flags.attributes.iter().fold(request, |request, value| request.parameter("attribute", value))
 }
 
-/// One line a trace.
+/// One line a trace, and below it what failed.
 pub(super) fn render(answer: &Found, paint: Paint) -> String {
-    if answer.traces.is_empty() {
-        return "no trace fits; look further back with --start -24h, or ask for less\n".to_owned();
+    let mut text = match answer.traces.is_empty() {
+        true => format!("no trace fits, {}\n", between(&answer.searched, paint)),
+        false => table(&answer.traces, paint),
+    };
+    for advice in &answer.advice {
+        text.push_str(&format!("{}\n", harmless(advice)));
     }
+    let mut note = |said: String| text.push_str(&paint.dim(&format!("{said}\n")));
+    if !answer.traces.is_empty() {
+        let covered = answer.covered.unwrap_or(answer.searched);
+        let order = match answer.sort.as_deref() {
+            Some("slowest") => "the slowest",
+            Some("errors") => "those with most errors",
+            Some("largest") => "those with most spans",
+            _ => "the newest",
+        };
+        note(format!("{order} of all {}", between(&covered, paint)));
+    }
+    if let Some(end) = &answer.older_end_unix_nano {
+        note(format!("there are older ones: add --end {}", end.0));
+    }
+    for warning in &answer.warnings {
+        text.push_str(&format!("{} {}\n", paint.yellow("warning:"), harmless(warning)));
+    }
+    text
+}
+
+fn between(range: &Range, paint: Paint) -> String {
+    let begun = "begun between";
+    let (from, to) = (range.start_unix_nano.0, range.end_unix_nano.0);
+    format!("{begun} {} and {}", paint.moment(from), paint.moment(to))
+}
+
+fn table(traces: &[Summary], paint: Paint) -> String {
     let mut table = Table::new([
         ("STARTED", Align::Left),
         ("DURATION", Align::Right),
@@ -39,24 +94,37 @@ pub(super) fn render(answer: &Found, paint: Paint) -> String {
         ("GUESSED", Align::Right),
         ("TRACE", Align::Left),
         ("ROOT", Align::Left),
+        ("ERROR", Align::Left),
     ]);
-    for trace in &answer.traces {
+    for trace in traces {
+        let root = trace
+            .root
+            .as_ref()
+            .map(|root| format!("{} {}", brief(&root.service, 40), brief(&root.operation, 60)));
+        let incomplete = if trace.complete { "" } else { " (incomplete)" };
+        let doubtful = if trace.doubtful { "!" } else { "" };
         table.row(vec![
-            moment(trace.start_unix_nano.0),
+            paint.moment(trace.start_unix_nano.0),
             duration(trace.duration_nano.0),
             trace.spans.to_string(),
             trace.services.len().to_string(),
             trace.errors.to_string(),
-            trace.uncertain_links.to_string(),
+            format!("{}{doubtful}", trace.uncertain_links),
             brief(&trace.trace_id, 32),
-            format!("{} {}", brief(&trace.root.service, 40), brief(&trace.root.operation, 60)),
+            format!("{}{incomplete}", root.unwrap_or_default()),
+            trace.error.as_ref().map(failure).unwrap_or_default(),
         ]);
     }
-    let mut text = table.render(paint);
-    if let Some(end) = &answer.older_end_unix_nano {
-        text.push_str(&paint.dim(&format!("there are older ones: add --end {}\n", end.0)));
-    }
-    text
+    let shown = paint.dim(&format!("{}\n", counted(traces.len() as u64, "trace", "traces")));
+    table.render(paint) + &shown
+}
+
+/// Code and text, and whose it is.
+fn failure(error: &TraceError) -> String {
+    let code = error.status_code.map(|code| format!("{code} ")).unwrap_or_default();
+    let text = error.text.as_deref().map(|text| format!("{} ", brief(text, 60)));
+    let place = format!("{} {}", brief(&error.service, 40), brief(&error.operation, 40));
+    format!("{code}{}[{place}]", text.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -91,14 +159,67 @@ mod tests {
             "now",
             "--limit",
             "5",
+            "--sort",
+            "slowest",
         ];
         let Command::Search(flags) = Flags::parse_from(typed).command else { unreachable!() };
         assert_eq!(
-            request(&flags),
+            request(&flags, 0),
             Request::get(
-                "/api/v1/search?limit=5&service=cart&operation=GET%20%2Fx&min_duration=10ms\
+                "/api/v1/search?limit=5&sort=slowest&service=cart&operation=GET%20%2Fx&min_duration=10ms\
                  &max_duration=1s&status=error&start=-2h&end=now&attribute=a%3Db&attribute=c%3Dd"
             )
         );
+    }
+
+    #[test]
+    fn what_is_typed_without_a_zone_is_meant_as_it_is_shown() {
+        for (typed, sent) in [
+            ("2026-11-26T09:30", "1795685400000000000"),
+            ("2026-11-26 10:30:00+01:00", "1795685400000000000"),
+            ("1795685400000000000", "1795685400000000000"),
+            ("-2h", "-2h"),
+            ("now", "now"),
+            ("yesterday", "yesterday"),
+        ] {
+            assert_eq!(moment(typed, Zone::Utc, 0), sent);
+        }
+    }
+
+    #[test]
+    fn a_list_says_what_failed_and_what_it_covers() {
+        let answer: Found = serde_json::from_value(serde_json::json!({
+            "traces": [{
+                "trace_id": "ab", "root": {"service": "web", "operation": "GET /"},
+                "start_unix_nano": "0", "duration_nano": "1500000", "spans": 1, "errors": 1,
+                "services": [{}], "uncertain_links": 2, "doubtful": true, "complete": false,
+                "error": {"service": "db\u{7f}", "operation": "SELECT", "status_code": 1146,
+                          "text": "no such table", "side": "client"},
+            }],
+            "sort": "slowest",
+            "searched": {"start_unix_nano": "0", "end_unix_nano": "3000000000"},
+            "covered": {"start_unix_nano": "1000000000", "end_unix_nano": "3000000000",
+                        "complete": false},
+            "warnings": ["not all"],
+        }))
+        .expect("an answer");
+        let text = render(&answer, Paint::off());
+        assert!(
+            text.contains(
+                "ab     web GET / (incomplete)  1146 no such table [db\\u{7f} SELECT]\n1 trace\n"
+            ),
+            "{text}"
+        );
+        assert!(text.contains(
+            "the slowest of all begun between 1970-01-01 00:00:01.000Z and 1970-01-01 00:00:03.000Z\n\
+             warning: not all\n"
+        ), "{text}");
+        let nothing = Found { traces: Vec::new(), advice: vec!["no service".into()], ..answer };
+        let text = render(&nothing, Paint::off());
+        assert!(
+            text.starts_with("no trace fits, begun between 1970-01-01 00:00:00.000Z and"),
+            "{text}"
+        );
+        assert!(text.contains("\nno service\n"), "{text}");
     }
 }

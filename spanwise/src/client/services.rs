@@ -1,7 +1,7 @@
 //! `spanwise services`
 
 use super::answers::Services;
-use crate::terminal::{Align, Paint, Table, brief, moment};
+use crate::terminal::{Align, Paint, Table, brief};
 
 /// One line a service.
 pub(super) fn render(answer: &Services, paint: Paint) -> String {
@@ -21,7 +21,7 @@ pub(super) fn render(answer: &Services, paint: Paint) -> String {
             brief(&service.name, 60),
             service.spans.to_string(),
             service.errors.to_string(),
-            moment(service.last_seen_unix_nano.0),
+            paint.moment(service.last_seen_unix_nano.0),
             brief(&service.kinds.join(", "), 60),
         ]);
     }

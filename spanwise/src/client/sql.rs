@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::answers::Rows;
-use crate::terminal::{Align, Paint, Table, brief};
+use crate::terminal::{Align, Paint, Table, brief, counted};
 
 /// A column wider than this is cut; `--json` has it whole.
 const COLUMN_MAX: usize = 80;
@@ -25,9 +25,8 @@ pub(super) fn render(answer: &Rows, paint: Paint) -> String {
     for row in &answer.rows {
         table.row(row.iter().map(|value| cell(value, most)).collect());
     }
-    let rows = answer.rows.len();
-    let noun = if rows == 1 { "row" } else { "rows" };
-    let count = paint.dim(&format!("{rows} {noun}, {:.3} s", answer.elapsed_seconds));
+    let rows = counted(answer.rows.len() as u64, "row", "rows");
+    let count = paint.dim(&format!("{rows}, {:.3} s", answer.elapsed_seconds));
     let more = if answer.truncated {
         "there are more rows; use LIMIT and OFFSET, or --format csv or arrow\n"
     } else {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::terminal::{Align, Paint, Table, brief, bytes, harmless, moment};
+use crate::terminal::{Align, Paint, Table, brief, bytes, harmless};
 
 /// The status document, part by part: warnings first, then what it says.
 pub(super) fn render(answer: &Value, paint: Paint) -> String {
@@ -14,12 +14,17 @@ pub(super) fn render(answer: &Value, paint: Paint) -> String {
     let up = answer["uptime_seconds"].as_f64().unwrap_or_default();
     let _ = writeln!(text, "{} {}, up {}", paint.bold("Spanwise"), harmless(version), uptime(up));
     for warning in answer["warnings"].as_array().into_iter().flatten() {
-        let _ = writeln!(text, "{} {}", paint.yellow("warning:"), scalar("", warning));
+        let _ = writeln!(text, "{} {}", paint.yellow("warning:"), scalar("", warning, paint));
+    }
+    let bad: Vec<&Value> = counters(answer).filter(|it| it["level"] != "info").collect();
+    if !bad.is_empty() {
+        let _ =
+            write!(text, "\n{}\n{}", paint.bold("lost or at fault"), counter_lines(&bad, paint));
     }
     for (name, part) in answer.as_object().into_iter().flatten() {
         if part.is_object() {
             let _ = writeln!(text, "\n{}", paint.bold(&harmless(name)));
-            lines(&mut text, "", part);
+            lines(&mut text, "", part, paint);
         }
     }
     if let Some(clocks) =
@@ -35,6 +40,26 @@ pub(super) fn render(answer: &Value, paint: Paint) -> String {
     text
 }
 
+fn counters(answer: &Value) -> impl Iterator<Item = &Value> {
+    answer["counters"].as_array().into_iter().flatten()
+}
+
+/// What counts losses and faults, each with what it means and what to do.
+fn counter_lines(counters: &[&Value], paint: Paint) -> String {
+    let mut text = String::new();
+    let said = |value: &Value| harmless(value.as_str().unwrap_or("?"));
+    for counter in counters {
+        let level = match counter["level"].as_str() {
+            Some("fault") => paint.red("fault"),
+            _ => paint.yellow("loss"),
+        };
+        let (part, name) = (said(&counter["part"]), said(&counter["name"]));
+        let _ = writeln!(text, "  {level} {name} {} ({part})", counter["value"]);
+        let _ = writeln!(text, "    {}; {}", said(&counter["meaning"]), said(&counter["action"]));
+    }
+    text
+}
+
 /// One line for each two hosts.
 fn clock_table(clocks: &[Value], paint: Paint) -> String {
     let mut table = Table::new([
@@ -45,7 +70,7 @@ fn clock_table(clocks: &[Value], paint: Paint) -> String {
         ("CALLS", Align::Right),
     ]);
     let host = |value: &Value| brief(value.as_str().unwrap_or("?"), 60);
-    let ms = |value: &Value| format!("{:.3} ms", value.as_i64().unwrap_or(0) as f64 / 1e6);
+    let ms = |value: &Value| format!("{:.3} ms", number(value).unwrap_or(0) as f64 / 1e6);
     for clock in clocks {
         table.row(vec![
             format!("  {}", host(&clock["host"])),
@@ -74,14 +99,14 @@ fn table(agents: &[Value], paint: Paint) -> String {
             text(&agent["facts"]["hook"]),
             if agent["connected"] == true { "yes" } else { "no" }.to_owned(),
             agent["spans"].to_string(),
-            scalar("last_seen_unix_nano", &agent["last_seen_unix_nano"]),
+            scalar("last_seen_unix_nano", &agent["last_seen_unix_nano"], paint),
         ]);
     }
     table.render(paint)
 }
 
 /// Prints a value's leaves, each with its path.
-fn lines(text: &mut String, path: &str, value: &Value) {
+fn lines(text: &mut String, path: &str, value: &Value, paint: Paint) {
     let below = |key: &str| {
         if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
     };
@@ -90,7 +115,7 @@ fn lines(text: &mut String, path: &str, value: &Value) {
             for (key, value) in fields {
                 let is_zero = path.ends_with("counters") && value.as_u64() == Some(0);
                 if !is_zero && key != "agents" && key != "clocks" {
-                    lines(text, &below(key), value);
+                    lines(text, &below(key), value, paint);
                 }
             }
         }
@@ -100,10 +125,10 @@ fn lines(text: &mut String, path: &str, value: &Value) {
                 match item.as_array().map(Vec::as_slice) {
                     Some([Value::String(name), number]) if number.is_number() => {
                         if number.as_u64() != Some(0) {
-                            lines(text, &below(name), number);
+                            lines(text, &below(name), number, paint);
                         }
                     }
-                    _ => lines(text, &below(&index.to_string()), item),
+                    _ => lines(text, &below(&index.to_string()), item, paint),
                 }
             }
         }
@@ -111,21 +136,25 @@ fn lines(text: &mut String, path: &str, value: &Value) {
         // All of them are counters of the part; the word adds nothing.
         leaf => {
             let name = harmless(path).replace("counters.", "");
-            _ = writeln!(text, "  {name:<36} {}", scalar(path, leaf));
+            _ = writeln!(text, "  {name:<36} {}", scalar(path, leaf, paint));
         }
     }
 }
 
-fn scalar(path: &str, value: &Value) -> String {
-    let number = value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
-    match (value, number) {
-        (_, Some(nano)) if path.ends_with("_unix_nano") && nano != 0 => moment(nano),
+fn scalar(path: &str, value: &Value, paint: Paint) -> String {
+    match (value, number(value)) {
+        (_, Some(nano)) if path.ends_with("_unix_nano") && nano != 0 => paint.moment(nano),
         (_, Some(count)) if path.ends_with("_bytes") => {
             u64::try_from(count).map_or_else(|_| count.to_string(), bytes)
         }
         (Value::String(text), _) => harmless(text),
         (other, _) => harmless(&other.to_string()),
     }
+}
+
+/// Large numbers come as texts.
+fn number(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
 }
 
 fn uptime(seconds: f64) -> String {
@@ -151,6 +180,12 @@ mod tests {
             "agent": {"state": "off", "reason": "no right", "hook": null, "counters": {"lost": 0}},
             "server": {"assembly": {"clocks": [{"host": "far", "reference": "near",
                 "ahead_nano": -1_500_000, "uncertainty_nano": 20_000, "exchanges": 12}]}},
+            "counters": [
+                {"part": "ingest", "name": "requests_timed_out", "value": 2, "level": "loss",
+                 "meaning": "too slow", "action": "be quick"},
+                {"part": "ingest", "name": "zipkin_requests", "value": 9, "level": "info",
+                 "meaning": "m", "action": ""},
+            ],
             "store": {"recent_bytes": 2048, "counters": [["wal_tail_cut", 1], ["refused", 0]]},
             "ingest": {"agents": [{"facts": {"host": "far", "hook": "sock-length"}, "spans": 7,
                 "connected": true, "last_seen_unix_nano": 0}]},
@@ -166,6 +201,11 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("  far   near       -1.500 ms"), "{text}");
+        assert!(
+            text.contains("  loss requests_timed_out 2 (ingest)\n    too slow; be quick\n"),
+            "{text}"
+        );
+        assert!(!text.contains("zipkin_requests"), "{text}");
         assert!(text.contains("  far   sock-length  yes            7"), "{text}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::answers::{Span, Trace};
-use crate::terminal::{Paint, brief, duration, harmless, moment};
+use crate::terminal::{Paint, brief, counted, duration, harmless};
 
 /// Characters that show when in the trace a span ran.
 const BAR: usize = 24;
@@ -48,22 +48,25 @@ pub(super) fn render(trace: &Trace, paint: Paint) -> String {
 }
 
 fn head(trace: &Trace, paint: Paint) -> String {
-    let errors = trace.spans.iter().filter(|span| span.status == "error").count();
-    let count = |number: usize, one: &str, many: &str| {
-        format!("{number} {}", if number == 1 { one } else { many })
-    };
-    let errors = match errors {
+    let here = trace.spans.iter().filter(|span| span.status == "error").count();
+    let errors = match trace.error_count.unwrap_or(here as u64) {
         0 => String::new(),
-        number => format!("  {}", paint.red(&count(number, "error", "errors"))),
+        number => format!("  {}", paint.red(&counted(number, "error", "errors"))),
+    };
+    let levels = trace.depth.map(|depth| format!("  {}", counted(depth, "level", "levels")));
+    let incomplete = match trace.complete {
+        true => String::new(),
+        false => format!("  {}", paint.yellow("incomplete")),
     };
     format!(
-        "{} {}\n{}  {}  {}  {}{errors}\n\n",
+        "{} {}\n{}  {}  {}  {}{errors}{}{incomplete}\n\n",
         paint.bold("trace"),
         harmless(&trace.trace_id),
-        moment(trace.start_unix_nano.0),
+        paint.moment(trace.start_unix_nano.0),
         paint.bold(&duration(trace.duration_nano.0)),
-        count(trace.spans.len(), "span", "spans"),
-        count(trace.services.len(), "service", "services"),
+        counted(trace.span_count.unwrap_or(trace.spans.len() as u64), "span", "spans"),
+        counted(trace.services.len() as u64, "service", "services"),
+        levels.unwrap_or_default(),
     )
 }
 
@@ -162,11 +165,12 @@ mod tests {
             "trace_id": "t", "start_unix_nano": "0", "duration_nano": "8000000",
             "spans": [span("a", None, 0, &["b", "c"]), guess, span("c", Some("a"), 1, &["d"]), failed],
             "services": [{}, {}], "warnings": ["clock: 1 ms"],
+            "span_count": 12_004, "error_count": 7, "depth": 1, "complete": false,
         }))
         .expect("a trace");
         let expected = "\
 trace t
-1970-01-01 00:00:00.000Z  8.00 ms  4 spans  2 services  1 error
+1970-01-01 00:00:00.000Z  8.00 ms  12004 spans  2 services  7 errors  1 level  incomplete
 
   4.00 ms  ▬▬▬▬▬▬▬▬▬▬▬▬              sa GET /  [server-process]
   4.00 ms     ▬▬▬▬▬▬▬▬▬▬▬▬           ├┄ sb GET /  [server-process] (sole_request 0.90)

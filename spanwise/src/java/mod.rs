@@ -34,7 +34,7 @@ pub(crate) fn helper() -> Result<(), Failure> {
                 .to_owned(),
         ));
     }
-    terminal::print_bytes(jar)
+    terminal::print_foreign(jar)
 }
 
 /// Whether the helper tells what the threads of a process work on.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use spanwise_ingest::Ingest;
-use spanwise_serve::StatusSource;
+use spanwise_serve::{Receivers, StatusSource};
 use tokio::sync::watch;
 
 use super::assembly::AssemblyStatus;
@@ -84,7 +84,6 @@ impl StatusSource for ServerStatus {
             AgentState::Remote => json!({ "state": "remote", "agents": ingest.agents }),
         };
         for agent in &ingest.agents {
-            warnings.extend(losses(&agent.facts));
             warnings.extend(switched_off(&agent.facts));
             warnings.extend(reduced(&agent.facts));
         }
@@ -110,32 +109,17 @@ impl StatusSource for ServerStatus {
             "warnings": warnings,
         })
     }
-}
 
-/// A sentence for each kind of loss that an agent tells of, with what would
-/// help.
-fn losses(facts: &Value) -> Vec<String> {
-    const ADVICE: [(&str, [&str; 2], &str); 2] = [
-        (
-            "kernel_events_lost_ring_full",
-            ["kernel event", "kernel events"],
-            "because its buffer was full; raise agent.ring_bytes there",
-        ),
-        (
-            "transfer_spans_dropped_queue_full",
-            ["span", "spans"],
-            "while this server was away or full; raise agent.queue_bytes there",
-        ),
-    ];
-    let host = facts["host"].as_str().unwrap_or("some host");
-    ADVICE
-        .iter()
-        .filter_map(|(name, [one, many], advice)| {
-            let lost = facts["counters"][*name].as_u64().filter(|lost| *lost > 0)?;
-            let what = if lost == 1 { one } else { many };
-            Some(format!("the agent on {host} lost {lost} {what} {advice}"))
-        })
-        .collect()
+    fn receivers(&self) -> Receivers {
+        let listen = &self.listen;
+        Receivers {
+            otlp_grpc: Some(listen.otlp_grpc),
+            otlp_http: Some(listen.otlp_http),
+            zipkin: listen.zipkin,
+            jaeger_grpc: listen.jaeger_grpc,
+            jaeger_http: listen.jaeger_http,
+        }
+    }
 }
 
 /// A sentence where an agent does not report everything.
@@ -165,18 +149,6 @@ fn switched_off(facts: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_an_agent_lost_is_said_with_what_would_help() {
-        let facts = json!({
-            "host": "a",
-            "counters": { "kernel_events_lost_ring_full": 3, "transfer_spans_dropped_queue_full": 0 },
-        });
-        let said = losses(&facts);
-        assert_eq!(said.len(), 1);
-        assert!(said[0].contains("on a lost 3 kernel events") && said[0].contains("ring_bytes"));
-        assert!(losses(&Value::Null).is_empty());
-    }
 
     #[test]
     fn an_agent_that_reports_less_is_named_with_what_it_reports() {

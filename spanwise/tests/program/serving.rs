@@ -32,8 +32,17 @@ fn what_was_acknowledged_is_shown_and_survives_kill_9() {
     let (code, body) = post(server.otlp_http, "/v1/traces", &otlp(TRACE, "shop"));
     assert_eq!(code, 200, "{body}");
 
+    // Sent to the UI's port, they are told where they belong.
+    let (code, body) = post(server.http, "/v1/traces", &otlp(TRACE, "shop"));
+    let port = server.otlp_http.port();
+    assert!(code == 404 && body.contains(&format!("port {port}, path /v1/traces")), "{body}");
+
     let list = server.ask_until(here.path(), &["search", "--service", "shop"], TRACE);
     assert!(list.contains("shop GET /cart"), "{list}");
+    let sorted = ["search", "--sort", "slowest", "--utc", "--attribute", "!nothing"];
+    let sorted = server.ask(here.path(), &sorted);
+    assert!(sorted.contains(TRACE) && sorted.contains("the slowest of all begun"), "{sorted}");
+    assert!(sorted.contains("1 trace\n") && sorted.contains("Z and "), "{sorted}");
     assert!(server.ask(here.path(), &["search", "--min-duration", "1s"]).contains("no trace fits"));
     shows_the_trace(&server, here.path());
     let services = server.ask(here.path(), &["services"]);
