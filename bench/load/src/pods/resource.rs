@@ -20,7 +20,7 @@ pub(super) const fn namespace(service: usize) -> &'static str {
     NAMESPACES[service * 3 % NAMESPACES.len()]
 }
 
-/// The name of a pod; `salt` is of the load.
+/// The name of a pod.
 pub(super) fn pod_name(service: usize, pod: usize) -> String {
     let name = SERVICES[service].name;
     let seed = service as u64;
