@@ -250,7 +250,7 @@ fn may_be_own(
         rows.iter().map(|rows| rows.start - first..rows.end - first).collect();
     let schema = file.metadata.parquet_schema();
     let group = Group { file: &file.file, metadata: file.metadata.metadata(), group, keep: false };
-    for (place, _) in own {
+    for (place, own) in own {
         let mut leaves = 0..schema.num_columns();
         let leaf = leaves.rfind(|leaf| schema.get_column_root_idx(*leaf) == *place);
         let may = match (own.sought(text), leaf) {
