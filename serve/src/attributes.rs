@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use ahash::AHashMap;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, MapArray, RecordBatch};
 use arrow::datatypes::Int32Type;
 use axum::extract::{Query as UrlQuery, State};
 use axum::response::Json;
@@ -22,6 +22,8 @@ const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 500;
 /// Longer values are no help to who completes one.
 const MAX_VALUE_BYTES: usize = 256;
+/// Keys of a span with which another one is compared.
+const MOST_COMPARED: usize = 64;
 /// Keys of resources that stand for a label of a process, and not for who reports.
 const OF_RESOURCES: [&str; 12] = [
     "service.",
@@ -190,15 +192,9 @@ impl Asked {
 /// Gives each attribute of each span, with its value's text.
 fn each(batches: &[RecordBatch], mut give: impl FnMut(&str, &str, On)) {
     for batch in batches {
-        let attributes = batch.column_by_name(column::ATTRIBUTES).and_then(|it| it.as_map_opt());
-        let entries = attributes.and_then(|maps| {
-            let values = maps.values().as_struct_opt()?.column_by_name("value")?;
-            Some((maps.keys().as_string_opt::<i32>()?, values.as_string_opt::<i32>()?))
-        });
-        for (key, value) in entries.into_iter().flat_map(|(keys, values)| keys.iter().zip(values)) {
-            if let Some((key, value)) = key.zip(value) {
-                give(key, value, On::Span);
-            }
+        if let Some(maps) = batch.column_by_name(column::ATTRIBUTES).and_then(|it| it.as_map_opt())
+        {
+            of_maps(maps, &mut give);
         }
         if let Some(resources) = batch.column_by_name(column::RESOURCE) {
             for (resource, spans) in counted(resources) {
@@ -207,6 +203,24 @@ fn each(batches: &[RecordBatch], mut give: impl FnMut(&str, &str, On)) {
                     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                     (0..spans).for_each(|_| give(key, &text, On::of_resource(key)));
                 }
+            }
+        }
+    }
+}
+
+/// Gives the attributes in a column; of a key that a span has twice, the first one.
+fn of_maps(maps: &MapArray, give: &mut impl FnMut(&str, &str, On)) {
+    let values = maps.values().as_struct_opt().and_then(|it| it.column_by_name("value"));
+    let Some(values) = values.and_then(|values| values.as_string_opt::<i32>()) else { return };
+    let Some(keys) = maps.keys().as_string_opt::<i32>() else { return };
+    for row in maps.value_offsets().windows(2) {
+        let entries = row[0] as usize..row[1] as usize;
+        for entry in entries.clone() {
+            // Nobody has that many; whoever has shall not make all others wait.
+            let before = entries.start..entry.min(entries.start + MOST_COMPARED);
+            let key = keys.value(entry);
+            if !before.into_iter().any(|other| keys.value(other) == key) {
+                give(key, values.value(entry), On::Span);
             }
         }
     }

@@ -33,9 +33,12 @@ pub(crate) fn read(text: &str) -> Result<AttributeCondition, String> {
     Ok(AttributeCondition { key: key.to_owned(), test })
 }
 
+/// A test that compares with a number.
+type Compared = fn(Number) -> AttributeTest;
+
 /// An operator and what stands after it.
 fn test(text: &str, is_spaced: bool) -> Result<AttributeTest, String> {
-    let known: [(&str, fn(Number) -> AttributeTest); 4] = [
+    let known: [(&str, Compared); 4] = [
         (">=", AttributeTest::GreaterOrEqual),
         ("<=", AttributeTest::LessOrEqual),
         (">", AttributeTest::Greater),

@@ -1,7 +1,7 @@
 //! Why nothing was found: what is true of the store, and not what often is.
 
 use spanwise_model::schema::column;
-use spanwise_store::{AttributeTest, Order, Predicate, Query, TimeRange};
+use spanwise_store::{AttributeCondition, AttributeTest, Order, Predicate, Query, TimeRange};
 
 use super::Wanted;
 use crate::ApiState;
@@ -24,14 +24,16 @@ pub(super) async fn advice(
     if !exists(state, Predicate::default(), time).await? {
         advice.push("no span at all began in this time".to_owned());
     } else {
-        let mut named = 0;
-        for (what, predicate) in alone(&wanted.predicate) {
-            named += 1;
-            if !exists(state, predicate, time).await? {
-                advice.push(format!("no span of this time has {what}"));
+        let named = alone(&wanted.predicate);
+        for steps in &named {
+            for (what, predicate) in steps {
+                if !exists(state, predicate.clone(), time).await? {
+                    advice.push(format!("no span of this time has {what}"));
+                    break;
+                }
             }
         }
-        if advice.is_empty() && named > 1 {
+        if advice.is_empty() && named.len() > 1 {
             advice.push(
                 "each of these is met by some span of this time, but all of them by none"
                     .to_owned(),
@@ -47,36 +49,40 @@ pub(super) async fn advice(
     Ok(advice)
 }
 
-/// Each thing that is named, by itself.
-fn alone(predicate: &Predicate) -> Vec<(String, Predicate)> {
+/// Each thing that is named, by itself; where it says several, the first one that does
+/// not hold tells enough.
+fn alone(predicate: &Predicate) -> Vec<Vec<(String, Predicate)>> {
     let mut all = Vec::new();
     let none = Predicate::default;
     if let Some(service) = &predicate.service {
         let service = Some(service.clone());
-        all.push(("this service".to_owned(), Predicate { service, ..none() }));
+        all.push(vec![("this service".to_owned(), Predicate { service, ..none() })]);
     }
     if let Some(operation) = &predicate.operation {
         let operation = Some(operation.clone());
-        all.push(("this operation".to_owned(), Predicate { operation, ..none() }));
+        all.push(vec![("this operation".to_owned(), Predicate { operation, ..none() })]);
     }
     for condition in &predicate.attributes {
         let key: String = condition.key.chars().take(64).collect();
         let attributes = vec![condition.clone()];
+        let mut steps = Vec::new();
         let what = match condition.test {
             AttributeTest::Exists => format!("an attribute `{key}`"),
             AttributeTest::Absent => format!("no attribute `{key}`"),
             _ => {
-                let mut exists = condition.clone();
-                exists.test = AttributeTest::Exists;
+                let exists =
+                    AttributeCondition { test: AttributeTest::Exists, ..condition.clone() };
                 let attributes = vec![exists];
-                all.push((format!("an attribute `{key}`"), Predicate { attributes, ..none() }));
+                steps.push((format!("an attribute `{key}`"), Predicate { attributes, ..none() }));
                 format!("an attribute `{key}` that is so")
             }
         };
-        all.push((what, Predicate { attributes, ..none() }));
+        steps.push((what, Predicate { attributes, ..none() }));
+        all.push(steps);
     }
     if let Some(status) = predicate.status {
-        all.push((format!("the status {status}"), Predicate { status: Some(status), ..none() }));
+        let what = format!("the status {status}");
+        all.push(vec![(what, Predicate { status: Some(status), ..none() })]);
     }
     all
 }

@@ -77,6 +77,7 @@ async fn described() -> Api {
                 ("whole".into(), AttributeValue::Double(3.0)),
                 ("large".into(), AttributeValue::Double(1e21)),
                 ("statement".into(), "SELECT 1".into()),
+                ("ratio".into(), AttributeValue::Double(0.25)),
                 ("url".into(), "/a=b?c<d".into()),
             ]);
         }

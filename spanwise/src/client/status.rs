@@ -18,8 +18,7 @@ pub(super) fn render(answer: &Value, paint: Paint) -> String {
     }
     let bad: Vec<&Value> = counters(answer).filter(|it| it["level"] != "info").collect();
     if !bad.is_empty() {
-        let _ =
-            write!(text, "\n{}\n{}", paint.bold("lost or at fault"), counter_lines(&bad, paint));
+        let _ = write!(text, "\n{}\n{}", paint.bold("needs attention"), counter_lines(&bad, paint));
     }
     for (name, part) in answer.as_object().into_iter().flatten() {
         if part.is_object() {
