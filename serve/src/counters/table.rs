@@ -245,6 +245,103 @@ const AGENT: &[Known] = &[
 
 /// Receivers.
 const INGEST: &[Known] = &[
+    info(
+        "agents_forgotten",
+        "agents of which nothing was heard for longest; they made room for others",
+    ),
+    row(
+        "attributes_dropped_limit",
+        Loss,
+        "attributes of spans with very many were dropped; the span says how many",
+        "let the sender set fewer attributes on one span",
+    ),
+    row(
+        "events_dropped_limit",
+        Loss,
+        "events of spans with very many were dropped; the span says how many",
+        "let the sender set fewer events on one span",
+    ),
+    row(
+        "links_dropped_limit",
+        Loss,
+        "links of spans with very many were dropped; the span says how many",
+        "let the sender set fewer links on one span",
+    ),
+    row(
+        "texts_cut",
+        Loss,
+        "names or values were longer than is kept; they were cut, and the span says so",
+        "let the sender write shorter texts",
+    ),
+    row(
+        "connections_evicted",
+        Loss,
+        "connections that had asked nothing for longest were closed, as all places were taken",
+        "raise listen.connections, or see in the log who opens so many",
+    ),
+    info("connections_closed_idle", "connections that nobody used were closed"),
+    row(
+        "connections_closed_header_late",
+        Loss,
+        "requests began and did not come whole in time",
+        "see in the log from where; it may be an attack, or a network that loses packets",
+    ),
+    row(
+        "connections_closed_answer_unread",
+        Loss,
+        "answers were not read by those who asked for them",
+        "see in the log from where; a sender that hangs, or an attack",
+    ),
+    row(
+        "connections_of_other_protocol",
+        Loss,
+        "connections spoke a protocol that their port does not",
+        "see in the log from where, and which port takes it",
+    ),
+    row(
+        "connections_not_accepted",
+        Fault,
+        "the system could not hand over new connections",
+        "raise the limit of open files (ulimit -n, LimitNOFILE)",
+    ),
+    row(
+        "connections_refused_address",
+        Loss,
+        "connections were refused, as their address had too many already",
+        "raise listen.connections_per_address, or let that host keep fewer",
+    ),
+    row(
+        "connections_refused_descriptors",
+        Loss,
+        "connections were refused, so that files can still be opened",
+        "raise the limit of open files (ulimit -n, LimitNOFILE)",
+    ),
+    row(
+        "flight_facts_too_large",
+        Loss,
+        "an agent said more of itself than is kept, and it was dropped",
+        "update that agent, if it is one",
+    ),
+    info("flight_streams_without_secret", "streams of agents of an earlier version"),
+    row(
+        "requests_wrong_path",
+        Loss,
+        "requests to paths that are not served there; if they held spans, those are lost",
+        SENDER,
+    ),
+    row(
+        "requests_refused_host",
+        Loss,
+        "requests under a host name that this server does not go by",
+        "add the name to server.allowed_hosts, if it is yours",
+    ),
+    row(
+        "requests_refused_origin",
+        Loss,
+        "requests that a web page of another origin sent",
+        "add the origin to receivers.allowed_origins (spans) or server.allowed_origins (API), if \
+         it is yours",
+    ),
     row(
         "connections_refused",
         Loss,
@@ -432,6 +529,28 @@ const ASSEMBLY: &[Known] = &[
 ];
 
 const STORE: &[Known] = &[
+    info("spans_duplicate", "spans that were sent again, and are stored once"),
+    row(
+        "files_not_asked_for_duplicates",
+        Fault,
+        "files could not be read to see whether a late span is in them; it was stored, and may \
+         be there twice",
+        DISK,
+    ),
+    row(
+        "clock_jumps_ahead",
+        Fault,
+        "the clock was ahead by more than can be; nothing is deleted by age meanwhile",
+        "correct the clock, or confirm it as the warning says",
+    ),
+    info(
+        "bytes_dropped_by_age",
+        "bytes of files that were deleted, as they were older than retain.age",
+    ),
+    info(
+        "bytes_dropped_by_size",
+        "bytes of files that were deleted, as there was more than retain.bytes",
+    ),
     info("batches_duplicate", "batches that were sent again, and are stored once"),
     row(
         "batches_refused_log_unwritten",
