@@ -49,8 +49,8 @@ impl Received {
     /// Counts a message; returns the number of the batch that it ends.
     fn message(&mut self, data: FlightData) -> Result<Option<u64>, FlightError> {
         self.totals.bytes(data.data_body.len());
-        // Only facts and rows have any.
-        let metadata = (!data.app_metadata.is_empty())
+        // Only facts and rows have any; beside the schema stands the stream's secret.
+        let metadata = (!data.app_metadata.is_empty() && !is_schema(&data))
             .then(|| PutMetadata::decode(&data.app_metadata))
             .transpose()?;
         let rows = rows(&data);
@@ -66,6 +66,10 @@ impl Received {
         self.totals.batch(rows);
         Ok(Some(origin.sequence))
     }
+}
+
+fn is_schema(data: &FlightData) -> bool {
+    root_as_message(&data.data_header).is_ok_and(|message| message.header_as_schema().is_some())
 }
 
 /// Rows of the message, where it is a record batch.
