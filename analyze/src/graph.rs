@@ -247,8 +247,12 @@ impl Graph {
     /// SDK's call, the kernel's view of it counts; and so does one that was reported
     /// twice.
     pub fn of(mut calls: Vec<Call>, names: &Names) -> Self {
-        let mut known: AHashSet<(SpanId, i64)> = AHashSet::with_capacity(calls.len());
-        calls.retain(|call| known.insert((call.span_id, call.start_unix_nano)));
+        let mut known = AHashSet::with_capacity(calls.len());
+        calls.retain(|call| {
+            let Call { span_id, start_unix_nano, duration_nano, .. } = *call;
+            let Call { service, kind, capture, .. } = *call;
+            known.insert((span_id, start_unix_nano, duration_nano, service, kind, capture))
+        });
         drop(known);
         let all = Calls::of(&calls, names);
         let mut nodes: AHashMap<Node, Served> = AHashMap::new();

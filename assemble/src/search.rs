@@ -37,23 +37,24 @@ impl Row {
         ];
         keys.into_iter().flatten()
     }
+
+    /// What it shares with no other row.
+    pub const fn identity(&self) -> RowIdentity {
+        let Self { trace_id, span_id, start_unix_nano, end_unix_nano, .. } = *self;
+        let Self { service, operation, kind, capture, .. } = *self;
+        (trace_id, span_id, start_unix_nano, end_unix_nano, service, operation, kind, capture)
+    }
 }
 
 /// What tells a row from every other one, as stores tell spans that were sent twice:
 /// the halves of a call may share an id, and so may two spans of a careless program.
-type Identity = (Option<TraceId>, SpanId, i64, i64, Text, Text, Kind, Capture);
-
-const fn identity(row: &Row) -> Identity {
-    let Row { trace_id, span_id, start_unix_nano, end_unix_nano, .. } = *row;
-    let Row { service, operation, kind, capture, .. } = *row;
-    (trace_id, span_id, start_unix_nano, end_unix_nano, service, operation, kind, capture)
-}
+pub type RowIdentity = (Option<TraceId>, SpanId, i64, i64, Text, Text, Kind, Capture);
 
 /// A search under way.
 pub struct Expansion {
     batches: Vec<RecordBatch>,
     rows: Vec<Row>,
-    known: AHashSet<Identity>,
+    known: AHashSet<RowIdentity>,
     asked: AHashSet<SearchKey>,
     /// Rows whose keys have been asked for.
     looked_at: usize,
@@ -100,7 +101,7 @@ impl Expansion {
     pub fn add(&mut self, batch: RecordBatch) -> Result<(), ModelError> {
         let before = self.rows.len();
         for row in Row::read(self.batches.len() as u64, &batch)? {
-            if !self.known.insert(identity(&row)) {
+            if !self.known.insert(row.identity()) {
                 continue;
             }
             if self.rows.len() >= self.max_rows {

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use arrow::array::RecordBatch;
 use spanwise_analyze::{Labels, TraceSummary};
-use spanwise_assemble::{Row, SearchKey, Trace};
-use spanwise_model::{SpanId, TraceId};
+use spanwise_assemble::{Row, RowIdentity, SearchKey, Trace};
+use spanwise_model::TraceId;
 use spanwise_store::{Outline, TimeRange};
 
 use super::Candidate;
@@ -26,7 +26,7 @@ struct Gathered {
     rows: Vec<Row>,
     /// The tree of these rows, where it was made.
     trace: Option<Trace>,
-    known: HashSet<(SpanId, i64)>,
+    known: HashSet<RowIdentity>,
     asked: HashSet<SearchKey>,
     /// Rows whose keys have been asked for.
     looked_at: usize,
@@ -35,7 +35,7 @@ struct Gathered {
 impl Gathered {
     /// A row that came twice counts once.
     fn add(&mut self, row: Row) {
-        if self.known.insert((row.span_id, row.start_unix_nano)) {
+        if self.known.insert(row.identity()) {
             self.rows.push(row);
             self.trace = None;
         }
