@@ -19,9 +19,10 @@ pub(crate) use condition::{DOUBLE, INT};
 pub trait Store: Send + Sync {
     /// Makes a batch of the span schema durable and findable. When this
     /// returns, the rows survive `kill -9`. A batch whose `origin` was taken
-    /// before is not stored again. Of a batch without an origin, a row is not stored
-    /// again that names a trace and agrees with a stored one in trace, span, start,
-    /// duration, kind, service and operation: it is the same span, sent twice.
+    /// before is not stored again. Of a batch of applications' spans, with an origin or
+    /// without, a row is not stored again that names a trace and agrees with a stored one
+    /// in trace, span, start, duration, kind, service and operation: it is the same span,
+    /// sent twice.
     ///
     /// # Errors
     /// [`StoreError::Full`] where memory or disk has no room: the sender shall

@@ -6,11 +6,13 @@
 //! or times, all of which count.
 
 use ahash::RandomState;
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayAccessor, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{Int32Type, Int64Type};
+use spanwise_model::Capture;
 use spanwise_model::schema::column;
 
 use super::keys::fold;
+use crate::contract::Origin;
 
 /// The columns that decide.
 pub(super) const COLUMNS: [&str; 7] = [
@@ -40,6 +42,16 @@ impl Identities {
         // Odd, so that none is zero.
         let secret = [1, 2, 3, 4].map(|number: u64| texts.hash_one(number) | 1);
         Self { texts, secret }
+    }
+
+    /// The identity of each row that may have come before in another batch; `None` where
+    /// none may. Batches of agents are known by their origin; those of `import` are too,
+    /// but what is in them may have been sent by who made it, or be in another file.
+    pub(super) fn of_sent(&self, batch: &RecordBatch, origin: Option<Origin>) -> Option<Vec<u64>> {
+        match origin {
+            Some(_) if !is_of_applications(batch) => None,
+            _ => self.of(batch),
+        }
     }
 
     /// The identity of each row; `None` where the batch has not all the columns, or no
@@ -85,6 +97,17 @@ impl Identities {
         };
         Some((0..batch.num_rows()).map(identity).collect())
     }
+}
+
+/// Whether applications made these spans: no batch has some of theirs and some of an
+/// agent's.
+fn is_of_applications(batch: &RecordBatch) -> bool {
+    let first = || {
+        let captures = batch.column_by_name(column::CAPTURE)?.as_dictionary_opt::<Int32Type>()?;
+        let captures = captures.downcast_dict::<StringArray>()?;
+        (captures.len() > 0).then(|| captures.value(0) == Capture::App.as_str())
+    };
+    first().unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -111,12 +111,9 @@ pub(super) fn replay(
 }
 
 /// The rows of a record whose spans the log holds already: it was written, but its end
-/// could not be made durable, and it was sent again. What has an origin is known by it.
+/// could not be made durable, and it was sent again.
 fn twice(record: &Record, identities: &Identities, spans: &mut AHashSet<u64>) -> Vec<usize> {
-    let of_rows = match record.origin {
-        Some(_) => None,
-        None => identities.of(record.rows.columns()),
-    };
+    let of_rows = identities.of_sent(record.rows.columns(), record.origin);
     let of_rows = of_rows.into_iter().flatten().enumerate();
     of_rows
         .filter(|(_, identity)| *identity != identity::NONE && !spans.insert(*identity))

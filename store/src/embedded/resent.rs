@@ -32,8 +32,9 @@ pub(super) struct New {
 }
 
 impl EmbeddedStore {
-    /// The rows of a batch without those that files have already. Batches with an
-    /// origin are known by it, and cost nothing here.
+    /// The rows of a batch without those that files have already. Batches of agents are
+    /// known by their origin, as every batch that comes a second time; they cost nothing
+    /// here.
     ///
     /// # Errors
     /// Where the rows cannot be copied.
@@ -42,9 +43,10 @@ impl EmbeddedStore {
         rows: SpanRows,
         origin: Option<Origin>,
     ) -> Result<New, StoreError> {
-        let identities = match origin {
-            Some(_) => None,
-            None => self.identities.of(rows.columns()),
+        let is_known = origin.is_some_and(|origin| self.state.lock().origins.knows(origin));
+        let identities = match is_known {
+            true => None,
+            false => self.identities.of_sent(rows.columns(), origin),
         };
         let all_new = |rows, identities| Ok(New { rows, identities, kept: None });
         let (Some(of_rows), Some(starts)) = (&identities, starts(rows.columns())) else {

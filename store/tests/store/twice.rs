@@ -11,8 +11,8 @@ use spanwise_store::{Appended, Key, Selection, SqlLimits, Store, StoreError, Tim
 
 use super::disk::{SmallDisk, fill};
 use super::support::{
-    BEGIN_UNIX_NANO, SECOND_NANO, abandon, counter, everything, in_files, in_memory, open, spans,
-    until_in_files,
+    BEGIN_UNIX_NANO, SECOND_NANO, abandon, counter, everything, in_files, in_memory, open, origin,
+    spans, until_in_files,
 };
 
 const SPANS: u64 = 60;
@@ -198,4 +198,49 @@ async fn what_was_refused_is_no_duplicate() {
     std::fs::remove_file(&ballast).expect("removed");
     assert_eq!(send(&*store, &many).await, Vec::from_iter(2..SPANS));
     check(&*store, &(0..SPANS).collect()).await;
+}
+
+/// What was sent is in a file, too, which is imported under numbers of its own.
+#[tokio::test]
+async fn what_is_imported_and_sent_counts_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for place in ["memory", "files"] {
+        let directory = directory.path().join(place);
+        let config = if place == "memory" { in_memory(&directory) } else { in_files(&directory) };
+        let mut store = open(config.clone()).await;
+        let import = async |store: &dyn Store, source: u8, numbers: &[u64]| {
+            let rows = rows(numbers.iter().copied());
+            store.append(rows, origin(source, 1)).await.expect("taken")
+        };
+        let all: Vec<u64> = (0..SPANS).collect();
+        send(&*store, &all[..20]).await;
+        if place == "files" {
+            until_in_files(&*store).await;
+        }
+        let Appended::Partly { rows: taken, .. } = import(&*store, 1, &all[..40]).await else {
+            panic!("half of them are new");
+        };
+        assert_eq!(taken, Vec::from_iter(20..40), "{place}");
+        assert_eq!(import(&*store, 1, &all[..40]).await, Appended::Duplicate, "by its number");
+        assert_eq!(import(&*store, 2, &all[..40]).await, Appended::Duplicate, "by its spans");
+        assert_eq!(send(&*store, &all[30..]).await, &all[40..]);
+        check(&*store, &all.iter().copied().collect()).await;
+        abandon(store).await;
+        store = open(config).await;
+        assert_eq!(import(&*store, 3, &all).await, Appended::Duplicate, "after a kill");
+        check(&*store, &all.iter().copied().collect()).await;
+    }
+}
+
+#[tokio::test]
+async fn spans_of_agents_are_told_by_the_numbers_of_their_batches() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(in_memory(directory.path())).await;
+    let mut span = sent(1);
+    span.capture = Capture::ClientProcess;
+    let rows: SpanRows = [&span].into_iter().collect::<SpanBatchBuilder>().finish().unwrap().into();
+    for sequence in [1, 2, 2] {
+        store.append(rows.clone(), origin(1, sequence)).await.expect("taken");
+    }
+    assert_eq!(counted(&*store).await, 2);
 }
