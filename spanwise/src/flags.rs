@@ -390,8 +390,8 @@ pub(crate) struct ImportFlags {
         default_value = "http://127.0.0.1:4317"
     )]
     pub(crate) server: String,
-    /// Store also what the server was brought before, for example because it
-    /// has been forgotten since
+    /// Bring also what the server was brought before, for example because it
+    /// has been forgotten since; what is still there is not stored twice
     #[arg(long)]
     pub(crate) again: bool,
 }
