@@ -148,8 +148,7 @@ struct Calls<'a> {
 
 impl<'a> Calls<'a> {
     fn of(calls: &'a [Call], names: &'a Names) -> Self {
-        let by_id: AHashMap<SpanId, u32> =
-            (0..).zip(calls).map(|(place, call)| (call.span_id, place)).collect();
+        let by_id = by_id(calls);
         let none = || vec![None; calls.len()];
         let mut all = Self {
             calls,
@@ -242,12 +241,27 @@ impl<'a> Calls<'a> {
     }
 }
 
+/// Where the span of each id is. Of two halves with one id it is the calling one: the
+/// other hangs under it, and what hangs under that names the same id.
+fn by_id(calls: &[Call]) -> AHashMap<SpanId, u32> {
+    let is_calling = |call: &Call| matches!(call.kind, Kind::Client | Kind::Producer);
+    let mut by_id = AHashMap::with_capacity(calls.len());
+    for (place, call) in (0u32..).zip(calls) {
+        let first = *by_id.entry(call.span_id).or_insert(place);
+        if is_calling(call) && !is_calling(&calls[first as usize]) {
+            by_id.insert(call.span_id, place);
+        }
+    }
+    by_id
+}
+
 impl Graph {
     /// The graph of these spans. A call counts once: where the kernel saw an
     /// SDK's call, the kernel's view of it counts; and so does one that was reported
     /// twice.
     pub fn of(mut calls: Vec<Call>, names: &Names) -> Self {
         let mut known = AHashSet::with_capacity(calls.len());
+        // The halves of a call may have one id, and begin at the same time.
         calls.retain(|call| {
             let Call { span_id, start_unix_nano, duration_nano, .. } = *call;
             let Call { service, kind, capture, .. } = *call;
@@ -427,6 +441,26 @@ mod tests {
         assert_eq!(graph.edges[0].certain_share, 1.0);
         let b = graph.nodes.iter().find(|node| node.name == "b").expect("a node");
         assert_eq!(b.figures.requests, 1);
+    }
+
+    #[test]
+    fn halves_with_one_id_are_one_call_whichever_is_said_to_begin_first() {
+        let halves = [("a", None, Kind::Client), ("b", Some(1), Kind::Server)];
+        for [first, second] in [halves, [halves[1], halves[0]]] {
+            for later in [0, 7] {
+                let mut made = Made::new();
+                for ((service, parent, kind), later) in [(first, 0), (second, later)] {
+                    let call = made.call(1, parent, service, Capture::App, kind);
+                    call.start_unix_nano += later;
+                }
+                made.call(2, Some(1), "b", Capture::App, Kind::Internal);
+                let graph = made.graph();
+                assert_eq!(edges(&graph), [("a", "b", 1)]);
+                let requests = |node: &GraphNode| (node.name.clone(), node.figures.requests);
+                let requests: Vec<_> = graph.nodes.iter().map(requests).collect();
+                assert_eq!(requests, [("a".to_owned(), 0), ("b".to_owned(), 1)]);
+            }
+        }
     }
 
     #[test]
