@@ -33,7 +33,12 @@ pub(super) async fn advice(
                 }
             }
         }
-        if advice.is_empty() && named.len() > 1 {
+        let as_wanted = |assembled| Predicate { assembled, ..wanted.predicate.clone() };
+        let fits = exists(state, as_wanted(false), time).await?;
+        if fits && !exists(state, as_wanted(true), time).await? {
+            advice
+                .push("what fits came just now, and is not in its trace yet: ask again".to_owned());
+        } else if !fits && advice.is_empty() && named.len() > 1 {
             advice.push(
                 "each of these is met by some span of this time, but all of them by none"
                     .to_owned(),

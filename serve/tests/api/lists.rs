@@ -172,6 +172,10 @@ async fn who_finds_nothing_is_told_what_is_true() {
     assert!(service.contains("has this service") && !service.contains("further"), "{service}");
     let both = advice("service=shop&attribute=color%3Dred&attribute=old%3Dyes").await;
     assert!(!both.contains("has this service"), "{both}");
+    // Stored, and not yet in its trace.
+    api.append(&[app(0xcc, 3, 0, now() - 5 * MS, 5)]).await;
+    let fresh = advice("operation=work&attribute=%21color").await;
+    assert!(fresh.contains("came just now") && !fresh.contains("by none"), "{fresh}");
     let empty = advice("start=-2m&end=-1m").await;
     assert!(empty.contains("no span at all") && empty.contains("further back"), "{empty}");
 }
