@@ -38,6 +38,8 @@ export async function start(base, out) {
       "--disable-background-networking",
       "--disable-component-update",
       "--disable-sync",
+      // What the browser asks of the world for itself would be traced as well.
+      "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     ],
   });
   const page = browser.pages()[0] ?? (await browser.newPage());
@@ -117,6 +119,7 @@ export async function start(base, out) {
           spans: Number(row.dataset.spans),
           errors: Number(row.dataset.errors),
           duration: Number(row.dataset.duration),
+          start: row.dataset.start,
         })),
       ),
     searched: () => page.waitForSelector("main.search[data-loading=false]"),

@@ -30,14 +30,17 @@ export async function searchChecks(t) {
     const before = await stored();
     await t.open("/?limit=50", "results");
     const seen = new Set();
-    let last;
+    let last = [];
     for (let pages = 0; pages < 100; pages++) {
-      // A page begins with the moment at which the one before ended.
-      const ids = (await t.listed()).map((one) => one.id).filter((id) => id !== last);
+      // A page begins with the moment at which the one before ended, and with all
+      // of that moment.
+      const listed = await t.listed();
+      const ids = listed.map((one) => one.id).filter((id) => !last.includes(id));
       const twice = ids.find((id) => seen.has(id));
       must(twice === undefined, `trace ${twice} is listed twice`);
       for (const id of ids) seen.add(id);
-      last = ids.at(-1);
+      const oldest = listed.at(-1)?.start;
+      last = listed.filter((one) => one.start === oldest).map((one) => one.id);
       const older = page.locator("[data-testid=older]");
       if ((await older.count()) === 0) break;
       const end = new URL(page.url()).searchParams.get("end");
@@ -222,7 +225,7 @@ export async function searchChecks(t) {
       await t.open("/", "results");
       const field = page.locator("[data-testid=attribute]");
       await field.click();
-      await page.keyboard.type("http.resp");
+      await page.keyboard.type("http.response.st");
       await page.waitForSelector('[role=option][data-value="http.response.status_code"]');
       await page.keyboard.press("Enter");
       must((await field.inputValue()) === "http.response.status_code=", "the key is not completed");

@@ -123,11 +123,14 @@ export function EdgeTable(props: {
   );
 }
 
-/** The room of rows that are not in view. */
+/**
+ * The room of rows that are not in view. Its cell spans no columns: it would bring
+ * back those that a narrow window leaves out.
+ */
 function Gap({ height }: { height: number }) {
   return (
     <tr className="gap" aria-hidden="true">
-      <td colSpan={COLUMNS.length} style={{ height }} />
+      <td style={{ height }} />
     </tr>
   );
 }

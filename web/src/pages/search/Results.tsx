@@ -168,6 +168,7 @@ function Result(props: {
       data-spans={trace.spans}
       data-errors={trace.errors}
       data-duration={trace.duration_nano}
+      data-start={trace.start_unix_nano}
       data-services={trace.services.map((service) => service.name).join(" ")}
       onClick={props.onOpen}
     >

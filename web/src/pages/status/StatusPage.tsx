@@ -66,6 +66,14 @@ function Report({ status }: { status: Status }) {
   const grave = new Set(
     status.counters.filter((one) => one.level !== "info").map((one) => one.name),
   );
+  // What a counter below tells in full is not told twice.
+  const notices = warnings.filter(
+    (warning) =>
+      !status.counters.some(
+        ({ level, part, name }) =>
+          level !== "info" && warning.startsWith(`${part}: `) && warning.includes(` (${name}: `),
+      ),
+  );
   const [stateName, stateClass] = AGENT_STATES[state] ?? [state, ""];
   return (
     <div className="status" data-testid="status" data-agent={state}>
@@ -74,7 +82,7 @@ function Report({ status }: { status: Status }) {
         <span className="quiet">up for {formatDuration(status.uptime_seconds * 1e9)}</span>
       </div>
       <div className="status-notices">
-        {warnings.map((warning) => (
+        {notices.map((warning) => (
           <div key={warning} className="notice warn" role="status">
             <Prose text={warning} />
           </div>

@@ -95,10 +95,7 @@ export function TraceHead(props: { tree: Tree; filter: string; missing: string |
         <div className="trace-warnings">
           {trace.warnings.slice(0, 3).map((warning) => (
             <div key={warning} className="notice warn" data-testid="warning">
-              {/* One child: the notice lays out its children side by side. */}
-              <span>
-                <Prose text={warning} />
-              </span>
+              <Prose text={warning} />
             </div>
           ))}
           {trace.warnings.length > 3 && (
