@@ -281,6 +281,32 @@ async fn a_search_goes_on_where_the_last_answer_stopped() {
 }
 
 #[tokio::test]
+async fn an_answer_says_when_it_passes_over_company_of_one_nanosecond() {
+    let api = Api::empty().await;
+    let start = now() - 60_000 * MS;
+    for number in 1..=12u64 {
+        api.add(&[span(number * 100, Capture::ServerProcess, "web", "GET /", start, 20)]).await;
+    }
+    let older = |answer: &serde_json::Value| {
+        answer["older_end_unix_nano"].as_str().expect("more").to_owned()
+    };
+    let first = api.get("search?limit=5").await;
+    assert_eq!(first["covered"]["complete"], true, "it goes on with the same nanosecond");
+    let second = api.get(&format!("search?limit=5&end={}", older(&first))).await;
+    assert_eq!(second["covered"]["complete"], false);
+    let warning = second["warnings"][0].as_str().expect("a warning");
+    assert!(
+        warning.contains("the very same nanosecond") && warning.contains("`limit`"),
+        "{warning}"
+    );
+    // It ends all the same, and with room for all nothing is passed over.
+    let third = api.get(&format!("search?limit=5&end={}", older(&second))).await;
+    assert_eq!((&third["older_end_unix_nano"], &third["traces"]), (&json!(null), &json!([])));
+    let all = api.get("search?limit=20").await;
+    assert_eq!((all["traces"].as_array().map(Vec::len), &all["warnings"]), (Some(12), &json!([])));
+}
+
+#[tokio::test]
 async fn bad_parameters_are_refused_with_an_example() {
     let api = Api::empty().await;
     for (path, name, example) in [

@@ -29,12 +29,22 @@ pub(super) async fn find(
     let more = more || looked_at < candidates.len();
     let oldest_unix_nano =
         looked_at.checked_sub(1).map_or(time.to_unix_nano, |last| candidates[last].start_unix_nano);
+    let older_end_unix_nano = more.then(|| older_end(oldest_unix_nano, time));
+    // A whole answer of one nanosecond: what else starts at it may be passed over.
+    let passed_over =
+        looked_at > 0 && older_end_unix_nano.is_some_and(|end| end <= oldest_unix_nano);
     let covered = Covered {
         from_unix_nano: if more { oldest_unix_nano } else { time.from_unix_nano },
-        complete: !more || found.len() == limit,
+        complete: !more || (found.len() == limit && !passed_over),
     };
     let mut warnings = Vec::new();
-    if !covered.complete {
+    if passed_over {
+        warnings.push(format!(
+            "more than {looked_at} traces have spans that start at the very same nanosecond \
+             ({oldest_unix_nano}), and older answers may lack some of them: raise `limit`, or \
+             narrow the search"
+        ));
+    } else if !covered.complete {
         warnings.push(format!(
             "of the traces in this time, {looked_at} were looked at, of which {} fit; there may be \
              others further back",
@@ -45,7 +55,7 @@ pub(super) async fn find(
     Ok(Found {
         summaries: found.into_iter().map(|(_, summary)| summary).collect(),
         covered,
-        older_end_unix_nano: more.then(|| older_end(oldest_unix_nano, time)),
+        older_end_unix_nano,
         warnings,
     })
 }
