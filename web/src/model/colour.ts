@@ -58,9 +58,13 @@ const APART: readonly [least: number, slots: number][] = [
   [1e-6, SLOTS],
 ];
 
+/** A wish that differs this much from the others' is kept: a service has one colour on all pages. */
+const KEPT = 0.08;
+
 /**
- * Slots for services that are seen together: each its wish, or one that is
- * further from those of the others. The order of the names does not matter.
+ * Slots for services that are seen together: each its wish, or, where another
+ * looks like it, one that is further from all. The order of the names does not
+ * matter.
  */
 export function assign(
   names: Iterable<string>,
@@ -70,12 +74,22 @@ export function assign(
   const used = new Set<number>();
   const order = [...new Set(names)].map((name) => ({ name, key: hash(name) }));
   order.sort((a, b) => a.key - b.key || (a.name < b.name ? -1 : 1));
-  for (const { name } of order) {
-    const slot = freeSlot(wish(name), used);
+  const take = (name: string, slot: number) => {
     used.add(slot);
     result.set(name, slot);
+  };
+  for (const { name } of order) {
+    if (isApart(wish(name), used, KEPT)) take(name, wish(name));
+  }
+  for (const { name } of order) {
+    if (!result.has(name)) take(name, freeSlot(wish(name), used));
   }
   return result;
+}
+
+function isApart(slot: number, used: ReadonlySet<number>, least: number): boolean {
+  for (const other of used) if (difference(slot, other) < least) return false;
+  return true;
 }
 
 function freeSlot(first: number, used: ReadonlySet<number>): number {
@@ -84,14 +98,7 @@ function freeSlot(first: number, used: ReadonlySet<number>): number {
     // 37 shares no factor with 50 or 100: every slot is visited once.
     for (let step = 0; step < slots; step++) {
       const slot = (first + step * 37) % slots;
-      let free = true;
-      for (const other of used) {
-        if (difference(slot, other) < least) {
-          free = false;
-          break;
-        }
-      }
-      if (free) return slot;
+      if (isApart(slot, used, least)) return slot;
     }
   }
   return first;

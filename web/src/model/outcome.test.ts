@@ -28,6 +28,7 @@ it("says code and text, none twice", () => {
   const words = (error: string | undefined, status_code?: number) =>
     outcome({ status: "error", error, ...(status_code ? { status_code } : {}) } as never).text;
   expect(words("CardDeclined", 402)).toBe("402 Payment Required: CardDeclined");
+  expect(words("HTTP 404", 404)).toBe("404 Not Found");
   expect(words("CardDeclined")).toBe("CardDeclined");
   expect(words(undefined, 418)).toBe("418");
   expect(words(undefined, 13)).toBe("code 13");

@@ -76,7 +76,8 @@ function said(error: string | undefined, code: string | null, reason?: string): 
   // A small number alone is no code that people know by heart.
   const named = code !== null && /^\d{1,2}$/.test(code) ? `code ${code}` : code;
   const answer = [named, reason].filter(Boolean).join(" ");
-  if (!error) return answer || "Failed";
+  // Both sides of a call tell the same in the same words.
+  if (!error || error === `HTTP ${code}`) return answer || "Failed";
   if (code === null || error.includes(code)) return error;
   return `${answer}: ${error}`;
 }

@@ -121,7 +121,9 @@ export async function searchChecks(t) {
     const told = traces.find((one) => one.error?.text);
     must(told, "no failed trace tells its error");
     const why = await page.innerText(`[data-trace-id="${told.trace_id}"] [data-testid=why]`);
-    must(why.includes(told.error.service) && why.includes(told.error.text), why);
+    // That it was HTTP is no news; the code is looked for below.
+    const words = told.error.text.replace(/^HTTP (?=\d+$)/, "");
+    must(why.includes(told.error.service) && why.includes(words), why);
     if (told.error.status_code !== null) must(why.includes(String(told.error.status_code)), why);
     // A guess that is usual is no alarm.
     const alarms = await page.$$eval(".result:has(.badge.warn)", (rows) =>

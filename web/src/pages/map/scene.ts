@@ -21,7 +21,7 @@ const STEP = { x: [130, 300], y: [58, 170] } as const;
 /** More services than these stand in columns that are shifted against each other. */
 const MOST_LEVEL = 40;
 /** Room around the outermost nodes for their names. */
-const MARGIN = { side: 84, top: 40, bottom: 56 };
+const MARGIN = { side: 96, top: 40, bottom: 56 };
 
 export interface SceneNode {
   of: GraphNode;

@@ -19,6 +19,14 @@ interface Point {
 
 /** How near the mouse must come to a point, in CSS pixels. */
 const REACH = 10;
+/** From mark to mark: close enough together that a phone shows two of any time. */
+const STEPS_SECONDS = [
+  ...[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5],
+  ...[1, 2, 5, 10, 15, 20, 30],
+  ...[1, 2, 5, 10, 15, 20, 30].map((minutes) => minutes * 60),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * 3600),
+  ...[1, 2, 3, 5, 10, 15, 30, 60, 90, 180, 365].map((days) => days * 86_400),
+];
 
 /** Duration over time: a point a trace. Click opens, dragging narrows the search. */
 export function Scatter(props: {
@@ -129,8 +137,9 @@ export function Scatter(props: {
             ticks: { show: false },
             size: 24,
             gap: 4,
-            // The longest label, a time with milliseconds, and air.
-            space: 90,
+            // The longest label and air: below 10 seconds a time has milliseconds.
+            space: (_, __, least, most) => (most - least < 10 ? 90 : 66),
+            incrs: STEPS_SECONDS,
             values: (_, marks, __, ___, step) =>
               marks.map((mark) => formatMark(mark * 1000, step * 1000, zone)),
           },
