@@ -32,6 +32,15 @@ const smallTargets = (page) =>
     });
   }, LEAST_TARGET);
 
+/** Figures of a table that do not fit their cells. */
+const cutFigures = (page) =>
+  page.$$eval("table td.number", (all) =>
+    all
+      .filter((one) => one.clientWidth > 0 && one.scrollWidth > one.clientWidth)
+      .map((one) => one.textContent)
+      .slice(0, 4),
+  );
+
 export async function looksChecks(t) {
   const { page } = t;
   const failed = (await t.api("search?status=error&limit=1&start=-6h")).traces[0];
@@ -65,6 +74,7 @@ export async function looksChecks(t) {
             const wide = await page.evaluate(() => document.documentElement.scrollWidth);
             if (wide > PHONE.width) wrong.push(`${name} is ${wide} px wide`);
             for (const one of await smallTargets(page)) wrong.push(`${name}: ${one} is small`);
+            for (const one of await cutFigures(page)) wrong.push(`${name}: ${one} is cut`);
           }
           await page.screenshot({
             path: `${t.out}/${form}-${name.replaceAll(" ", "-")}-${scheme}.png`,
