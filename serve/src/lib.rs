@@ -8,10 +8,12 @@ mod deletion;
 mod elsewhere;
 mod exact;
 mod graph;
+mod held;
 mod json;
 mod metrics;
 mod moment;
 mod parameters;
+mod places;
 mod problem;
 mod safety;
 mod search;
@@ -30,6 +32,7 @@ use axum::Router;
 use axum::extract::FromRef;
 use axum::routing::{delete, get};
 use counters::Growth;
+use places::Places;
 use spanwise_store::Store;
 use tower_http::compression::CompressionLayer;
 use trees::Trees;
@@ -53,6 +56,7 @@ struct Served {
     api: ApiState,
     trees: Arc<Trees>,
     growth: Arc<Growth>,
+    places: Arc<Places>,
 }
 
 impl FromRef<Served> for ApiState {
@@ -73,6 +77,12 @@ impl FromRef<Served> for Arc<Growth> {
     }
 }
 
+impl FromRef<Served> for Arc<Places> {
+    fn from_ref(served: &Served) -> Self {
+        Self::clone(&served.places)
+    }
+}
+
 /// The API and the UI.
 pub fn router(state: ApiState) -> Router {
     let api = Router::new()
@@ -87,12 +97,18 @@ pub fn router(state: ApiState) -> Router {
         .route("/sql", get(sql::get).post(sql::post))
         .route("/status", get(status::status))
         .method_not_allowed_fallback(ui::other_method);
+    let served = Served {
+        api: state,
+        trees: Arc::default(),
+        growth: Arc::default(),
+        places: Arc::default(),
+    };
     Router::new()
         .nest("/api/v1", api)
         .route("/metrics", get(metrics::metrics))
         .fallback(ui::serve)
         .method_not_allowed_fallback(ui::other_method)
-        .with_state(Served { api: state, trees: Arc::default(), growth: Arc::default() })
+        .with_state(served)
         .layer(CompressionLayer::new())
         .layer(axum::middleware::from_fn(safety::layer))
 }

@@ -44,6 +44,11 @@ impl Problem {
         Self { status: StatusCode::METHOD_NOT_ALLOWED, title: "method not allowed", detail }
     }
 
+    /// Where too many ask for too much at the same time.
+    pub(crate) fn busy(detail: String) -> Self {
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, title: "too much at the same time", detail }
+    }
+
     pub(crate) fn internal(detail: String) -> Self {
         tracing::error!("a query failed: {detail}");
         let (status, title) = (StatusCode::INTERNAL_SERVER_ERROR, "the query failed");

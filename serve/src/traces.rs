@@ -2,6 +2,8 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query as UrlQuery, State};
@@ -10,10 +12,13 @@ use axum::response::{IntoResponse, Response};
 use spanwise_assemble::{Expansion, SearchKey};
 use spanwise_model::{SpanId, WrittenId};
 use spanwise_store::{Key, TimeRange};
+use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::ApiState;
+use crate::held;
 use crate::parameters::{self, Parameters, brief};
+use crate::places::{Place, Places};
 use crate::problem::Problem;
 use crate::tree::{Page, Tree};
 use crate::trees::Trees;
@@ -28,10 +33,15 @@ const AROUND_NANO: i64 = 3_600_000_000_000;
 const PARAMETERS: &[&str] = &["limit", "after", "snapshot", "around", "download"];
 /// Parts of a download that may wait for a slow reader.
 const PARTS_WAITING: usize = 4;
+/// How long each of them may.
+const PART_WAITS: Duration = Duration::from_secs(30);
+/// How long a download may take.
+const DOWNLOAD: Duration = Duration::from_secs(600);
 
 pub(crate) async fn trace(
     State(state): State<ApiState>,
     State(trees): State<Arc<Trees>>,
+    State(places): State<Arc<Places>>,
     Path(id): Path<String>,
     UrlQuery(pairs): UrlQuery<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
@@ -45,6 +55,8 @@ pub(crate) async fn trace(
     // However it was written.
     let id = wanted.trace().to_string();
     let snapshot = parameters.text("snapshot");
+    let download_place = download.then(|| places.to_download()).transpose()?;
+    let _reading = places.to_read().await?;
     let tree = match snapshot.and_then(|snapshot| trees.get(&id, snapshot)) {
         Some(tree) => tree,
         None => {
@@ -57,8 +69,8 @@ pub(crate) async fn trace(
             tree
         }
     };
-    if download {
-        return Ok(whole(tree));
+    if let Some(place) = download_place {
+        return Ok(whole(tree, place));
     }
     let page = match around {
         None => Page { after, limit },
@@ -78,6 +90,8 @@ pub(crate) async fn trace(
     });
     let json = aside(move || tree.page(page, changed)).await?;
     let json = json.map_err(|error| Problem::internal(format!("writing a page: {error}")))?;
+    let place = places.to_answer(json.len())?;
+    let json = held::answer(json.into(), place);
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 
@@ -92,18 +106,36 @@ fn span_id(text: &str) -> Result<SpanId, Problem> {
 }
 
 /// The whole trace in one document, to be kept as a file. It goes out as it is
-/// written, as fast as it is read.
-fn whole(tree: Arc<Tree>) -> Response {
+/// written, as fast as it is read; whoever reads it too slowly gets no end of it.
+fn whole(tree: Arc<Tree>, place: Place) -> Response {
     let id = tree.trace_id();
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, io::Error>>(PARTS_WAITING);
+    let runtime = tokio::runtime::Handle::current();
+    let is_late = Arc::new(AtomicBool::new(false));
+    let late = Arc::clone(&is_late);
     tokio::task::spawn_blocking(move || {
+        let _place = place;
+        let end = tokio::time::Instant::now() + DOWNLOAD;
+        let mut sender = Some(sender);
+        let mut send = |part: Result<Bytes, io::Error>| {
+            let Some(to) = &sender else { return };
+            let until = end.min(tokio::time::Instant::now() + PART_WAITS);
+            let sent = async { tokio::time::timeout_at(until, to.send(part)).await };
+            match runtime.block_on(sent) {
+                Ok(Ok(())) => {}
+                // Who has gone away is not written for; the rest is soon made.
+                Ok(Err(_)) => sender = None,
+                Err(_) => {
+                    tracing::warn!("a download of the trace {id} was read too slowly: broken off");
+                    sender = None;
+                    late.store(true, Ordering::Release);
+                }
+            }
+        };
         let all = Page { after: 0, limit: usize::MAX };
-        let written = tree.write(all, None, |part| {
-            // Who has gone away is not written for; the rest is soon made.
-            let _ = sender.blocking_send(Ok(std::mem::take(part).into()));
-        });
+        let written = tree.write(all, None, |part| send(Ok(std::mem::take(part).into())));
         if let Err(error) = written {
-            let _ = sender.blocking_send(Err(io::Error::other(error)));
+            send(Err(io::Error::other(error)));
         }
     });
     let name = format!("attachment; filename=\"trace-{id}.json\"");
@@ -111,7 +143,13 @@ fn whole(tree: Arc<Tree>) -> Response {
         (header::CONTENT_TYPE, "application/json".to_owned()),
         (header::CONTENT_DISPOSITION, name),
     ];
-    (headers, Body::from_stream(ReceiverStream::new(receiver))).into_response()
+    // It must not look whole.
+    let end = std::iter::from_fn(move || {
+        let is_late = is_late.swap(false, Ordering::AcqRel);
+        is_late.then(|| Err(io::Error::other("the download was not read in time")))
+    });
+    let parts = ReceiverStream::new(receiver).chain(tokio_stream::iter(end));
+    (headers, Body::from_stream(parts)).into_response()
 }
 
 /// Runs what takes a while for a large trace where others are answered meanwhile.

@@ -28,8 +28,17 @@ fn main() -> ExitCode {
         return run::sql_worker();
     }
     memory::without_huge_pages();
-    // Clap itself ends the program with 2 on a wrong flag, and 0 on --help.
-    match dispatch(Flags::parse().command) {
+    // 2 on a wrong flag, and 0 on --help.
+    let flags = match Flags::try_parse() {
+        Ok(flags) => flags,
+        Err(error) if error.use_stderr() => {
+            // It repeats what was typed.
+            eprint!("{}", terminal::complaint(&error.render().to_string()));
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+        Err(error) => error.exit(),
+    };
+    match dispatch(flags.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("spanwise: {}", terminal::complaint(&failure.to_string()));

@@ -3,10 +3,11 @@
 import gzip
 import json
 import os
+import socket
 import struct
 import time
 
-from target import EXPORT, GRPC, MEBIBYTE, ask, grpc_message, otlp_json
+from target import EXPORT, GRPC, MEBIBYTE, ask, close, connect, grpc_message, otlp_json
 
 JSON = {"Content-Type": "application/json"}
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
@@ -147,6 +148,38 @@ def facts_bombs(target):
     return measured(target, attack, cpu_seconds=30)
 
 
+def large_traces_unread(target):
+    """60 clients that ask for a trace of 40,000 spans and read no byte of it, and 60 that download it."""
+    number = int.from_bytes(os.urandom(7))
+    for part in range(20):
+        request = json.loads(otlp_json(number, attributes=[{"key": "text", "value": {"stringValue": "x" * 200}}]))
+        spans = request["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        spans[:] = [{**spans[0], "spanId": f"{part * 2000 + index + 1:016x}"} for index in range(2000)]
+        ask(target.otlp, "POST", "/v1/traces", JSON, json.dumps(request).encode())
+
+    def attack():
+        connections = []
+        for query in ("limit=20000", "download=1"):
+            for _ in range(60):
+                connection = connect(target.http)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                path = f"/api/v1/traces/{number:032x}?{query}"
+                connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                connections.append(connection)
+        before, peak, slowest = target.rss_bytes(), 0, 0
+        for _ in range(15):
+            start = time.monotonic()
+            if not target.works():
+                return "others are not served", False
+            slowest = max(slowest, time.monotonic() - start)
+            peak = max(peak, target.rss_bytes() - before)
+            time.sleep(0.5)
+        close(connections)
+        return f"others waited {slowest:.1f} s at most, {peak / MEBIBYTE:+.0f} MiB at most", peak < 768 * MEBIBYTE
+
+    return measured(target, attack, growth_mebibytes=768, cpu_seconds=60)
+
+
 def varint(number):
     out = b""
     while number > 0x7F:
@@ -154,4 +187,5 @@ def varint(number):
     return out + bytes([number])
 
 
-ATTACKS = [bombs, deep_json, many_attributes, long_texts, compressed_without_encoding, lying_lengths, facts_bombs]
+ATTACKS = [bombs, deep_json, many_attributes, long_texts, compressed_without_encoding, lying_lengths, facts_bombs,
+           large_traces_unread]

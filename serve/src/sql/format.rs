@@ -6,18 +6,15 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ipc::writer::StreamWriter;
-use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde_json::{Value, json};
-use spanwise_store::{AnswerRoom, SqlAnswer};
+use spanwise_store::SqlAnswer;
 
 use super::text;
 use super::written::Written;
+use crate::held;
 use crate::problem::Problem;
-
-/// Of answers up to this size there may be any number.
-const SMALL_BYTES: usize = 1 << 20;
 
 /// Tells that the answer holds the first rows only, and how many.
 const TRUNCATED: HeaderName = HeaderName::from_static("spanwise-truncated-rows");
@@ -38,19 +35,6 @@ pub(super) struct Body {
 impl Body {
     pub(super) fn new(bytes: Vec<u8>, rows: usize, truncated: bool) -> Self {
         Self { bytes, first_rows: truncated.then_some(rows) }
-    }
-}
-
-/// The bytes of a large answer, and its place among the few of them that are in
-/// memory at the same time.
-struct Held {
-    bytes: Vec<u8>,
-    _room: AnswerRoom,
-}
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
     }
 }
 
@@ -115,7 +99,7 @@ impl Format {
         Ok(found.unwrap_or(Self::Json))
     }
 
-    /// Writes the answer, which keeps its room until its last byte is sent.
+    /// Writes the answer, which keeps its room while it is [held].
     pub(super) fn write(self, answer: Answer) -> Result<Response, Problem> {
         let Answer { rows, elapsed } = answer;
         let body = match self {
@@ -133,12 +117,7 @@ impl Format {
         };
         let SqlAnswer { batches, room, .. } = rows;
         drop(batches);
-        let bytes = match body.bytes.len() {
-            // It costs less than the others' waiting.
-            ..=SMALL_BYTES => body.bytes.into(),
-            _ => Bytes::from_owner(Held { bytes: body.bytes, _room: room }),
-        };
-        let mut response = bytes.into_response();
+        let mut response = held::answer(body.bytes, room);
         let headers = response.headers_mut();
         if let Ok(kind) = HeaderValue::try_from(kind) {
             headers.insert(header::CONTENT_TYPE, kind);

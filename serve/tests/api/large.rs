@@ -61,3 +61,36 @@ async fn a_whole_trace_is_one_document_to_be_kept() {
     let pages = api.get(&format!("traces/{id}?limit=2000")).await;
     assert_eq!(whole, pages);
 }
+
+#[tokio::test]
+async fn answers_that_nobody_reads_take_bounded_memory_and_keep_nobody_out() {
+    let (api, id) = large(1_500).await;
+    let ask = |query: &str| {
+        let get = Request::get(format!("/api/v1/traces/{id}?{query}")).body(Body::empty());
+        let answer = api.router.clone().oneshot(get.expect("a request"));
+        async move { answer.await.expect("an answer") }
+    };
+    let mut unread = Vec::new();
+    for _ in 0..4 {
+        let answer = ask("download=1").await;
+        assert_eq!(answer.status(), StatusCode::OK);
+        unread.push(answer);
+    }
+    assert_eq!(ask("download=1").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let mut bytes = 0;
+    loop {
+        let answer = ask("limit=20000").await;
+        if answer.status() != StatusCode::OK {
+            assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+            break;
+        }
+        let length = answer.headers()[header::CONTENT_LENGTH].to_str().expect("digits");
+        bytes += length.parse::<usize>().expect("a number");
+        assert!(bytes <= 256 << 20, "{bytes}");
+        unread.push(answer);
+    }
+    assert!(bytes > 64 << 20, "{bytes}");
+    assert_eq!(ask("limit=10").await.status(), StatusCode::OK);
+    unread.clear();
+    assert_eq!(ask("limit=20000").await.status(), StatusCode::OK);
+}

@@ -66,7 +66,8 @@ impl Clock {
         Self {
             directory: directory.to_owned(),
             now_unix_nano: before.unwrap_or(now_unix_nano),
-            waited: Duration::from_secs(note.map_or(0, |note| note.waited_seconds)),
+            // It is never waited for longer.
+            waited: Duration::from_secs(note.map_or(0, |note| note.waited_seconds)).min(DAY),
             looked_at: running(),
             noted_at: None,
         }
@@ -215,6 +216,10 @@ mod tests {
         fs::write(directory.path().join(CONFIRMATION), "").expect("written");
         assert!(clock.look_at(WEEK.as_nanos() as i64, clock.looked_at, WEEK).is_none());
         assert!(clock.look_at(2 * WEEK.as_nanos() as i64, clock.looked_at, WEEK).is_some());
+        // A wait that nobody can have waited is no more than the longest.
+        let note = format!("{{\"unix_nano\":0,\"waited_seconds\":{}}}", u64::MAX);
+        fs::write(directory.path().join(NOTE), note).expect("written");
+        assert_eq!(Clock::open(directory.path(), None, 9).waited, DAY);
         // What is noted and cannot be read is as if it were not there.
         fs::write(directory.path().join(NOTE), "{").expect("written");
         assert_eq!(Clock::open(directory.path(), None, 9).now_unix_nano, 9);
