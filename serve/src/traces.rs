@@ -91,7 +91,7 @@ pub(crate) async fn trace(
     let json = aside(move || tree.page(page, changed)).await?;
     let json = json.map_err(|error| Problem::internal(format!("writing a page: {error}")))?;
     let place = places.to_answer(json.len())?;
-    let json = held::answer(json.into(), place);
+    let json = held::answer(json, place);
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 

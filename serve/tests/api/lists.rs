@@ -140,7 +140,9 @@ async fn what_was_sent_twice_counts_once() {
     let api = Api::empty().await;
     let spans = [app(0xaa, 1, 0, now() - 30 * MS, 20), app(0xaa, 2, 1, now() - 20 * MS, 5)];
     api.add(&spans).await;
-    api.add(&spans).await;
+    let again = spans.iter().collect::<SpanBatchBuilder>().finish().expect("a batch");
+    let again = api.store.append(again.into(), None).await.expect("taken");
+    assert!(matches!(again, Appended::Duplicate), "{again:?}");
     // Ids of careless programs: another span, in the list as on the page.
     let other = app(0xaa, 2, 1, now() - 10 * MS, 5);
     api.add(&[other]).await;
