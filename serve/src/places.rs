@@ -10,12 +10,12 @@ use crate::held;
 use crate::problem::Problem;
 
 /// Traces that are read and assembled. A small one is done in milliseconds.
-const READ: usize = 4;
+const READ: usize = 2;
 const WAIT: Duration = Duration::from_secs(10);
 /// Mebibytes of large answers that have not been read to their end.
-const ANSWERED_MEBIBYTES: usize = 256;
+const ANSWERED_MEBIBYTES: usize = 128;
 /// Downloads, each of which keeps a trace in memory and a thread.
-const DOWNLOADED: usize = 4;
+const DOWNLOADED: usize = 2;
 
 /// A place.
 pub(crate) type Place = OwnedSemaphorePermit;
