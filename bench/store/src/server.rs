@@ -165,8 +165,12 @@ fn listeners(program: &Path, directory: &Path) -> anyhow::Result<Vec<String>> {
         serde_json::from_slice(&output.stdout).context("`spanwise config --json`")?;
     let keys =
         config["settings"].as_array().into_iter().flatten().filter_map(|s| s["key"].as_str());
+    // The other settings of listeners are limits of all ports, and say what they limit.
+    let is_limit = |key: &str| key.contains("connections") || key.ends_with("_time");
+    let is_port =
+        |key: &&str| key.starts_with("listen.") && *key != "listen.address" && !is_limit(key);
     Ok(keys
-        .filter(|key| key.starts_with("listen.") && *key != "listen.address")
+        .filter(is_port)
         .map(|key| format!("SPANWISE_{}", key.replace('.', "_").to_uppercase()))
         .collect())
 }
