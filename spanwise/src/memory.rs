@@ -22,6 +22,9 @@ const BUSY_PURGE_DELAY_MILLIS: c_long = 30_000;
 const DECIDED_EVERY: Duration = Duration::from_secs(2);
 /// So many spans in this time are many.
 const MANY_SPANS: u64 = 10_000;
+/// How long after many spans came, in such times, their files are still being joined:
+/// a minute after the last, and as long as that takes.
+const BUSY_FOR: u32 = 45;
 
 /// Spans that were taken so far.
 static SPANS: AtomicU64 = AtomicU64::new(0);
@@ -42,8 +45,8 @@ pub(crate) fn took_spans(count: usize) {
     SPANS.fetch_add(count as u64, Ordering::Relaxed);
 }
 
-/// Keeps what is freed for half a minute, while many spans come, before the system gets
-/// it back. Such a server makes a file every second or so, in memory that is as large
+/// Keeps what is freed for half a minute, while many spans come and for a while after,
+/// before the system gets it back. Such a server makes a file every second or so, in memory that is as large
 /// each time: what it gave back in between, the system had to clear again, which took a
 /// sixteenth of all processor time. One that takes few spans gives it back after a
 /// second: what an answer or a file has needed for a moment was a hundred megabytes of
@@ -53,18 +56,23 @@ pub(crate) async fn keep_what_is_freed() {
         // An operator has set it, by `MIMALLOC_PURGE_DELAY`.
         IS_SET.store(true, Ordering::Relaxed);
     }
-    let mut before = SPANS.load(Ordering::Relaxed);
+    let (mut before, mut busy_for) = (SPANS.load(Ordering::Relaxed), 0);
     loop {
         tokio::time::sleep(DECIDED_EVERY).await;
         let now = SPANS.load(Ordering::Relaxed);
-        decide(now - before);
+        busy_for = busy_after(busy_for, now - before);
+        keep(busy_for > 0);
         before = now;
     }
 }
 
-/// Decides for a while in which so many spans were taken.
-fn decide(spans: u64) {
-    let is_busy = spans >= MANY_SPANS;
+/// How many times more the server counts as busy, after one in which so many spans came.
+fn busy_after(busy_for: u32, spans: u64) -> u32 {
+    if spans >= MANY_SPANS { BUSY_FOR } else { busy_for.saturating_sub(1) }
+}
+
+/// Keeps what is freed for long, or not.
+fn keep(is_busy: bool) {
     if !IS_SET.load(Ordering::Relaxed) {
         set_purge_delay(if is_busy { BUSY_PURGE_DELAY_MILLIS } else { DEFAULT_PURGE_DELAY_MILLIS });
     }
@@ -93,9 +101,14 @@ mod tests {
     #[test]
     fn what_is_freed_is_kept_for_longer_while_many_spans_come() {
         assert_eq!(purge_delay(), DEFAULT_PURGE_DELAY_MILLIS, "options have another order now");
-        decide(MANY_SPANS);
-        assert_eq!(purge_delay(), BUSY_PURGE_DELAY_MILLIS);
-        decide(MANY_SPANS - 1);
+        let mut busy_for = busy_after(0, MANY_SPANS);
+        for _ in 0..BUSY_FOR {
+            keep(busy_for > 0);
+            assert_eq!(purge_delay(), BUSY_PURGE_DELAY_MILLIS);
+            busy_for = busy_after(busy_for, MANY_SPANS - 1);
+        }
+        keep(busy_for > 0);
         assert_eq!(purge_delay(), DEFAULT_PURGE_DELAY_MILLIS);
+        assert_eq!(busy_after(0, MANY_SPANS - 1), 0);
     }
 }

@@ -57,6 +57,7 @@ async fn take(
         }
         Ok(Appended::Partly { batch: number, rows }) => match batch.take(&rows.into()) {
             Ok(rows) => {
+                memory::took_spans(rows.num_rows());
                 slot.send(Unsettled { batch: number, rows });
                 Ok(())
             }

@@ -7,10 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
-
 use super::identity::NONE;
+use super::identity_set::IdentitySet;
 
 /// Memory for recent rows in which there is room for one row, or less: so what is in
 /// memory is kept here.
@@ -18,6 +16,8 @@ const ROW_BYTES: u64 = 144;
 const LEAST: usize = 1 << 16;
 /// Of spans that start later than they come, so many times fewer are kept.
 const AHEAD_SHARE: usize = 16;
+/// So many rows are looked up at the same time.
+const TOGETHER: usize = 32;
 
 /// All spans that start later than this are among those that are kept, or new.
 #[derive(Debug, Clone, Default)]
@@ -45,36 +45,29 @@ pub(crate) struct Seen {
 /// As many as are to be kept at least, and as many again that came before them.
 struct Halves {
     most: usize,
-    newer: HashTable<u64>,
-    older: HashTable<u64>,
+    newer: IdentitySet,
+    older: IdentitySet,
     /// The latest starts in each.
     newest: [i64; 2],
 }
 
 impl Halves {
     fn new(most: usize) -> Self {
-        Self { most, newer: HashTable::new(), older: HashTable::new(), newest: [i64::MIN; 2] }
+        let [newer, older] = [IdentitySet::new(), IdentitySet::new()];
+        Self { most, newer, older, newest: [i64::MIN; 2] }
     }
 
     fn has(&self, identity: u64) -> bool {
-        self.newer.find(identity, |other| *other == identity).is_some()
-            || !self.older.is_empty()
-                && self.older.find(identity, |other| *other == identity).is_some()
+        self.newer.has(identity) || self.older.has(identity)
     }
 
     /// Adds one; whether it is new.
     fn add(&mut self, identity: u64, start_unix_nano: i64) -> bool {
-        if !self.older.is_empty() && self.older.find(identity, |it| *it == identity).is_some() {
+        if self.older.has(identity) || !self.newer.add(identity) {
             return false;
         }
-        match self.newer.entry(identity, |other| *other == identity, |other| *other) {
-            Entry::Occupied(_) => false,
-            Entry::Vacant(place) => {
-                place.insert(identity);
-                self.newest[0] = self.newest[0].max(start_unix_nano);
-                true
-            }
-        }
+        self.newest[0] = self.newest[0].max(start_unix_nano);
+        true
     }
 
     /// Makes room; the latest start of those that are not kept any more.
@@ -82,18 +75,16 @@ impl Halves {
         if self.newer.len() < self.most {
             return i64::MIN;
         }
-        self.older = std::mem::take(&mut self.newer);
+        std::mem::swap(&mut self.newer, &mut self.older);
+        self.newer.clear();
         let gone = self.newest[1];
         self.newest = [i64::MIN, self.newest[0]];
         gone
     }
 
     fn remove(&mut self, identity: u64) {
-        for half in [&mut self.newer, &mut self.older] {
-            if let Ok(entry) = half.find_entry(identity, |other| *other == identity) {
-                entry.remove();
-            }
-        }
+        self.newer.remove(identity);
+        self.older.remove(identity);
     }
 }
 
@@ -126,6 +117,12 @@ impl Seen {
         }
         let mut kept: Option<Vec<u32>> = None;
         for (row, (identity, start)) in (0u32..).zip(identities.iter().zip(starts)) {
+            let place = row as usize;
+            if place.is_multiple_of(TOGETHER) {
+                let next = &identities[place..identities.len().min(place + TOGETHER)];
+                self.recent.older.fetch(next);
+                self.recent.newer.fetch(next);
+            }
             let is_new = *identity == NONE || self.add(*identity, *start, now_unix_nano);
             match &mut kept {
                 Some(kept) => kept.extend(is_new.then_some(row)),
@@ -141,8 +138,7 @@ impl Seen {
         if start_unix_nano > now_unix_nano {
             !self.recent.has(identity) && self.ahead.add(identity, start_unix_nano)
         } else {
-            (self.ahead.newer.is_empty() || !self.ahead.has(identity))
-                && self.recent.add(identity, start_unix_nano)
+            !self.ahead.has(identity) && self.recent.add(identity, start_unix_nano)
         }
     }
 

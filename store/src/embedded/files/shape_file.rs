@@ -75,9 +75,10 @@ impl ShapeFile {
         Ok(shapes)
     }
 
-    /// The columns at these places of the shapes of a row group that some rows have:
-    /// of a few shapes only these are read, and not kept, for the next few rows have
-    /// others.
+    /// The columns at these places of the shapes of a row group that some rows have.
+    /// Of a few shapes only these are read, and not kept, for the next few rows have
+    /// others: unless the whole group was asked for so lately that it would still be
+    /// kept, if it had been.
     ///
     /// # Errors
     /// Where the file is damaged.
@@ -96,7 +97,7 @@ impl ShapeFile {
         }
         wanted.sort_unstable();
         wanted.dedup();
-        if wanted.len() * FEW_OF > self.count(group)? {
+        if wanted.len() * FEW_OF > self.count(group)? || self.was_asked_for(group, places) {
             return self.group(group, places);
         }
         let places_of: Vec<usize> =
@@ -110,6 +111,33 @@ impl ShapeFile {
 
     fn kept(&self, group: usize, places: &[usize]) -> Option<Arc<Shapes>> {
         CACHE.lock().get(&(self.file.serial(), group, places.into()))
+    }
+
+    /// Whether these columns of the row group were asked for of late. From now on, they
+    /// were.
+    fn was_asked_for(&self, group: usize, places: &[usize]) -> bool {
+        let key = (self.file.serial(), group, places.into());
+        let mut asked_for = ASKED_FOR.lock();
+        let was = asked_for.get(&key).is_some();
+        if !was {
+            asked_for.put(key, Arc::new(()), self.estimated_bytes(group, places));
+        }
+        was
+    }
+
+    /// Memory that these columns of the row group would take, by and large: what they
+    /// hold, and a number for each shape.
+    fn estimated_bytes(&self, group: usize, places: &[usize]) -> usize {
+        let schema = self.metadata.parquet_schema();
+        let mask = ProjectionMask::roots(schema, places.iter().copied());
+        let metadata = self.metadata.metadata().row_group(group);
+        let leaves = (0..schema.num_columns()).filter(|leaf| mask.leaf_included(*leaf));
+        let bytes = |leaf| {
+            let column = metadata.column(leaf);
+            usize::try_from(column.uncompressed_size()).unwrap_or(0)
+                + usize::try_from(metadata.num_rows()).unwrap_or(0) * size_of::<i32>()
+        };
+        leaves.map(bytes).sum()
     }
 
     /// Number of the shapes of a row group.
@@ -222,6 +250,11 @@ pub(crate) fn remove_leftovers(spans: &Path, is_needed: impl Fn(&str) -> bool) {
 
 /// A file, a row group of it, and columns of its shapes.
 type Key = (u64, usize, Box<[usize]>);
+
+/// What was asked for of late, of which only a few shapes were read: as much as the
+/// [cache](CACHE) would hold of it.
+static ASKED_FOR: LazyLock<Mutex<Cache<Key, ()>>> =
+    LazyLock::new(|| Mutex::new(Cache::new(CACHE_BYTES)));
 
 /// Shapes that were read of late.
 static CACHE: LazyLock<Mutex<Cache<Key, Shapes>>> =
