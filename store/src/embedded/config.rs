@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::sql::SqlWorker;
+use crate::embedded::sql::SqlWorker;
 
 /// What the embedded store is to hold, and where.
 #[derive(Debug, Clone)]

@@ -12,62 +12,24 @@
 //! DIRECTORY/deletions            what was deleted on request and is still in a file or the log
 //! DIRECTORY/spans/FIRST-LAST.parquet   generations FIRST to LAST
 //! DIRECTORY/heads, DIRECTORY/cache     what is in object storage; see `remote`
-//! DIRECTORY/clock.json           what the clock was; see [`clock`]
+//! DIRECTORY/clock.json           what the clock was; see [`upkeep::clock`]
 //! DIRECTORY/spool.json           what another store has taken; see [`EmbeddedConfig::spool`]
 //! ```
 
-mod admission;
-mod attribute;
-mod block_sets;
-mod cache;
-mod chunk;
-mod clock;
-mod columns;
-mod condition;
 mod config;
-mod delete;
-mod deletions;
-mod encoding;
+mod duplicates;
 mod fault;
 mod files;
-mod filter;
-mod first;
-mod gather;
-mod handle;
-mod identity;
-mod index;
 mod keys;
-mod layout;
-mod leaf;
-mod lengths;
-mod levels;
-mod listing;
-mod maintenance;
-mod mask;
-mod order;
-mod origins;
-mod pages;
+mod log;
 mod parallel;
 mod private;
-mod reader;
 mod recent;
-mod record;
 mod remote;
-mod replay;
-mod resent;
-mod ribbon;
 mod search;
-mod seen;
-mod shape_file;
-mod sheet;
-mod sketch;
-mod spool;
 mod sql;
 mod state;
-mod templates;
-mod valued;
-mod wal;
-mod writer;
+mod upkeep;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -84,29 +46,29 @@ use tokio::task::JoinHandle;
 pub use config::{EmbeddedConfig, ObjectStorageConfig};
 #[cfg(feature = "clickhouse")]
 pub(crate) use fault::engine;
-#[cfg(feature = "clickhouse")]
-pub(crate) use spool::SpoolFile;
 pub use sql::{SqlWorker, run_sql_worker};
+#[cfg(feature = "clickhouse")]
+pub(crate) use upkeep::spool::SpoolFile;
 
 use crate::contract::{
     Appended, Deleted, Key, Origin, Outline, Query, Selection, SqlAnswer, SqlLimits, Store,
     StoreError, StoreStatus, TimeRange, Unsettled,
 };
-use chunk::{Chunk, compact, rows_bytes};
-use clock::Clock;
-use deletions::Deletions;
-use files::SpanFile;
-use identity::Identities;
+use duplicates::identity::Identities;
+use duplicates::resent::New;
+use duplicates::seen::{Covered, Seen};
+use files::{SpanFile, listing, reader, writer};
 use keys::{KeySet, starts};
-use maintenance::{blocking, now_unix_nano};
-use record::Record;
+use log::record::Record;
+use log::replay::{self, Next};
+use log::{Taken, Taker, Wal};
+use recent::chunk::{Chunk, compact, rows_bytes};
 use remote::Remote;
-use replay::Next;
-use resent::New;
-use seen::{Covered, Seen};
-use spool::Note;
 use state::State;
-use wal::{Taken, Taker, Wal};
+use upkeep::clock::Clock;
+use upkeep::deletions::Deletions;
+use upkeep::spool::Note;
+use upkeep::{blocking, now_unix_nano};
 
 /// See the module.
 pub struct EmbeddedStore {
@@ -145,7 +107,7 @@ impl EmbeddedStore {
     pub async fn open(config: EmbeddedConfig) -> Result<Arc<Self>, StoreError> {
         let store = blocking("opening the store", move || Self::open_now(config)).await?;
         let store = Arc::new(store);
-        let task = tokio::spawn(maintenance::run(Arc::downgrade(&store)));
+        let task = tokio::spawn(upkeep::run(Arc::downgrade(&store)));
         *store.maintenance.lock() = Some(task);
         if let Some(remote) = store.remote.clone() {
             let task = tokio::spawn(remote::run(Arc::downgrade(&store), remote));
@@ -412,7 +374,7 @@ fn lock(directory: &Path) -> Result<File, StoreError> {
 impl Store for EmbeddedStore {
     async fn append(&self, rows: SpanRows, origin: Option<Origin>) -> Result<Appended, StoreError> {
         if self.closing.load(Ordering::Acquire) {
-            return Err(wal::closed());
+            return Err(log::closed());
         }
         let columns = SpanBatch::try_from(rows.columns().clone())
             .map_err(|error| StoreError::Invalid(format!("the batch holds no spans: {error}")))?
@@ -523,7 +485,7 @@ impl Store for EmbeddedStore {
 
     async fn delete(&self, selection: &Selection) -> Result<Deleted, StoreError> {
         if self.closing.load(Ordering::Acquire) {
-            return Err(wal::closed());
+            return Err(log::closed());
         }
         self.forget(selection).await
     }

@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::chunk::View;
-use super::deletions::Deletions;
-use super::files::{SpanFile, broken_warning};
-use super::origins::Origins;
-use super::recent::Recent;
-use super::{delete, fault, keys};
 use crate::contract::{Origin, StoreError, StoreStatus, TimeRange};
+use crate::embedded::duplicates::origins::Origins;
+use crate::embedded::files::{SpanFile, broken_warning};
+use crate::embedded::recent::Recent;
+use crate::embedded::recent::chunk::View;
+use crate::embedded::upkeep::delete;
+use crate::embedded::upkeep::deletions::Deletions;
+use crate::embedded::{fault, keys};
 
 /// Warnings kept for the operator; older ones are in the process's own log.
 const MAX_WARNINGS: usize = 50;

@@ -12,7 +12,7 @@ const FAR_THREADS: usize = 16;
 
 /// By how many threads some files are looked at together, where much is looked for or
 /// little.
-pub(in crate::embedded) fn threads(files: &[Arc<SpanFile>], is_much: bool) -> usize {
+pub(crate) fn threads(files: &[Arc<SpanFile>], is_much: bool) -> usize {
     let far = files.iter().filter(|file| !file.is_local()).count();
     let near = if is_much { NEAR_THREADS } else { 1 };
     far.min(FAR_THREADS).max(near)
@@ -21,7 +21,7 @@ pub(in crate::embedded) fn threads(files: &[Arc<SpanFile>], is_much: bool) -> us
 impl EmbeddedStore {
     /// Counts the files that an answer was made without, since they cannot be
     /// reached. Without anything else in it, it would say what nobody knows.
-    pub(in crate::embedded) fn left_out(
+    pub(crate) fn left_out(
         &self,
         unreadable: &[Arc<SpanFile>],
         is_empty: bool,
@@ -37,7 +37,7 @@ impl EmbeddedStore {
     }
 
     /// The error for an answer that would lack what cannot be reached.
-    pub(in crate::embedded) fn away(&self) -> StoreError {
+    pub(crate) fn away(&self) -> StoreError {
         let why = self.remote.as_ref().map(|remote| remote.why_away()).unwrap_or_default();
         let reason = format!("spans may be in object storage, and {why}");
         StoreError::Unavailable { reason }

@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::embedded::handle::tick;
+use crate::embedded::files::handle::tick;
 use crate::embedded::private;
 
 /// Objects are fetched and kept in blocks of this size; the last one is smaller.
-pub(in crate::embedded) const BLOCK_BYTES: u64 = 256 << 10;
+pub(crate) const BLOCK_BYTES: u64 = 256 << 10;
 /// Who waits for a block that another one fetches looks again after this.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 

@@ -52,7 +52,7 @@ impl EmbeddedStore {
     }
 
     /// What is where.
-    pub(in crate::embedded) fn remote_status(&self, remote: &Remote) -> ObjectStorageStatus {
+    pub(crate) fn remote_status(&self, remote: &Remote) -> ObjectStorageStatus {
         let mut status = ObjectStorageStatus {
             url: remote.bucket.url.clone(),
             cache_bytes: remote.cache.bytes(),

@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 256 << 20;
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::embedded) struct Head {
+pub(crate) struct Head {
     /// The name of both files, without their endings.
     pub(super) name: String,
     /// First and last generation.
@@ -43,7 +43,7 @@ pub(super) struct Part {
 
 /// A head with the ends of both objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::embedded) struct WithTails {
+pub(crate) struct WithTails {
     pub(super) head: Head,
     pub(super) spans: Bytes,
     pub(super) shapes: Bytes,

@@ -40,17 +40,17 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::contract::ObjectStorageStatus;
-pub(super) use answers::threads;
+pub(crate) use answers::threads;
 use bucket::Bucket;
 use cache::Cache;
 use head::{Head, WithTails};
-pub(super) use object::Object;
-pub(super) use open::refuse_without;
-pub(super) use upkeep::run;
+pub(crate) use object::Object;
+pub(crate) use open::refuse_without;
+pub(crate) use upkeep::run;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Remote {
+pub(crate) struct Remote {
     bucket: Arc<Bucket>,
     cache: Arc<Cache>,
     /// Directory of the heads.
@@ -79,10 +79,10 @@ struct Figures {
 
 /// A file in the bucket.
 #[derive(Debug)]
-pub(super) struct RemoteFile {
+pub(crate) struct RemoteFile {
     head: Head,
-    pub(super) spans: Arc<Object>,
-    pub(super) shapes: Arc<Object>,
+    pub(crate) spans: Arc<Object>,
+    pub(crate) shapes: Arc<Object>,
     damage: Arc<OnceLock<String>>,
     /// Whether it leaves the bucket when nobody reads it any more.
     leaves: AtomicBool,
@@ -91,29 +91,29 @@ pub(super) struct RemoteFile {
 
 impl RemoteFile {
     /// The name of both files, without their endings.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.head.name
     }
 
     /// First and last generation.
-    pub(super) const fn generations(&self) -> (u64, u64) {
+    pub(crate) const fn generations(&self) -> (u64, u64) {
         self.head.generations
     }
 
     /// Why it is not what was uploaded, where somebody has seen that.
-    pub(super) fn damage(&self) -> Option<&str> {
+    pub(crate) fn damage(&self) -> Option<&str> {
         self.damage.get().map(String::as_str)
     }
 
     /// The file has been opened: nothing more is read of its end.
-    pub(super) fn is_open(&self) {
+    pub(crate) fn is_open(&self) {
         self.spans.forget_tail();
         self.shapes.forget_tail();
     }
 
     /// Keeps it from coming back at the next start, though it may still be in the
     /// bucket then.
-    pub(super) fn is_forgotten(&self) {
+    pub(crate) fn is_forgotten(&self) {
         let (path, gone) =
             (self.remote.head_path(&self.head.name), self.remote.gone_path(&self.head.name));
         if let Err(error) = std::fs::rename(&path, gone) {
@@ -122,17 +122,17 @@ impl RemoteFile {
     }
 
     /// Has it removed from the bucket once nobody reads it any more.
-    pub(super) fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.leaves.store(true, Ordering::Release);
     }
 
     /// Keeps it from being served again; its objects stay, for somebody to look at.
-    pub(super) fn set_aside(&self) {
-        super::files::set_aside(&self.remote.head_path(&self.head.name));
+    pub(crate) fn set_aside(&self) {
+        crate::embedded::files::set_aside(&self.remote.head_path(&self.head.name));
     }
 
     /// What is left out while it cannot be reached is counted.
-    pub(super) fn count_unread(&self) {
+    pub(crate) fn count_unread(&self) {
         self.remote.figures.reads_failed.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -161,7 +161,7 @@ impl Remote {
     }
 
     /// A file of the bucket, to be read.
-    pub(super) fn file(self: &Arc<Self>, with_tails: WithTails) -> Arc<RemoteFile> {
+    pub(crate) fn file(self: &Arc<Self>, with_tails: WithTails) -> Arc<RemoteFile> {
         let WithTails { head, spans, shapes } = with_tails;
         let damage = Arc::new(OnceLock::new());
         let object = |key: String, part: &head::Part, tail| {
@@ -180,7 +180,7 @@ impl Remote {
     }
 
     /// Whether files that are served no more are still in the bucket.
-    pub(super) fn has_leaving(&self) -> bool {
+    pub(crate) fn has_leaving(&self) -> bool {
         !self.leaving.lock().is_empty()
     }
 
@@ -191,12 +191,12 @@ impl Remote {
     }
 
     /// Whether it could not be reached the last time.
-    pub(super) fn is_away(&self) -> bool {
+    pub(crate) fn is_away(&self) -> bool {
         self.bucket.trouble().is_some()
     }
 
     /// What the operator should know.
-    pub(super) fn warnings(&self, status: &ObjectStorageStatus) -> Vec<String> {
+    pub(crate) fn warnings(&self, status: &ObjectStorageStatus) -> Vec<String> {
         let mut warnings: Vec<String> = self.taken_over.lock().iter().cloned().collect();
         if let Some(reason) = self.bucket.trouble() {
             warnings.push(format!(
@@ -220,7 +220,7 @@ impl Remote {
     }
 
     /// Counters, by name.
-    pub(super) fn counters(&self) -> Vec<(String, u64)> {
+    pub(crate) fn counters(&self) -> Vec<(String, u64)> {
         let (bucket, cache, own) = (&self.bucket.figures, &self.cache, &self.figures);
         [
             ("remote_requests", &bucket.requests),

@@ -20,7 +20,7 @@ const GAP_BLOCKS: u32 = 2;
 
 /// See the module.
 #[derive(Debug)]
-pub(in crate::embedded) struct Object {
+pub(crate) struct Object {
     bucket: Arc<Bucket>,
     cache: Arc<Cache>,
     key: String,
@@ -44,7 +44,7 @@ impl Object {
     }
 
     /// Its length.
-    pub(in crate::embedded) const fn byte_len(&self) -> u64 {
+    pub(crate) const fn byte_len(&self) -> u64 {
         self.part.bytes
     }
 
@@ -54,7 +54,7 @@ impl Object {
     }
 
     /// Fills the buffer from this place on.
-    pub(in crate::embedded) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let end = offset + buffer.len() as u64;
         if end > self.part.bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -88,7 +88,7 @@ impl Object {
     }
 
     /// Has the blocks of some ranges in the cache, with few requests.
-    pub(in crate::embedded) fn prepare(&self, ranges: &[Range<u64>]) -> io::Result<()> {
+    pub(crate) fn prepare(&self, ranges: &[Range<u64>]) -> io::Result<()> {
         let end = self.part.bytes;
         let ranges = ranges.iter().map(|range| range.start.min(end)..range.end.min(end));
         let mut wanted: Vec<u32> = ranges.flat_map(|range| blocks(&range)).collect();

@@ -25,7 +25,7 @@ const LOOK_AT_START: Duration = Duration::from_secs(5);
 const HEADS_AT_ONCE: usize = 16;
 
 /// Refuses to open a directory without the bucket that has files of it.
-pub(in crate::embedded) fn refuse_without(directory: &Path) -> Result<(), StoreError> {
+pub(crate) fn refuse_without(directory: &Path) -> Result<(), StoreError> {
     let Some(marker) = Marker::read(directory)? else { return Ok(()) };
     if !has_heads(&directory.join("heads")) {
         return Ok(());
@@ -44,14 +44,14 @@ fn has_heads(heads: &Path) -> bool {
 
 /// Heads of the local disk.
 #[derive(Default)]
-pub(in crate::embedded) struct Heads {
-    pub(in crate::embedded) sound: Vec<WithTails>,
+pub(crate) struct Heads {
+    pub(crate) sound: Vec<WithTails>,
     /// Of uploads that did not come to their end.
-    pub(in crate::embedded) begun: Vec<WithTails>,
+    pub(crate) begun: Vec<WithTails>,
     /// Of files that are to be removed from the bucket.
-    pub(in crate::embedded) gone: Vec<WithTails>,
+    pub(crate) gone: Vec<WithTails>,
     /// Those that cannot be read, with the reason.
-    pub(in crate::embedded) broken: Vec<(std::path::PathBuf, String)>,
+    pub(crate) broken: Vec<(std::path::PathBuf, String)>,
 }
 
 impl Remote {
@@ -61,7 +61,7 @@ impl Remote {
     /// # Errors
     /// Where the address is wrong, the bucket is another server's, or, the first
     /// time, it cannot be reached.
-    pub(in crate::embedded) fn open(
+    pub(crate) fn open(
         directory: &Path,
         config: &ObjectStorageConfig,
     ) -> Result<Arc<Self>, StoreError> {
@@ -179,7 +179,7 @@ impl Remote {
     ///
     /// # Errors
     /// Where the directory cannot be read: files must not be overlooked.
-    pub(in crate::embedded) fn heads(&self) -> Result<Heads, StoreError> {
+    pub(crate) fn heads(&self) -> Result<Heads, StoreError> {
         let mut heads = Heads::default();
         let context = || format!("cannot read {}", self.heads.display());
         for entry in fs::read_dir(&self.heads).map_err(fault::io(context()))? {
@@ -210,7 +210,7 @@ impl Remote {
     }
 
     /// Fetches a head anew whose copy here is damaged.
-    pub(in crate::embedded) fn fetch_head(&self, path: &Path) -> io::Result<WithTails> {
+    pub(crate) fn fetch_head(&self, path: &Path) -> io::Result<WithTails> {
         let file_name = path.file_name().and_then(|name| name.to_str());
         let name = file_name.and_then(name_of).ok_or(io::ErrorKind::InvalidInput)?.to_owned();
         let (bucket, key) = (Arc::clone(&self.bucket), head_key(&name));
@@ -222,7 +222,7 @@ impl Remote {
 
     /// Everything of the directory has been looked at: what is cached of nothing
     /// goes.
-    pub(in crate::embedded) fn is_opened(&self) {
+    pub(crate) fn is_opened(&self) {
         self.cache.forget_unnamed();
     }
 }

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::Remote;
 use super::bucket::Failure;
+use crate::embedded::EmbeddedStore;
 use crate::embedded::files::SpanFile;
-use crate::embedded::maintenance::blocking;
-use crate::embedded::{EmbeddedStore, delete};
+use crate::embedded::upkeep::blocking;
+use crate::embedded::upkeep::delete;
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -26,7 +27,7 @@ struct Times {
 }
 
 /// Runs until the store is closed or dropped.
-pub(in crate::embedded) async fn run(store: Weak<EmbeddedStore>, remote: Arc<Remote>) {
+pub(crate) async fn run(store: Weak<EmbeddedStore>, remote: Arc<Remote>) {
     let mut times = Times { pause: FIRST_PAUSE, paused_until: None, leftovers_at: Instant::now() };
     loop {
         tokio::time::sleep(LOOK_EVERY).await;

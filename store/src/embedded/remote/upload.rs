@@ -14,7 +14,7 @@ use super::cache::BLOCK_BYTES;
 use super::head::{Head, Part, WithTails, head_key, shapes_key, spans_key};
 use super::{Remote, RemoteFile};
 use crate::embedded::files::SpanFile;
-use crate::embedded::handle::Handle;
+use crate::embedded::files::handle::Handle;
 use crate::embedded::private;
 
 // Checksums are made of whole blocks of a part.

@@ -12,9 +12,9 @@ use spanwise_model::{
 
 use super::*;
 use crate::contract::{AttributeCondition, AttributeTest, Number, TimeRange};
+use crate::embedded::duplicates::origins::TakenRanges;
+use crate::embedded::files::writer;
 use crate::embedded::keys::in_range;
-use crate::embedded::origins::TakenRanges;
-use crate::embedded::writer;
 
 /// Spans of a file, which has several blocks.
 const SPANS: u64 = 10_000;

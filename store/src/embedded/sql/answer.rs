@@ -7,8 +7,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::error::ArrowError;
 
-use super::super::fault;
 use crate::contract::StoreError;
+use crate::embedded::fault;
 
 /// What is left of an answer's room.
 #[derive(Debug)]

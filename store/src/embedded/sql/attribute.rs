@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 };
 use serde_json::Value;
 
-use super::super::attribute::texts;
+use crate::embedded::search::attribute::texts;
 
 /// The name of the first of them.
 pub(super) const ATTRIBUTE: &str = "attribute";

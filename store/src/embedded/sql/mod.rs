@@ -31,9 +31,9 @@ use tokio::sync::oneshot;
 pub use process::SqlWorker;
 pub use worker::run_sql_worker;
 
-use super::fault;
-use super::state::Snapshot;
 use crate::contract::{MAX_ANSWER_BYTES, MAX_STATEMENT_BYTES, SqlAnswer, SqlLimits, StoreError};
+use crate::embedded::fault;
+use crate::embedded::state::Snapshot;
 use crate::room::{AnswerRoom, Rooms};
 use process::{Answered, Ending};
 use scan::Local;

@@ -11,11 +11,11 @@ use arrow::array::RecordBatch;
 use datafusion::common::DataFusionError;
 use parking_lot::Mutex;
 
-use super::super::fault;
 use super::scan::{Cursor, Local};
 use super::wire::{self, Failure, FromWorker, Job, ToWorker};
 use super::{confine, words};
 use crate::contract::StoreError;
+use crate::embedded::fault;
 
 /// What an answer's messages take besides what is counted of it.
 const SLACK_BYTES: usize = 16 << 20;

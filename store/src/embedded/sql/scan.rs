@@ -10,15 +10,15 @@ use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 use spanwise_model::schema::column;
 
-use super::super::chunk::View;
-use super::super::files::SpanFile;
-use super::super::index::BLOCK_ROWS;
-use super::super::keys::overlaps;
-use super::super::layout::Wanted;
-use super::super::reader;
-use super::super::state::Snapshot;
 use super::table::{Batches, Scan, Source};
 use crate::contract::TimeRange;
+use crate::embedded::files::SpanFile;
+use crate::embedded::files::index::BLOCK_ROWS;
+use crate::embedded::files::layout::Wanted;
+use crate::embedded::files::reader;
+use crate::embedded::keys::overlaps;
+use crate::embedded::recent::chunk::View;
+use crate::embedded::state::Snapshot;
 
 /// Memory that the rows which are read at once shall take.
 const PART_BYTES: usize = 8 << 20;

@@ -14,11 +14,11 @@ use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::prelude::SessionConfig;
 use futures::StreamExt as _;
 
-use super::super::fault;
 use super::attribute::AttributeFunction;
 use super::table::{Source, SpanTable};
 use super::{depth, keys, words};
 use crate::contract::StoreError;
+use crate::embedded::fault;
 
 /// Statements are planned and run here. What goes deeper than [`depth`] foresees
 /// overflows it.

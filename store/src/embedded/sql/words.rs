@@ -5,8 +5,8 @@ use std::time::Duration;
 use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 
-use super::super::fault;
 use crate::contract::StoreError;
+use crate::embedded::fault;
 
 /// An error is cut to this: some repeat the whole statement.
 const MESSAGE_CHARS: usize = 800;

@@ -14,13 +14,13 @@ use datafusion::common::DataFusionError;
 use parking_lot::Mutex;
 use rustix::fs::{FileType, fstat};
 
-use super::super::fault;
 use super::answer::Room;
 use super::statement::{self, Bounds, STACK_BYTES};
 use super::table::{Batches, Scan, Source};
 use super::wire::{self, Failure, FromWorker, Job, ToWorker};
 use super::{confine, words};
 use crate::contract::StoreError;
+use crate::embedded::fault;
 
 /// Runs the statement that the server sends, in this process, which does nothing
 /// else before and ends after. A program whose server has a

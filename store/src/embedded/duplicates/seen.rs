@@ -1,0 +1,215 @@
+//! Which spans came lately, to recognise one that is sent twice.
+//!
+//! Of the last million or so, the identities are kept. A span that starts later than
+//! every one that is not kept any more is new, if it is not here; for others, files
+//! are asked (see [`super::resent`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+
+use super::identity::NONE;
+
+/// Memory for recent rows in which there is room for one row, or less: so what is in
+/// memory is kept here.
+const ROW_BYTES: u64 = 144;
+const LEAST: usize = 1 << 16;
+/// Of spans that start later than they come, so many times fewer are kept.
+const AHEAD_SHARE: usize = 16;
+
+/// All spans that start later than this are among those that are kept, or new.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Covered(Arc<AtomicI64>);
+
+impl Covered {
+    pub(crate) fn after(&self) -> i64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn set(&self, start_unix_nano: i64) {
+        self.0.store(start_unix_nano, Ordering::Release);
+    }
+}
+
+/// See the module.
+pub(crate) struct Seen {
+    recent: Halves,
+    /// Those that started later than they came, by the clock of this machine: kept
+    /// apart, so that a sender with a wrong clock does not make all others late.
+    ahead: Halves,
+    covered: Covered,
+}
+
+/// As many as are to be kept at least, and as many again that came before them.
+struct Halves {
+    most: usize,
+    newer: HashTable<u64>,
+    older: HashTable<u64>,
+    /// The latest starts in each.
+    newest: [i64; 2],
+}
+
+impl Halves {
+    fn new(most: usize) -> Self {
+        Self { most, newer: HashTable::new(), older: HashTable::new(), newest: [i64::MIN; 2] }
+    }
+
+    fn has(&self, identity: u64) -> bool {
+        self.newer.find(identity, |other| *other == identity).is_some()
+            || !self.older.is_empty()
+                && self.older.find(identity, |other| *other == identity).is_some()
+    }
+
+    /// Adds one; whether it is new.
+    fn add(&mut self, identity: u64, start_unix_nano: i64) -> bool {
+        if !self.older.is_empty() && self.older.find(identity, |it| *it == identity).is_some() {
+            return false;
+        }
+        match self.newer.entry(identity, |other| *other == identity, |other| *other) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(place) => {
+                place.insert(identity);
+                self.newest[0] = self.newest[0].max(start_unix_nano);
+                true
+            }
+        }
+    }
+
+    /// Makes room; the latest start of those that are not kept any more.
+    fn turn(&mut self) -> i64 {
+        if self.newer.len() < self.most {
+            return i64::MIN;
+        }
+        self.older = std::mem::take(&mut self.newer);
+        let gone = self.newest[1];
+        self.newest = [i64::MIN, self.newest[0]];
+        gone
+    }
+
+    fn remove(&mut self, identity: u64) {
+        for half in [&mut self.newer, &mut self.older] {
+            if let Ok(entry) = half.find_entry(identity, |other| *other == identity) {
+                entry.remove();
+            }
+        }
+    }
+}
+
+impl Seen {
+    /// None yet, of a store with so much memory for recent rows, whose files hold
+    /// nothing that starts later than this.
+    pub(crate) fn new(recent_max_bytes: u64, newest_unix_nano: i64) -> Self {
+        let most = usize::try_from(recent_max_bytes / ROW_BYTES).unwrap_or(usize::MAX).max(LEAST);
+        let covered = Covered::default();
+        covered.set(newest_unix_nano);
+        Self { recent: Halves::new(most), ahead: Halves::new(most / AHEAD_SHARE), covered }
+    }
+
+    pub(crate) fn covered(&self) -> Covered {
+        self.covered.clone()
+    }
+
+    /// Takes rows by their identities and starts. `None` where all are new; otherwise
+    /// the places of those that are. [Ahead](Self) are those that start later than now.
+    pub(crate) fn take(
+        &mut self,
+        identities: &[u64],
+        starts: &[i64],
+        now_unix_nano: i64,
+    ) -> Option<Vec<u32>> {
+        let gone = self.recent.turn();
+        self.ahead.turn();
+        if gone > self.covered.after() {
+            self.covered.set(gone);
+        }
+        let mut kept: Option<Vec<u32>> = None;
+        for (row, (identity, start)) in (0u32..).zip(identities.iter().zip(starts)) {
+            let is_new = *identity == NONE || self.add(*identity, *start, now_unix_nano);
+            match &mut kept {
+                Some(kept) => kept.extend(is_new.then_some(row)),
+                None if !is_new => kept = Some((0..row).collect()),
+                None => {}
+            }
+        }
+        kept
+    }
+
+    fn add(&mut self, identity: u64, start_unix_nano: i64, now_unix_nano: i64) -> bool {
+        // One that was ahead when it came is not, if it comes again much later.
+        if start_unix_nano > now_unix_nano {
+            !self.recent.has(identity) && self.ahead.add(identity, start_unix_nano)
+        } else {
+            (self.ahead.newer.is_empty() || !self.ahead.has(identity))
+                && self.recent.add(identity, start_unix_nano)
+        }
+    }
+
+    /// Takes back what was taken.
+    pub(crate) fn take_back(&mut self, identities: &[u64]) {
+        for identity in identities.iter().filter(|identity| **identity != NONE) {
+            self.recent.remove(*identity);
+            self.ahead.remove(*identity);
+        }
+    }
+
+    /// Forgets all of them. What is stored starts no later than this, or is taken once
+    /// more right after.
+    pub(crate) fn forget(&mut self, newest_unix_nano: i64) {
+        self.recent = Halves::new(self.recent.most);
+        self.ahead = Halves::new(self.ahead.most);
+        self.covered.set(newest_unix_nano);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_kept_any_more_is_said() {
+        let mut seen = Seen::new(0, 5);
+        let covered = seen.covered();
+        let now = i64::MAX;
+        let batch = |first: u64| -> (Vec<u64>, Vec<i64>) {
+            (first..first + 1000).map(|n| (n * 2 + 1, n as i64 + 10)).unzip()
+        };
+        let count = LEAST as u64 * 5;
+        for first in (0..count).step_by(1000) {
+            let (identities, starts) = batch(first);
+            assert_eq!(seen.take(&identities, &starts, now), None);
+            assert_eq!(seen.take(&identities, &starts, now), Some(Vec::new()));
+            // Whatever starts later is here.
+            let after = usize::try_from(covered.after() - 10).unwrap_or(0) as u64 + 1;
+            assert!(first + 1000 - after.min(first) >= LEAST as u64 || covered.after() == 5);
+            for n in (after..first).step_by(997) {
+                assert_eq!(seen.take(&[n * 2 + 1], &[n as i64 + 10], now), Some(Vec::new()));
+            }
+        }
+        assert!(covered.after() > 5);
+        seen.forget(7);
+        assert_eq!(covered.after(), 7);
+        let (identities, starts) = batch(count - 1000);
+        assert_eq!(seen.take(&identities, &starts, now), None);
+    }
+
+    #[test]
+    fn some_are_new_and_a_sender_ahead_of_time_makes_no_one_late() {
+        let mut seen = Seen::new(0, 0);
+        let now = 100;
+        assert_eq!(
+            seen.take(&[1, 2, 1, NONE, NONE], &[1, 2, 1, 5, 5], now),
+            Some(vec![0, 1, 3, 4])
+        );
+        assert_eq!(seen.take(&[3, 2, 4], &[500, 2, 4], now), Some(vec![0, 2]));
+        assert_eq!(seen.take(&[3], &[500], now), Some(vec![]), "ahead");
+        assert_eq!(seen.take(&[3], &[500], 1000), Some(vec![]), "not ahead any more");
+        seen.take_back(&[1, 3, NONE]);
+        assert_eq!(seen.take(&[1, 2, 3], &[1, 2, 500], now), Some(vec![0, 2]));
+        for n in 0..LEAST as u64 * 4 {
+            assert_eq!(seen.take(&[n + 10], &[1_000_000], now), None);
+        }
+        assert_eq!(seen.covered().after(), 0);
+    }
+}

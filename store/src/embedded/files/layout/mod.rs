@@ -1,0 +1,216 @@
+//! How rows lie in a file: columns that any Parquet reader can read, in which
+//! what repeats is written once, and nothing that follows from the rest.
+//!
+//! A file has the columns of the span row, but for these:
+//!
+//! - `shape` is the number of a row of another file, which has what many spans
+//!   have in common: the columns [`SHAPED`], and attributes with frequent values,
+//!   each with a column of its own, named by its type and key, such as
+//!   `string:http.route` or `int:server.port`. The row groups of both files
+//!   belong together.
+//! - Each further frequent attribute has such a column in the file itself: values
+//!   of one key resemble one another, and a search for one reads no other. Texts that
+//!   are hexadecimal digits or UUIDs are bytes there, in `hex:request.id` or
+//!   `uuid:user.id`; a text that is none of these is in `string:…`, or in the map. The
+//!   map `attributes` has what is left.
+//! - `parent_row_offset` says how many rows further down the row of the parent
+//!   is, within the row group; where it has a value, `parent_span_id` has none.
+//!   `assembled_parent_row_offset` says the same of `assembled_parent`.
+//! - `follows`, of the shape, is the sum of: 1 where `assembled_trace_id` and
+//!   `assembled_parent` are what `trace_id` and `parent_span_id` are; 2 where
+//!   `client_address` and `client_port` are the attributes
+//!   `network.peer.address` and `network.peer.port`; 4 where they are
+//!   `client.address` and `client.port`; 8 where `confidence` is 1 if there is
+//!   `evidence`, and has no value if not. The columns that follow have no value
+//!   then.
+//! - `longest_in_blocks`, of the shape, says of each block of the row group [about
+//!   how long](super::lengths) the longest of its spans took, and 0 where it has none.
+//!   Of all shapes with the same service, operation and status the first says so of
+//!   all their spans, and the others have no value.
+//! - A column without any value may be missing.
+//!
+//! Offsets and numbers of shapes stay true when a row group is copied into
+//! another file.
+
+mod derived;
+mod digits;
+mod fixed;
+mod longest;
+mod maps;
+mod own;
+mod parents;
+mod plan;
+mod restore;
+mod shapes;
+mod split;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use derived::{Packed, pack};
+pub(crate) use fixed::SHAPED;
+pub(crate) use longest::ASKED;
+pub(crate) use own::{Own, OwnType, Sought};
+pub(crate) use parents::{Parents, SpanIds};
+pub(crate) use plan::Plan;
+pub(crate) use restore::{Shapes, Wanted, not_of_file, of_shapes, restore, shape_numbers};
+pub(crate) use shapes::{NUMBERS as SHAPE_NUMBERS, OwnLeaves, Rows};
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use spanwise_model::schema::{column, span_schema};
+
+use own::Texts;
+
+use super::index::block_sets::MOST_BLOCKS;
+
+/// Names of the columns that only files have.
+pub(crate) mod file_column {
+    pub(crate) const SHAPE: &str = "shape";
+    pub(crate) const FOLLOWS: &str = "follows";
+    pub(crate) const LONGEST_IN_BLOCKS: &str = "longest_in_blocks";
+    pub(crate) const PARENT_ROW_OFFSET: &str = "parent_row_offset";
+    pub(crate) const ASSEMBLED_PARENT_ROW_OFFSET: &str = "assembled_parent_row_offset";
+}
+
+/// Columns that come before attributes in a file of shapes: the number of the
+/// shape, what follows, how long it took in blocks, and the [`SHAPED`].
+const SHAPE_FIELDS: usize = 3 + SHAPED.len();
+
+/// Attributes of a file that have columns of their own, at most: a file is
+/// small beside what a reader keeps of its columns.
+const MAX_OWN: usize = 250;
+
+/// All columns that a file may have besides attributes, in order, and whether
+/// each may be missing.
+fn common_fields() -> &'static [(FieldRef, bool)] {
+    static FIELDS: LazyLock<Vec<(FieldRef, bool)>> = LazyLock::new(|| {
+        let optional = |name: &str| Arc::new(Field::new(name, DataType::Int32, true));
+        let number = Arc::new(Field::new(file_column::SHAPE, DataType::Int64, false));
+        let mut fields = vec![(number, false)];
+        let schema = span_schema();
+        for field in schema.fields().iter().filter(|f| !SHAPED.contains(&f.name().as_str())) {
+            let may_miss = field.is_nullable()
+                || [column::EVENTS, column::LINKS, column::ATTRIBUTES]
+                    .contains(&field.name().as_str());
+            fields.push((Arc::clone(field), may_miss));
+            match field.name().as_str() {
+                column::PARENT_SPAN_ID => {
+                    fields.push((optional(file_column::PARENT_ROW_OFFSET), true));
+                }
+                column::ASSEMBLED_PARENT => {
+                    fields.push((optional(file_column::ASSEMBLED_PARENT_ROW_OFFSET), true));
+                }
+                _ => {}
+            }
+        }
+        fields
+    });
+    &FIELDS
+}
+
+/// Which columns a file has, and which its shapes have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Places in [`common_fields`], in order.
+    common: Vec<usize>,
+    /// Attributes of rows, in order.
+    pub(crate) own: Vec<Own>,
+    /// Attributes of shapes, in order.
+    pub(crate) shaped: Vec<Own>,
+    pub(crate) schema: SchemaRef,
+    pub(crate) shapes_schema: SchemaRef,
+}
+
+impl Layout {
+    /// The places of the columns of shapes that say how long they took.
+    pub(crate) const LENGTHS: [usize; 2] = [0, 2];
+
+    /// With these attributes in columns of their own, and with those columns
+    /// that may be missing of which this is true.
+    pub(crate) fn new(own: Vec<Own>, shaped: Vec<Own>, has: impl Fn(&str) -> bool) -> Self {
+        let fields = common_fields().iter().enumerate();
+        let common = fields
+            .filter(|(_, (field, may_miss))| !may_miss || has(field.name()))
+            .map(|(place, _)| place);
+        Self::of(common.collect(), own, shaped)
+    }
+
+    fn of(mut common: Vec<usize>, mut own: Vec<Own>, mut shaped: Vec<Own>) -> Self {
+        common.sort_unstable();
+        common.dedup();
+        for names in [&mut own, &mut shaped] {
+            names.sort_unstable();
+            names.dedup();
+        }
+        let fields = common.iter().map(|place| Arc::clone(&common_fields()[*place].0));
+        let fields = fields.chain(own.iter().map(|own| own.field(Texts::Plain)));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let span = span_schema();
+        let number = Arc::clone(&common_fields()[0].0);
+        let follows = Arc::new(Field::new(file_column::FOLLOWS, DataType::UInt8, false));
+        let fixed = SHAPED.iter().filter_map(|name| span.field_with_name(name).ok());
+        let fixed = fixed.map(|field| Arc::new(field.clone()));
+        let lengths = DataType::FixedSizeBinary(MOST_BLOCKS as i32);
+        let longest = Arc::new(Field::new(file_column::LONGEST_IN_BLOCKS, lengths, true));
+        let fields = [number, follows, longest]
+            .into_iter()
+            .chain(fixed)
+            .chain(shaped.iter().map(|own| own.field(Texts::Dictionary)));
+        let shapes_schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Self { common, own, shaped, schema, shapes_schema }
+    }
+
+    /// That of a file and its shapes with these columns; `None` where they are
+    /// not those of this version's files.
+    pub(crate) fn of_file(schema: &Schema, shapes_schema: &Schema) -> Option<Self> {
+        let place = |field: &FieldRef| {
+            common_fields().iter().position(|(common, _)| common.name() == field.name())
+        };
+        let common: Vec<usize> = schema.fields().iter().map_while(place).collect();
+        let own = schema.fields().iter().skip(common.len());
+        let own: Option<Vec<Own>> = own.map(|field| Own::of_field(field, Texts::Plain)).collect();
+        let shaped = shapes_schema.fields().iter().skip(SHAPE_FIELDS);
+        let shaped: Option<Vec<Own>> =
+            shaped.map(|field| Own::of_field(field, Texts::Dictionary)).collect();
+        let layout = Self::of(common, own?, shaped?);
+        let whole = Self::new(Vec::new(), Vec::new(), |_| false);
+        let has_all = whole.common.iter().all(|place| layout.common.contains(place));
+        let same = layout.schema.fields() == schema.fields()
+            && layout.shapes_schema.fields() == shapes_schema.fields();
+        (has_all && same).then_some(layout)
+    }
+
+    /// With the columns of as many of these as there is room for.
+    pub(crate) fn union<'a>(layouts: impl IntoIterator<Item = &'a Self>) -> Self {
+        let none = Self::new(Vec::new(), Vec::new(), |_| false);
+        layouts.into_iter().fold(none, |all, layout| {
+            let common = all.common.iter().chain(&layout.common).copied().collect();
+            let both = |one: &[Own], other: &[Own]| [one, other].concat();
+            let (own, shaped) = (both(&all.own, &layout.own), both(&all.shaped, &layout.shaped));
+            let more = Self::of(common, own, shaped);
+            match more.own.len().max(more.shaped.len()) <= MAX_OWN {
+                true => more,
+                false => Self::of(more.common, all.own, all.shaped),
+            }
+        })
+    }
+
+    /// The places of the columns that some attributes have in a file.
+    pub(crate) fn own_places(&self) -> impl Iterator<Item = (usize, &Own)> {
+        let first = self.schema.fields().len() - self.own.len();
+        self.own.iter().enumerate().map(move |(place, own)| (first + place, own))
+    }
+
+    /// The same of its shapes.
+    pub(crate) fn shaped_places(&self) -> impl Iterator<Item = (usize, &Own)> {
+        self.shaped.iter().enumerate().map(|(place, own)| (SHAPE_FIELDS + place, own))
+    }
+
+    /// Whether it has all columns of the other.
+    pub(crate) fn has_all_of(&self, other: &Self) -> bool {
+        other.common.iter().all(|place| self.common.contains(place))
+            && other.own.iter().all(|own| self.own.binary_search(own).is_ok())
+            && other.shaped.iter().all(|own| self.shaped.binary_search(own).is_ok())
+    }
+}

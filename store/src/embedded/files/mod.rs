@@ -1,0 +1,460 @@
+//! Immutable Parquet files of spans, as they lie in a directory or in object
+//! storage.
+//!
+//! A file's name says which generations of the log it holds. The names are the
+//! list of what is stored, and a rename changes it whole or not at all: a
+//! segment whose generation is in a file is done with, and a file whose
+//! generations are all in a larger one is too.
+
+pub(super) mod cache;
+pub(super) mod column_encoder;
+pub(super) mod encoding;
+pub(super) mod gather;
+pub(super) mod handle;
+pub(super) mod index;
+pub(super) mod layout;
+pub(super) mod lengths;
+pub(super) mod listing;
+pub(super) mod order;
+pub(super) mod pages;
+pub(super) mod parquet_writer;
+pub(super) mod reader;
+pub(super) mod shape_file;
+pub(super) mod writer;
+
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+
+use arrow::buffer::BooleanBuffer;
+use parking_lot::RwLock;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::file::metadata::PageIndexPolicy;
+use parquet::file::statistics::Statistics;
+use spanwise_model::schema::column;
+
+use crate::embedded::duplicates::origins::TakenRanges;
+use crate::embedded::keys::{is_past, oldest as oldest_of};
+use crate::embedded::remote::RemoteFile;
+use handle::Handle;
+use index::Index;
+use layout::Layout;
+use shape_file::{ShapeFile, directory_of};
+
+/// Key of the file metadata under which the taken batches are noted.
+pub(crate) const ORIGINS: &str = "spanwise.origins";
+/// Key of when the newest rows became a file.
+pub(crate) const WRITTEN: &str = "spanwise.written_unix_nano";
+/// Key of the earliest start that makes sense.
+pub(crate) const OLDEST: &str = "spanwise.oldest_unix_nano";
+/// Key of where the index is.
+pub(crate) const INDEX: &str = "spanwise.index";
+/// Key of the number of the last deletion that the file was written without.
+pub(crate) const DELETIONS: &str = "spanwise.deletions";
+
+/// Key of the keys of the attributes that are in its map. Missing where they are
+/// very many.
+pub(crate) const MAPPED: &str = "spanwise.mapped_keys";
+
+/// Key of the name of the file of its shapes.
+pub(crate) const SHAPES: &str = "spanwise.shapes";
+
+/// A file, with everything that is needed to decide whether to read it.
+#[derive(Debug)]
+pub(crate) struct SpanFile {
+    /// Where it is on the local disk, if it is there.
+    pub(crate) path: PathBuf,
+    pub(crate) file: Handle,
+    /// First and last generation that it holds.
+    pub(crate) generations: (u64, u64),
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+    /// Least and greatest start.
+    pub(crate) starts: (i64, i64),
+    /// The earliest start that makes sense, about; none where none does.
+    pub(crate) oldest_unix_nano: Option<i64>,
+    /// When its newest rows became a file.
+    pub(crate) written_unix_nano: i64,
+    pub(crate) index: Index,
+    pub(crate) origins: TakenRanges,
+    /// The last deletion that it was written without.
+    pub(crate) deletions: u64,
+    pub(crate) metadata: ArrowReaderMetadata,
+    pub(crate) layout: Layout,
+    /// Keys of the attributes in its map, in order; `None` where any may be.
+    pub(crate) mapped: Option<Vec<String>>,
+    pub(crate) shapes: ShapeFile,
+    /// Since when it has rows that are nowhere else.
+    pub(crate) waits_since: SystemTime,
+    /// What it is in object storage.
+    remote: OnceLock<Arc<RemoteFile>>,
+    /// Rows that were deleted since.
+    gone: RwLock<Option<Arc<Gone>>>,
+    doomed: AtomicBool,
+    /// Whether another file has its name.
+    superseded: AtomicBool,
+}
+
+/// Rows of a file that are deleted.
+#[derive(Debug)]
+pub(crate) struct Gone {
+    /// One bit a row; set where it is deleted.
+    pub(crate) rows: BooleanBuffer,
+    pub(crate) count: u64,
+}
+
+/// Why a file is not served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unserved {
+    /// What it holds makes no sense.
+    #[error("{0}")]
+    Broken(String),
+    /// It may be sound, but cannot be read here and now.
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+impl SpanFile {
+    /// Reads what the file says of itself.
+    pub(crate) fn open(path: &Path) -> Result<Self, Unserved> {
+        let unreadable = |error: std::io::Error| Unserved::Unreadable(error.to_string());
+        let file = Handle::open(path).map_err(unreadable)?;
+        let mut opened = Self::of(path, file, ShapeFile::open)?;
+        let written = fs::metadata(path).and_then(|metadata| metadata.modified());
+        opened.waits_since = written.unwrap_or(SystemTime::UNIX_EPOCH);
+        Ok(opened)
+    }
+
+    /// A file of object storage, which would be in this directory.
+    pub(crate) fn open_remote(
+        directory: &Path,
+        remote: &Arc<RemoteFile>,
+    ) -> Result<Self, Unserved> {
+        let path = directory.join(file_name(remote.generations()));
+        let shapes = |path| ShapeFile::of(path, Handle::remote(Arc::clone(&remote.shapes)));
+        let opened = Self::of(&path, Handle::remote(Arc::clone(&remote.spans)), shapes)?;
+        let _ = opened.remote.set(Arc::clone(remote));
+        remote.is_open();
+        Ok(opened)
+    }
+
+    fn of(
+        path: &Path,
+        handle: Handle,
+        open_shapes: impl FnOnce(PathBuf) -> Result<ShapeFile, Unserved>,
+    ) -> Result<Self, Unserved> {
+        let broken = |reason: &dyn std::fmt::Display| Unserved::Broken(reason.to_string());
+        let generations =
+            generations_of(path).ok_or_else(|| broken(&"its name is not that of such a file"))?;
+        let bytes = handle.byte_len();
+        let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
+        let metadata = load(&handle, options).map_err(|reason| broken(&reason))?;
+        let about = metadata.metadata().file_metadata();
+        let note = |key: &str| {
+            let pairs = about.key_value_metadata()?;
+            pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+        };
+        let foreign =
+            || Unserved::Unreadable("its columns are not those of this version's files".to_owned());
+        let shapes = note(SHAPES).filter(|name| !name.contains('/')).ok_or_else(foreign)?;
+        let directory = directory_of(path.parent().unwrap_or(Path::new("")));
+        let shapes = open_shapes(directory.join(shapes))?;
+        let layout =
+            Layout::of_file(metadata.schema(), shapes.metadata.schema()).ok_or_else(foreign)?;
+        let origins = note(ORIGINS).and_then(|text| serde_json::from_str(text).ok());
+        let deletions = note(DELETIONS).and_then(|text| text.parse().ok());
+        let oldest = note(OLDEST).and_then(|text| text.parse().ok());
+        let written = note(WRITTEN).and_then(|text| text.parse().ok());
+        let rows = u64::try_from(about.num_rows()).unwrap_or(0);
+        let mapped = note(MAPPED).and_then(|text| serde_json::from_str(text).ok());
+        let index = note(INDEX)
+            .and_then(|note| Index::open(&handle, note))
+            .filter(|index| index.blocks.iter().map(|b| b.rows as u64).sum::<u64>() == rows)
+            .unwrap_or_else(|| Index::of_groups(groups(&metadata)));
+        let least = index.blocks.iter().map(|block| block.starts.0).min().unwrap_or(i64::MAX);
+        let most = index.blocks.iter().map(|block| block.starts.1).max().unwrap_or(i64::MIN);
+        Ok(Self {
+            path: path.to_owned(),
+            file: handle,
+            generations,
+            rows,
+            bytes: bytes + shapes.bytes,
+            starts: (least, most),
+            oldest_unix_nano: oldest.or_else(|| {
+                // Of a file of before that was noted: of some block, at the latest.
+                let edges = index.blocks.iter().flat_map(|block| [block.starts.0, block.starts.1]);
+                oldest_of(&edges.collect::<Vec<_>>())
+            }),
+            written_unix_nano: written.unwrap_or(i64::MAX),
+            index,
+            origins: origins.unwrap_or_default(),
+            deletions: deletions.unwrap_or(0),
+            metadata,
+            layout,
+            mapped,
+            shapes,
+            waits_since: SystemTime::now(),
+            remote: OnceLock::new(),
+            gone: RwLock::new(None),
+            doomed: AtomicBool::new(false),
+            superseded: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether the rows of this generation are in it.
+    pub(crate) const fn holds(&self, generation: u64) -> bool {
+        self.generations.0 <= generation && generation <= self.generations.1
+    }
+
+    /// Whether the map of any row may have this key.
+    pub(crate) fn may_map(&self, key: &str) -> bool {
+        let Some(mapped) = &self.mapped else { return true };
+        mapped.binary_search_by(|mapped| mapped.as_str().cmp(key)).is_ok()
+    }
+
+    /// Its deleted rows; `None` where there are none.
+    pub(crate) fn gone(&self) -> Option<Arc<Gone>> {
+        self.gone.read().clone()
+    }
+
+    /// Takes rows out of all answers that begin from now on; how many were
+    /// there before.
+    pub(crate) fn remove_rows(&self, rows: BooleanBuffer) -> u64 {
+        let mut gone = self.gone.write();
+        let before = gone.as_ref().map_or(0, |gone| gone.count);
+        let rows = gone.as_ref().map_or_else(|| rows.clone(), |gone| &gone.rows | &rows);
+        let count = rows.count_set_bits() as u64;
+        *gone = (count > 0).then(|| Arc::new(Gone { rows, count }));
+        count - before
+    }
+
+    /// Whether it holds deleted rows.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.gone.read().is_some()
+    }
+
+    /// The number of the first row of each row group, and of the end.
+    pub(crate) fn group_rows(&self) -> Vec<usize> {
+        let mut next = 0;
+        let groups = self.metadata.metadata().row_groups().iter();
+        let ends = groups.map(|group| {
+            next += usize::try_from(group.num_rows()).unwrap_or(0);
+            next
+        });
+        std::iter::once(0).chain(ends).collect()
+    }
+
+    /// The numbers of all its rows.
+    pub(crate) fn all_rows(&self) -> Range<usize> {
+        0..usize::try_from(self.rows).unwrap_or(0)
+    }
+
+    /// The start that counts for its age: no row is newer than the file itself,
+    /// whatever its clock said; and of rows by clocks that were never set, it is known
+    /// when they came.
+    pub(crate) fn newest(&self) -> i64 {
+        match is_past(self.starts.1) {
+            true => self.written_unix_nano,
+            false => self.starts.1.min(self.written_unix_nano),
+        }
+    }
+
+    /// Has ready what tells of these hashes in some row groups.
+    pub(crate) fn prepare_groups(
+        &self,
+        groups: impl Iterator<Item = usize>,
+        hashes: &[u64],
+    ) -> io::Result<()> {
+        self.index.prepare(&self.file, groups, hashes)
+    }
+
+    /// In which blocks of a row group there may be something of each of these hashes:
+    /// one bit each, by its number.
+    pub(crate) fn blocks_with_all(&self, group: usize, hashes: &[u64]) -> io::Result<u32> {
+        hashes.iter().try_fold(u32::MAX, |blocks, hash| {
+            Ok(blocks & self.index.blocks_with(&self.file, group, *hash)?)
+        })
+    }
+
+    /// What object storage calls it: as its shapes, whose name no other file has.
+    pub(crate) fn name(&self) -> Option<String> {
+        let name = self.shapes.path.file_name()?.to_str()?;
+        name.strip_suffix(".parquet").map(str::to_owned)
+    }
+
+    /// What it is in object storage; `None` where it is only here.
+    pub(crate) fn remote(&self) -> Option<&Arc<RemoteFile>> {
+        self.remote.get()
+    }
+
+    /// From now on it is in object storage too.
+    pub(crate) fn is_uploaded_as(&self, remote: &Arc<RemoteFile>) {
+        self.file.is_uploaded_as(Arc::clone(&remote.spans));
+        self.shapes.file.is_uploaded_as(Arc::clone(&remote.shapes));
+        let _ = self.remote.set(Arc::clone(remote));
+    }
+
+    /// Whether it is whole on the local disk.
+    pub(crate) fn is_local(&self) -> bool {
+        self.file.is_local()
+    }
+
+    /// Why its objects are not what was uploaded, where somebody has seen that.
+    pub(crate) fn damage(&self) -> Option<&str> {
+        self.remote()?.damage()
+    }
+
+    /// Whether it can only be read from object storage, and is sound as far as
+    /// one knows.
+    pub(crate) fn may_be_away(&self) -> bool {
+        !self.is_local() && self.damage().is_none()
+    }
+
+    /// When it was last read.
+    pub(crate) fn last_use(&self) -> u64 {
+        self.file.last_use().max(self.shapes.file.last_use())
+    }
+
+    /// Lets the copy on the local disk go; readers go on with the objects.
+    /// Nothing else may have its name.
+    pub(crate) fn drop_copy(&self) {
+        // Without the spans, shapes are left over, and are removed at the next
+        // start at the latest.
+        for (file, path) in [(&self.file, &self.path), (&self.shapes.file, &self.shapes.path)] {
+            if file.drop_copy()
+                && let Err(error) = fs::remove_file(path)
+            {
+                tracing::warn!("cannot remove {}: {error}", path.display());
+            }
+        }
+    }
+
+    /// Where the parts of its two files begin that are read when it is opened.
+    pub(crate) fn tails(&self) -> (u64, u64) {
+        let end = |metadata: &ArrowReaderMetadata| {
+            let chunks = metadata.metadata().row_groups().iter().flat_map(|group| group.columns());
+            chunks.map(|chunk| chunk.byte_range()).map(|(start, length)| start + length).max()
+        };
+        let spans = self.index.entries_offset().or_else(|| end(&self.metadata));
+        (spans.unwrap_or(0), end(&self.shapes.metadata).unwrap_or(0))
+    }
+
+    /// Keeps it from being served again; its bytes stay, for somebody to look at.
+    pub(crate) fn set_aside(&self) {
+        if let Some(remote) = self.remote() {
+            remote.set_aside();
+        }
+        if self.is_local() {
+            set_aside(&self.path);
+        }
+    }
+
+    /// What people know it by.
+    pub(crate) fn place(&self) -> String {
+        match self.remote() {
+            Some(remote) if !self.is_local() => format!("{} in object storage", remote.name()),
+            _ => self.path.display().to_string(),
+        }
+    }
+
+    /// Has the file removed once no query reads it any more.
+    pub(crate) fn doom(&self) {
+        self.doomed.store(true, Ordering::Release);
+    }
+
+    /// The same, of a file whose rows are not to come back: nothing takes its place.
+    pub(crate) fn doom_for_good(&self) {
+        if let Some(remote) = self.remote() {
+            remote.is_forgotten();
+        }
+        self.doom();
+    }
+
+    /// The same as [`SpanFile::doom`], where another file already has its name.
+    pub(crate) fn supersede(&self) {
+        self.superseded.store(true, Ordering::Release);
+        self.doom();
+    }
+}
+
+impl Drop for SpanFile {
+    fn drop(&mut self) {
+        if !self.doomed.load(Ordering::Acquire) {
+            return;
+        }
+        if let Some(remote) = self.remote() {
+            remote.leave();
+        }
+        if !self.superseded.load(Ordering::Acquire)
+            && self.is_local()
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!("cannot remove {}: {error}", self.path.display());
+        }
+        self.shapes.remove();
+    }
+}
+
+/// Reads what a file says of its columns. Readers of damaged descriptions are not
+/// beyond a panic, which must not keep the other files from being served.
+pub(crate) fn load(
+    file: &Handle,
+    options: ArrowReaderOptions,
+) -> Result<ArrowReaderMetadata, String> {
+    let load = AssertUnwindSafe(|| ArrowReaderMetadata::load(file, options));
+    match catch_unwind(load) {
+        Ok(loaded) => loaded.map_err(|error| error.to_string()),
+        Err(_) => Err("what it says of its columns makes no sense".to_owned()),
+    }
+}
+
+/// Rows and starts of the row groups, of which the file may not say everything.
+fn groups(metadata: &ArrowReaderMetadata) -> impl Iterator<Item = (usize, (i64, i64))> {
+    let starts = |group: &parquet::file::metadata::RowGroupMetaData| {
+        let columns = group.columns();
+        let start = columns.iter().find(|c| c.column_path().string() == column::START_UNIX_NANO)?;
+        match start.statistics()? {
+            Statistics::Int64(range) => Some((*range.min_opt()?, *range.max_opt()?)),
+            _ => None,
+        }
+    };
+    metadata.metadata().row_groups().iter().map(move |group| {
+        let rows = usize::try_from(group.num_rows()).unwrap_or(0);
+        (rows, starts(group).unwrap_or((i64::MIN, i64::MAX)))
+    })
+}
+
+/// The name of the file of these generations.
+pub(crate) fn file_name((first, last): (u64, u64)) -> String {
+    format!("{first:012}-{last:012}.parquet")
+}
+
+pub(crate) fn generations_of(path: &Path) -> Option<(u64, u64)> {
+    let name = path.file_name()?.to_str()?;
+    let (generations, rest) = name.split_once('.')?;
+    let (first, last) = generations.split_once('-').filter(|_| rest.contains("parquet"))?;
+    Some((first.parse().ok()?, last.parse().ok()?))
+}
+
+/// Renames a broken file, so that nothing reads it again.
+pub(crate) fn set_aside(path: &Path) {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".broken");
+    if let Err(error) = fs::rename(path, &name) {
+        tracing::warn!("cannot set {} aside: {error}", path.display());
+    }
+}
+
+/// What the operator is told of a broken file.
+pub(crate) fn broken_warning(path: &Path, reason: &str) -> String {
+    format!(
+        "{} is damaged ({reason}) and was renamed to end in .broken; its spans are missing from \
+         answers. Have a look at the disk, or restore the file from a backup",
+        path.display()
+    )
+}

@@ -1,0 +1,264 @@
+//! A Parquet file that is being written: row groups of new rows, and those of
+//! other files as they are.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
+};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::SchemaDescriptor;
+use spanwise_model::absent::without_values;
+
+use super::column_encoder::{Leaf, Written};
+use super::handle::Handle;
+use crate::embedded::private;
+
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Bytes that are written at once: most columns of a row group have fewer.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// The file, through a buffer of its own: the Parquet library's is small, and most of
+/// what it writes passes it by.
+pub(crate) struct Buffered(BufWriter<File>);
+
+impl Buffered {
+    /// Has everything on the disk.
+    pub(crate) fn sync_all(self) -> io::Result<()> {
+        self.0.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    }
+}
+
+impl Write for Buffered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    /// Nobody reads it before it is whole: what the library flushes may wait.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// See the module.
+pub(crate) struct Sheet {
+    schema: SchemaRef,
+    pub(crate) writer: SerializedFileWriter<Buffered>,
+    /// Of the columns that are no leaves.
+    columns: ArrowRowGroupWriterFactory,
+    leaves: Leaves,
+    groups: usize,
+}
+
+/// A part of one on its way to the file.
+enum Chunk {
+    Own(Written),
+    /// Of the Parquet library.
+    Arrow(ArrowColumnChunk),
+}
+
+impl Chunk {
+    fn append_to(self, group: &mut SerializedRowGroupWriter<'_, Buffered>) -> Result<(), Failure> {
+        match self {
+            Self::Own(written) => written.append_to(group)?,
+            Self::Arrow(chunk) => chunk.append_to_row_group(group)?,
+        }
+        Ok(())
+    }
+}
+
+/// A row group of a file that is there.
+pub(crate) struct Part<'a> {
+    pub(crate) file: &'a Handle,
+    pub(crate) metadata: &'a ArrowReaderMetadata,
+    pub(crate) group: usize,
+}
+
+impl Sheet {
+    pub(crate) fn create(
+        path: &Path,
+        schema: &SchemaRef,
+        properties: WriterProperties,
+    ) -> Result<Self, Failure> {
+        let file = Buffered(BufWriter::with_capacity(BUFFER_BYTES, private::create(path)?));
+        let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties.clone()))?;
+        let (writer, _) = writer.into_serialized_writer()?;
+        // The Parquet library makes writers of all columns of a schema, at the price
+        // of a compressor and a decompressor each.
+        let others = schema.fields().iter().filter(|field| !Leaf::is_for(field)).cloned();
+        let others = Schema::new(others.collect::<Vec<_>>()).into();
+        let others = ArrowWriter::try_new(std::io::sink(), others, Some(properties))?;
+        let (_, columns) = others.into_serialized_writer()?;
+        let leaves = Leaves::of(writer.schema_descr());
+        Ok(Self { schema: Arc::clone(schema), writer, columns, leaves, groups: 0 })
+    }
+
+    /// The column at a place of the schema, of no rows yet; `None` where it has
+    /// several leaves, and is written as an array.
+    pub(crate) fn leaf(&self, place: usize) -> Option<Leaf> {
+        let field = self.schema.fields().get(place).filter(|field| Leaf::is_for(field))?;
+        debug_assert_eq!(self.leaves.of_root(place).len(), 1, "{field} has one leaf");
+        let column = self.writer.schema_descr().column(self.leaves.of_root(place).start);
+        Some(Leaf::new(column, self.writer.properties()))
+    }
+
+    /// The last columns of the schema, so many, of no rows yet.
+    pub(crate) fn last_leaves(&self, count: usize) -> Vec<Leaf> {
+        let all = self.schema.fields().len();
+        (all - count..all).filter_map(|place| self.leaf(place)).collect()
+    }
+
+    /// Adds a row group. Its last columns are these; those before are asked for one
+    /// by one, so that few are there twice.
+    pub(crate) fn add(
+        &mut self,
+        last: Vec<Leaf>,
+        mut column: impl FnMut(usize, &Field) -> Result<ArrayRef, Failure>,
+    ) -> Result<(), Failure> {
+        let mut writers = self.writers()?;
+        let mut chunks = Vec::new();
+        let asked = self.schema.fields().len() - last.len();
+        for (place, field) in self.schema.fields().iter().take(asked).enumerate() {
+            let array = column(place, field)?;
+            match self.leaf(place) {
+                Some(mut leaf) => {
+                    leaf.put_array(&array)?;
+                    chunks.push(Chunk::Own(leaf.finish()?));
+                }
+                None => self.write_array(place, &array, &mut writers, &mut chunks)?,
+            }
+        }
+        for leaf in last {
+            chunks.push(Chunk::Own(leaf.finish()?));
+        }
+        let mut group = self.writer.next_row_group()?;
+        chunks.into_iter().try_for_each(|chunk| chunk.append_to(&mut group))?;
+        group.close()?;
+        self.groups += 1;
+        Ok(())
+    }
+
+    /// The writers of the Parquet library, with the number of the leaf of each.
+    fn writers(&self) -> Result<impl Iterator<Item = (usize, ArrowColumnWriter)> + use<>, Failure> {
+        let places = self.schema.fields().iter().enumerate();
+        let places = places.filter(|(_, field)| !Leaf::is_for(field));
+        let leaves: Vec<usize> = places.flat_map(|(place, _)| self.leaves.of_root(place)).collect();
+        Ok(leaves.into_iter().zip(self.columns.create_column_writers(self.groups)?))
+    }
+
+    /// Has the Parquet library write a column with lists or structs, after those
+    /// before it.
+    fn write_array(
+        &self,
+        place: usize,
+        array: &ArrayRef,
+        writers: &mut impl Iterator<Item = (usize, ArrowColumnWriter)>,
+        to: &mut Vec<Chunk>,
+    ) -> Result<(), Failure> {
+        let field = &self.schema.fields()[place];
+        let first = self.leaves.of_root(place).start;
+        let writers = writers.skip_while(|(leaf, _)| *leaf < first);
+        for (leaf, (_, mut writer)) in compute_leaves(field, array)?.iter().zip(writers) {
+            writer.write(leaf)?;
+            to.push(Chunk::Arrow(writer.close()?));
+        }
+        Ok(())
+    }
+
+    /// Adds a row group as it is, some of whose columns may be missing.
+    pub(crate) fn copy(&mut self, part: &Part<'_>) -> Result<(), Failure> {
+        let metadata = part.metadata.metadata();
+        let group = metadata.row_group(part.group);
+        let rows = usize::try_from(group.num_rows())?;
+        let ends = group.columns().iter().map(|chunk| chunk.byte_range());
+        part.file
+            .prepare(&ends.map(|(start, length)| start..start + length).collect::<Vec<_>>())?;
+        let leaves = Leaves::of(part.metadata.parquet_schema());
+        let mut absent = self.absent(part, rows)?;
+        let mut writer = self.writer.next_row_group()?;
+        for (place, field) in self.schema.fields().iter().enumerate() {
+            let Ok(there) = part.metadata.schema().index_of(field.name()) else {
+                for chunk in std::mem::take(&mut absent[place]) {
+                    chunk.append_to(&mut writer)?;
+                }
+                continue;
+            };
+            for leaf in leaves.of_root(there) {
+                let chunk = group.column(leaf);
+                let of_pages =
+                    metadata.column_index().and_then(|all| all.get(part.group)?.get(leaf));
+                let offsets =
+                    metadata.offset_index().and_then(|all| all.get(part.group)?.get(leaf));
+                let close = ColumnCloseResult {
+                    bytes_written: u64::try_from(chunk.compressed_size()).unwrap_or(0),
+                    rows_written: rows as u64,
+                    metadata: chunk.clone(),
+                    bloom_filter: None,
+                    column_index: of_pages
+                        .filter(|index| !matches!(index, ColumnIndexMetaData::NONE))
+                        .cloned(),
+                    offset_index: offsets.cloned(),
+                };
+                writer.append_column(part.file, close)?;
+            }
+        }
+        writer.close()?;
+        self.groups += 1;
+        Ok(())
+    }
+
+    /// For each column that the part does not have, so many rows without a value.
+    fn absent(&self, part: &Part<'_>, rows: usize) -> Result<Vec<Vec<Chunk>>, Failure> {
+        let is_there = |field: &Field| part.metadata.schema().index_of(field.name()).is_ok();
+        let mut writers = self.writers()?;
+        let of_column = |(place, field): (usize, &Arc<Field>)| {
+            let mut chunks = Vec::new();
+            if is_there(field) {
+                return Ok(chunks);
+            }
+            match self.leaf(place) {
+                Some(mut leaf) => {
+                    leaf.put_absent(rows)?;
+                    chunks.push(Chunk::Own(leaf.finish()?));
+                }
+                None => {
+                    let array = without_values(field, rows)?;
+                    self.write_array(place, &array, &mut writers, &mut chunks)?;
+                }
+            }
+            Ok(chunks)
+        };
+        self.schema.fields().iter().enumerate().map(of_column).collect()
+    }
+}
+
+/// Which leaves the columns of a file have.
+struct Leaves(Vec<std::ops::Range<usize>>);
+
+impl Leaves {
+    fn of(schema: &SchemaDescriptor) -> Self {
+        let mut roots: Vec<std::ops::Range<usize>> = Vec::new();
+        for leaf in 0..schema.num_columns() {
+            match roots.get_mut(schema.get_column_root_idx(leaf)) {
+                Some(leaves) => leaves.end = leaf + 1,
+                None => roots.push(leaf..leaf + 1),
+            }
+        }
+        Self(roots)
+    }
+
+    fn of_root(&self, place: usize) -> std::ops::Range<usize> {
+        self.0.get(place).cloned().unwrap_or_default()
+    }
+}

@@ -1,0 +1,522 @@
+//! The write-ahead log: one segment a generation, written by one thread that
+//! makes all waiting records durable with one sync.
+
+pub(super) mod columns;
+pub(super) mod record;
+pub(super) mod replay;
+pub(super) mod templates;
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ahash::AHashSet;
+use arrow::array::UInt32Array;
+use arrow::error::ArrowError;
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use tokio::sync::oneshot;
+
+use crate::contract::StoreError;
+use crate::embedded::duplicates::seen::Seen;
+use crate::embedded::keys::starts;
+use crate::embedded::upkeep::now_unix_nano;
+use crate::embedded::{fault, private};
+use record::Record;
+
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// Bytes written before one sync, at most, so that no one waits for long.
+const GROUP_BYTES: usize = 32 << 20;
+/// How long records are gathered for one sync while several senders are at work:
+/// about as long as a sync takes. Longer saves few more syncs, as each sender
+/// waits for its answer before it sends again.
+const GATHER: Duration = Duration::from_millis(3);
+/// Memory kept for the next group.
+const KEPT_BYTES: usize = 4 << 20;
+
+/// Told by the log's thread what became of each record, before the one who
+/// waits for it is.
+pub(super) trait Taker: Send {
+    /// The record is durable, in this many bytes of this generation; without this many
+    /// of its rows, whose spans were stored before.
+    fn durable(&self, record: Record, twice: u64, bytes: u64, generation: u64);
+
+    /// Nothing of the record was kept.
+    fn refused(&self, record: &Record, error: &StoreError);
+
+    /// Rows are gone that were stored: what is seen is to be what is stored.
+    fn look_again(&self, seen: &mut Seen);
+}
+
+/// Which rows of a record are durable now.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// All.
+    All,
+    /// Those at these places. The spans of the others were durable before.
+    Rows(Vec<u32>),
+}
+
+type Done = oneshot::Sender<Result<Taken, StoreError>>;
+
+enum Command {
+    Append { record: Record, bytes: Vec<u8>, identities: Option<Vec<u64>>, done: Done },
+    Rotate { done: oneshot::Sender<()> },
+    LookAgain { done: oneshot::Sender<()> },
+    Close,
+}
+
+/// The log's writer. Dropping it finishes what is waiting.
+pub(super) struct Wal {
+    commands: mpsc::Sender<Command>,
+    open: Arc<AtomicU64>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The path of a generation's segment.
+pub(super) fn segment_path(directory: &Path, generation: u64) -> PathBuf {
+    directory.join(format!("{generation:012}.log"))
+}
+
+/// The generations that have a segment, oldest first.
+pub(super) fn segments(directory: &Path) -> io::Result<Vec<u64>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let generation: Option<u64> =
+            name.to_str().and_then(|name| name.strip_suffix(".log")?.parse().ok());
+        found.extend(generation);
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+impl Wal {
+    /// Starts the writer, for segments of so many rows at most, unless one record
+    /// has more. The first segment is made with the first record, so that a store
+    /// opens on a full disk too.
+    pub(super) fn start(
+        directory: PathBuf,
+        generation: u64,
+        segment_rows: usize,
+        min_free_bytes: u64,
+        seen: Seen,
+        taker: Box<dyn Taker>,
+    ) -> io::Result<Self> {
+        let (commands, queue) = mpsc::channel();
+        let open = Arc::new(AtomicU64::new(generation));
+        let writer = Writer {
+            directory,
+            segment: None,
+            rows: 0,
+            segment_rows,
+            open: Arc::clone(&open),
+            min_free_bytes,
+            taker,
+            seen,
+            defined: AHashSet::new(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("write-ahead-log".to_owned())
+            .spawn(move || writer.run(&queue))?;
+        Ok(Self { commands, open, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Makes a record durable, but for rows that were before, by their identities.
+    /// `Taker` learns of the outcome even where the caller does not wait for it.
+    pub(super) async fn append(
+        &self,
+        record: Record,
+        bytes: Vec<u8>,
+        identities: Option<Vec<u64>>,
+    ) -> Result<Taken, StoreError> {
+        let (done, answer) = oneshot::channel();
+        // A writer that has ended takes the queue with it, and the answer fails.
+        let _ = self.commands.send(Command::Append { record, bytes, identities, done });
+        answer.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// Begins a new generation with the next record.
+    pub(super) async fn rotate(&self) {
+        let (done, answer) = oneshot::channel();
+        let _ = self.commands.send(Command::Rotate { done });
+        let _ = answer.await;
+    }
+
+    /// Says that rows are gone which were stored: their spans may come again. Whoever
+    /// waits knows that they may from then on.
+    pub(super) fn look_again(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (done, answer) = oneshot::channel();
+        let _ = self.commands.send(Command::LookAgain { done });
+        async move {
+            let _ = answer.await;
+        }
+    }
+
+    /// The generation that the next record goes to, or a later one does.
+    pub(super) fn open_generation(&self) -> u64 {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// Finishes what is waiting, and ends.
+    pub(super) fn close(&self) {
+        let _ = self.commands.send(Command::Close);
+        if let Some(thread) = self.thread.lock().take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Wal {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// What a sender is told when the store is being closed.
+pub(super) fn closed() -> StoreError {
+    StoreError::Full { reason: "the store is closing".to_owned(), retry_after: RETRY_AFTER }
+}
+
+struct Segment {
+    file: File,
+    bytes: u64,
+}
+
+struct Writer {
+    directory: PathBuf,
+    segment: Option<Segment>,
+    /// Rows of the segment, with those that are about to be written.
+    rows: usize,
+    segment_rows: usize,
+    open: Arc<AtomicU64>,
+    min_free_bytes: u64,
+    taker: Box<dyn Taker>,
+    seen: Seen,
+    /// Templates that the segment has defined.
+    defined: AHashSet<u64>,
+}
+
+/// A record that is being made durable.
+struct Waiting {
+    record: Record,
+    taken: Taken,
+    /// Of the rows that are.
+    identities: Vec<u64>,
+    /// Rows that are left out.
+    twice: u64,
+    bytes: u64,
+    done: Done,
+}
+
+impl Writer {
+    fn run(mut self, queue: &mpsc::Receiver<Command>) {
+        let mut buffer = Vec::new();
+        // Whether several senders were at work when the last group was written.
+        let mut several = false;
+        // What the next segment begins with.
+        let mut ahead: Option<Command> = None;
+        while let Some((first, came_meanwhile)) =
+            ahead.take().map(|command| (command, true)).or_else(|| next_command(queue))
+        {
+            buffer.clear();
+            buffer.shrink_to(KEPT_BYTES);
+            // A sender that is alone, and waits for each answer, is not kept
+            // waiting.
+            if (several || came_meanwhile) && matches!(first, Command::Append { .. }) {
+                std::thread::sleep(GATHER);
+            }
+            let mut waiting: Vec<Waiting> = Vec::new();
+            let mut next = Some(first);
+            let mut after = None;
+            // Everything that waits goes into one write and one sync.
+            while let Some(command) = next.take() {
+                match command {
+                    Command::Append { ref record, .. } if !self.has_room(record) => {
+                        ahead = Some(command);
+                    }
+                    Command::Append { record, bytes, identities, done } => {
+                        let identities = identities.unwrap_or_default();
+                        waiting.extend(self.add(record, bytes, identities, done, &mut buffer));
+                        if buffer.len() < GROUP_BYTES {
+                            next = queue.try_recv().ok();
+                        }
+                    }
+                    other => after = Some(other),
+                }
+            }
+            several = waiting.len() > 1;
+            if !waiting.is_empty() {
+                self.commit(&buffer, waiting);
+            }
+            if ahead.is_some() {
+                self.abandon_segment();
+            }
+            match after {
+                Some(Command::Rotate { done }) => {
+                    self.abandon_segment();
+                    let _ = done.send(());
+                }
+                Some(Command::LookAgain { done }) => {
+                    self.taker.look_again(&mut self.seen);
+                    let _ = done.send(());
+                }
+                Some(Command::Close) => break,
+                _ => {}
+            }
+        }
+        // Whoever sent after the end was announced learns of it.
+        for command in queue.try_iter() {
+            if let Command::Append { record, done, .. } = command {
+                self.taker.refused(&record, &closed());
+                let _ = done.send(Err(closed()));
+            }
+        }
+    }
+
+    /// Whether the record's rows go to the segment too.
+    fn has_room(&self, record: &Record) -> bool {
+        self.rows == 0 || self.rows + record.rows.num_rows() <= self.segment_rows
+    }
+
+    /// The next record begins a new segment.
+    fn abandon_segment(&mut self) {
+        self.defined.clear();
+        self.rows = 0;
+        if self.segment.take().is_some() {
+            self.open.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Appends a record, but for the rows whose spans came before.
+    fn add(
+        &mut self,
+        mut record: Record,
+        mut bytes: Vec<u8>,
+        mut identities: Vec<u64>,
+        done: Done,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Waiting> {
+        let start = buffer.len();
+        let kept = self.kept(&record, &identities);
+        let (mut twice, mut taken) = (0, Taken::All);
+        if let Some(rows) = kept {
+            twice = (identities.len() - rows.len()) as u64;
+            identities = rows.iter().map(|row| identities[*row as usize]).collect();
+            match encode_some(&mut record, &rows) {
+                Ok(of_some) => bytes = of_some,
+                Err(error) => return self.refuse(&record, &identities, done, error),
+            }
+            taken = Taken::Rows(rows);
+        }
+        if record.rows.num_rows() > 0 || twice == 0 {
+            if let Err(error) = self.define(&record, buffer) {
+                buffer.truncate(start);
+                return self.refuse(&record, &identities, done, error);
+            }
+            buffer.extend_from_slice(&bytes);
+        }
+        self.rows += record.rows.num_rows();
+        let bytes = (buffer.len() - start) as u64;
+        Some(Waiting { record, taken, identities, twice, bytes, done })
+    }
+
+    /// The places of rows whose spans are new, where others' are not.
+    fn kept(&mut self, record: &Record, identities: &[u64]) -> Option<Vec<u32>> {
+        let starts = starts(record.rows.columns()).filter(|_| !identities.is_empty())?;
+        self.seen.take(identities, starts.values(), now_unix_nano())
+    }
+
+    fn refuse(
+        &mut self,
+        record: &Record,
+        identities: &[u64],
+        done: Done,
+        error: ArrowError,
+    ) -> Option<Waiting> {
+        let error = fault::engine("cannot encode a batch for the log")(error);
+        self.seen.take_back(identities);
+        self.taker.refused(record, &error);
+        let _ = done.send(Err(error));
+        None
+    }
+
+    /// Appends the templates of a record that the segment has not defined yet.
+    fn define(&mut self, record: &Record, buffer: &mut Vec<u8>) -> Result<(), ArrowError> {
+        let Some(templated) = record.rows.templated() else { return Ok(()) };
+        let templates = templated.templates().iter();
+        let new: Vec<_> =
+            templates.filter(|template| self.defined.insert(template.id())).cloned().collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        Record::put_templates(&new, buffer).inspect_err(|_| self.defined.clear())
+    }
+
+    fn commit(&mut self, buffer: &[u8], waiting: Vec<Waiting>) {
+        let generation = self.open.load(Ordering::Acquire);
+        match self.write(buffer) {
+            Ok(()) => {
+                for Waiting { record, taken, twice, bytes, done, .. } in waiting {
+                    self.taker.durable(record, twice, bytes, generation);
+                    let _ = done.send(Ok(taken));
+                }
+            }
+            Err(error) => {
+                self.undo();
+                for Waiting { record, identities, done, .. } in waiting {
+                    self.seen.take_back(&identities);
+                    let error = self.failure(&error);
+                    self.taker.refused(&record, &error);
+                    let _ = done.send(Err(error));
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, buffer: &[u8]) -> Result<(), Trouble> {
+        if buffer.is_empty() {
+            // All that waits is durable already.
+            return Ok(());
+        }
+        let disk = rustix::fs::statvfs(&self.directory).map_err(io::Error::from)?;
+        let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if free_bytes < self.min_free_bytes.saturating_add(buffer.len() as u64) {
+            return Err(Trouble::TooLittleFree { free_bytes });
+        }
+        if self.segment.is_none() {
+            let path = segment_path(&self.directory, self.open.load(Ordering::Acquire));
+            // A file of that name can only be left from an attempt that failed.
+            let file = private::create(&path)?;
+            File::open(&self.directory)?.sync_all()?;
+            self.segment = Some(Segment { file, bytes: 0 });
+        }
+        if let Some(segment) = &mut self.segment {
+            segment.file.write_all(buffer)?;
+            segment.file.sync_data()?;
+            segment.bytes += buffer.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Takes back what a failed write left: nothing of a refused batch may come
+    /// back after a restart, nor stand before what is written next.
+    fn undo(&mut self) {
+        use std::io::{Seek, SeekFrom};
+        // Some of them are taken back. To define one twice does no harm.
+        self.defined.clear();
+        let Some(segment) = &mut self.segment else { return };
+        let undone = segment
+            .file
+            .set_len(segment.bytes)
+            .and_then(|()| segment.file.seek(SeekFrom::Start(segment.bytes)))
+            .and_then(|_| segment.file.sync_data());
+        if let Err(error) = undone {
+            tracing::warn!("cannot take back a failed write to the log: {error}");
+            self.abandon_segment();
+        }
+    }
+
+    fn failure(&self, trouble: &Trouble) -> StoreError {
+        let place = self.directory.display();
+        let full = |reason| StoreError::Full { reason, retry_after: RETRY_AFTER };
+        match trouble {
+            Trouble::TooLittleFree { free_bytes } => full(format!(
+                "only {} MiB are free on the disk of {place}, and {} MiB of it are to stay free; \
+                 free some space or keep fewer spans",
+                free_bytes >> 20,
+                self.min_free_bytes >> 20
+            )),
+            Trouble::System(error) if is_full(error) => full(format!(
+                "the disk of {place} is full ({error}); free some space or keep fewer spans"
+            )),
+            Trouble::System(error) => {
+                // The error of the system cannot be cloned for all who wait.
+                let source = io::Error::new(error.kind(), error.to_string());
+                fault::io(format!("cannot write the log in {place}"))(source)
+            }
+        }
+    }
+}
+
+/// Leaves a record only the rows at these places; its bytes.
+fn encode_some(record: &mut Record, rows: &[u32]) -> Result<Vec<u8>, ArrowError> {
+    record.rows = record.rows.take(&UInt32Array::from(rows.to_vec()))?;
+    record.encode()
+}
+
+/// The next command, and whether it came before it was asked for; none at the
+/// end.
+fn next_command(queue: &mpsc::Receiver<Command>) -> Option<(Command, bool)> {
+    match queue.try_recv() {
+        Ok(command) => Some((command, true)),
+        Err(_) => queue.recv().ok().map(|command| (command, false)),
+    }
+}
+
+enum Trouble {
+    TooLittleFree { free_bytes: u64 },
+    System(io::Error),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    let full = [Errno::NOSPC, Errno::DQUOT];
+    error.raw_os_error().is_some_and(|number| full.iter().any(|e| e.raw_os_error() == number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::log::record::tests::record;
+
+    /// The generation and rows of each record.
+    #[derive(Clone, Default)]
+    struct Taken(Arc<Mutex<Vec<(u64, usize)>>>);
+
+    impl Taker for Taken {
+        fn durable(&self, record: Record, _: u64, _: u64, generation: u64) {
+            self.0.lock().push((generation, record.rows.num_rows()));
+        }
+
+        fn refused(&self, _: &Record, error: &StoreError) {
+            panic!("refused: {error}");
+        }
+
+        fn look_again(&self, _: &mut Seen) {}
+    }
+
+    #[tokio::test]
+    async fn a_segment_has_so_many_rows_or_one_record() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let taken = Taken::default();
+        let wal = Wal::start(
+            directory.path().to_owned(),
+            7,
+            10,
+            0,
+            Seen::new(0, 0),
+            Box::new(taken.clone()),
+        );
+        let wal = wal.expect("started");
+        // All at once, so that one group is written to several segments.
+        let records = [5, 5, 1, 5, 11, 1, 5];
+        let appended = records.map(|rows| wal.append(record(rows, None), vec![1; 8], None));
+        for result in futures::future::join_all(appended).await {
+            result.expect("durable");
+        }
+        let expected = [(7, 5), (7, 5), (8, 1), (8, 5), (9, 11), (10, 1), (10, 5)];
+        assert_eq!(*taken.0.lock(), expected);
+        assert_eq!(segments(directory.path()).expect("listed"), [7, 8, 9, 10]);
+    }
+}

@@ -1,0 +1,577 @@
+//! A batch in memory: its rows as they came, what assembly found of them, and
+//! which of them were deleted.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayAccessor, ArrayRef, AsArray, BooleanArray, DictionaryArray, FixedSizeBinaryArray,
+    FixedSizeBinaryBuilder, Float32Array, Float32Builder, Int32Array, RecordBatch, StringArray,
+    StringDictionaryBuilder, UInt32Array,
+};
+use arrow::buffer::{Buffer, NullBuffer};
+use arrow::compute::{filter_record_batch, take};
+use arrow::datatypes::{DataType, Float32Type, Int32Type};
+use arrow::error::ArrowError;
+use spanwise_model::absent::{has_values, is_shared, shared_without_values};
+use spanwise_model::schema::column;
+use spanwise_model::{Assembled, Evidence, SpanId, SpanRows, TraceId};
+
+use super::filter::Filter;
+use crate::contract::Origin;
+use crate::embedded::keys::{each_key, each_trace, hash_trace, is_past, key_count, oldest, starts};
+use crate::embedded::log::record::Record;
+
+/// Bits in a batch's filter for each key: memory is dear, but a batch that is
+/// looked through in vain is dearer.
+const FILTER_BITS: usize = 16;
+/// Memory of a row's assembled columns, of its part of the filter, and of the
+/// same once more in the view, at most: assembly may find what the row says itself,
+/// and nobody may ask.
+const ROW_BYTES: u64 = 32 + 8 + 32;
+/// Memory of a column's array without its values.
+const ARRAY_BYTES: u64 = 256;
+
+/// A batch as a reader sees it.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) rows: SpanRows,
+    /// Least and greatest start; the wrong way round where there are no rows.
+    pub(crate) starts: (i64, i64),
+}
+
+/// See the module.
+pub(crate) struct Chunk {
+    pub(crate) number: u64,
+    pub(crate) origin: Option<Origin>,
+    /// As it came.
+    pub(crate) raw: SpanRows,
+    pub(crate) starts: (i64, i64),
+    /// The earliest start that makes sense.
+    pub(crate) oldest_unix_nano: Option<i64>,
+    /// Memory of all rows.
+    pub(crate) memory_bytes: u64,
+    assembled: AssembledColumns,
+    /// Rows that are deleted; empty where none is.
+    gone: Vec<bool>,
+    /// Of its keys. Most batches are in a file before anybody asks.
+    filter: Option<Filter>,
+    /// With the assembled columns and without what is gone; made anew after
+    /// they change.
+    view: Option<Arc<View>>,
+}
+
+impl Chunk {
+    pub(crate) fn new(record: Record) -> Self {
+        let columns = record.rows.columns();
+        let starts = starts(columns).map_or(&[] as &[i64], |starts| starts.values());
+        let least = starts.iter().copied().min().unwrap_or(i64::MAX);
+        let most = starts.iter().copied().max().unwrap_or(i64::MIN);
+        Self {
+            number: record.batch,
+            origin: record.origin,
+            starts: (least, most),
+            oldest_unix_nano: if is_past(least) { oldest(starts) } else { Some(least) },
+            memory_bytes: record.memory_bytes,
+            assembled: AssembledColumns::new(columns),
+            gone: Vec::new(),
+            filter: None,
+            view: None,
+            raw: record.rows,
+        }
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.assembled.known_rows == self.assembled.said.len()
+    }
+
+    /// Sets the assembled columns of a row.
+    pub(crate) fn annotate(&mut self, result: &Assembled) {
+        if self.assembled.set(result)
+            && let Some(filter) = &mut self.filter
+        {
+            filter.add(hash_trace(&result.trace_id.0));
+        }
+        self.view = None;
+    }
+
+    /// Takes a row out of all answers; whether it was there.
+    pub(crate) fn remove(&mut self, row: usize) -> bool {
+        if row >= self.raw.num_rows() {
+            return false;
+        }
+        self.gone.resize(self.raw.num_rows(), false);
+        self.view = None;
+        !std::mem::replace(&mut self.gone[row], true)
+    }
+
+    /// Whether any row may have any of the keys, by their hashes.
+    pub(crate) fn may_have(&mut self, hashes: &[u64]) -> bool {
+        let filter = self.filter.get_or_insert_with(|| {
+            let columns = self.raw.columns();
+            // With room for the traces that assembly will name.
+            let keys = key_count(columns) + columns.num_rows();
+            let mut filter = Filter::new(keys, FILTER_BITS);
+            each_trace(columns, true, |_, hash| filter.add(hash));
+            each_key(columns, |_, hash| filter.add(hash));
+            self.assembled.found_traces().for_each(|id| filter.add(hash_trace(id)));
+            filter
+        });
+        hashes.iter().any(|hash| filter.may_have(*hash))
+    }
+
+    /// The columns of all its rows with those of assembly, also of those that are
+    /// gone.
+    pub(crate) fn columns(&self) -> Result<RecordBatch, ArrowError> {
+        self.assembled.put_into(self.raw.columns())
+    }
+
+    /// The columns as they came of those rows that are not gone.
+    pub(crate) fn there(&self) -> Option<RecordBatch> {
+        if self.gone.is_empty() {
+            return Some(self.raw.columns().clone());
+        }
+        let there: BooleanArray = self.gone.iter().map(|gone| Some(!gone)).collect();
+        filter_record_batch(self.raw.columns(), &there).ok()
+    }
+
+    pub(crate) fn view(&mut self) -> Result<Arc<View>, ArrowError> {
+        if let Some(view) = &self.view {
+            return Ok(Arc::clone(view));
+        }
+        let mut rows = self.raw.with_columns(self.columns()?);
+        if !self.gone.is_empty() {
+            let kept = (0u32..).zip(&self.gone).filter(|(_, gone)| !**gone);
+            rows = rows.take(&UInt32Array::from_iter_values(kept.map(|(row, _)| row)))?;
+        }
+        let view = Arc::new(View { rows, starts: self.starts });
+        self.view = Some(Arc::clone(&view));
+        Ok(view)
+    }
+}
+
+/// What assembly found of the rows of a batch.
+struct AssembledColumns {
+    named: Named,
+    /// Of each row.
+    said: Vec<Said>,
+    known_rows: usize,
+    /// Column by column, once a row is found to be otherwise than its sender said.
+    found: Option<Box<Found>>,
+}
+
+/// What assembly found of a row. Nearly always it is what the row says itself, and
+/// needs no room of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    /// That it is of the trace that it names, and has no parent there.
+    Root,
+    /// That it is of the trace that it names, and certainly below the span that it
+    /// names.
+    Child,
+    /// Something else, which stands in [`Found`].
+    Other,
+}
+
+/// What rows say of themselves; a column that the batch lacks says nothing.
+struct Named {
+    traces: Option<FixedSizeBinaryArray>,
+    parents: Option<FixedSizeBinaryArray>,
+}
+
+impl Named {
+    fn of(raw: &RecordBatch) -> Self {
+        let ids = |name| raw.column_by_name(name)?.as_fixed_size_binary_opt().cloned();
+        Self { traces: ids(column::TRACE_ID), parents: ids(column::PARENT_SPAN_ID) }
+    }
+
+    /// What a result is, beside what the row says.
+    fn said(&self, result: &Assembled) -> Said {
+        let row = result.row.row as usize;
+        if !has_id(self.traces.as_ref(), row, &result.trace_id.0) {
+            return Said::Other;
+        }
+        match (&result.parent, result.evidence, result.confidence) {
+            (None, None, None) => Said::Root,
+            (Some(parent), Some(Evidence::SpanContext), Some(1.0))
+                if has_id(self.parents.as_ref(), row, &parent.0) =>
+            {
+                Said::Child
+            }
+            _ => Said::Other,
+        }
+    }
+}
+
+/// Whether the row has this id.
+fn has_id<const BYTES: usize>(
+    ids: Option<&FixedSizeBinaryArray>,
+    row: usize,
+    id: &[u8; BYTES],
+) -> bool {
+    let at = |ids: &FixedSizeBinaryArray| ids.value_data().as_chunks().0.get(row) == Some(id);
+    ids.is_some_and(|ids| ids.is_valid(row) && at(ids))
+}
+
+impl AssembledColumns {
+    fn new(raw: &RecordBatch) -> Self {
+        let said = vec![Said::Nothing; raw.num_rows()];
+        Self { named: Named::of(raw), said, known_rows: 0, found: None }
+    }
+
+    /// Whether the row has a trace now that it had not before, nor named itself.
+    fn set(&mut self, result: &Assembled) -> bool {
+        let row = result.row.row as usize;
+        let Some(said) = self.said.get_mut(row) else { return false };
+        let before = std::mem::replace(said, self.named.said(result));
+        self.known_rows += usize::from(before == Said::Nothing);
+        if self.found.is_none() {
+            if *said != Said::Other {
+                return false;
+            }
+            let found = Found::of(&self.said, &self.named);
+            self.found = Some(Box::new(found));
+        }
+        self.found.as_mut().is_some_and(|found| found.set(result))
+    }
+
+    /// The traces that rows do not all name themselves.
+    fn found_traces(&self) -> impl Iterator<Item = &[u8]> {
+        self.found.iter().flat_map(|found| found.traces.chunks(TraceId::LEN))
+    }
+
+    /// The batch with these columns.
+    fn put_into(&self, raw: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+        if self.known_rows == 0 {
+            return Ok(raw.clone());
+        }
+        let are_all_known = self.known_rows == self.said.len();
+        let new = match &self.found {
+            Some(found) if are_all_known => found.all()?,
+            Some(found) => found.some(&self.said, raw)?,
+            None if are_all_known => self.as_sent(raw)?,
+            None => Found::of(&self.said, &self.named).some(&self.said, raw)?,
+        };
+        let mut columns = raw.columns().to_vec();
+        let names = [
+            column::ASSEMBLED_TRACE_ID,
+            column::ASSEMBLED_PARENT,
+            column::EVIDENCE,
+            column::CONFIDENCE,
+        ];
+        for (name, array) in names.into_iter().zip(new) {
+            columns[raw.schema_ref().index_of(name)?] = array;
+        }
+        RecordBatch::try_new(raw.schema(), columns)
+    }
+
+    /// The columns where all rows are what they say: ids are those that came.
+    fn as_sent(&self, raw: &RecordBatch) -> Result<[ArrayRef; 4], ArrowError> {
+        let column = |name| raw.schema_ref().index_of(name).map(|at| raw.column(at));
+        let (traces, sent) = (column(column::TRACE_ID)?, column(column::PARENT_SPAN_ID)?);
+        let is_child = || self.said.iter().map(|said| *said == Said::Child);
+        let children = is_child().filter(|is| *is).count();
+        let parents = if children == sent.len() - sent.null_count() {
+            Arc::clone(sent)
+        } else {
+            // A parent that has not come is none.
+            let ids = sent.as_fixed_size_binary();
+            let nulls = NullBuffer::from_iter(is_child());
+            let width = ids.value_length();
+            let ids = FixedSizeBinaryArray::try_new(width, ids.values().clone(), Some(nulls))?;
+            Arc::new(ids)
+        };
+        let word = Evidence::SpanContext as i32;
+        let evidence: Int32Array = is_child().map(|is| is.then_some(word)).collect();
+        let confidence: Float32Array = is_child().map(|is| is.then_some(1.0)).collect();
+        let evidence = DictionaryArray::try_new(evidence, evidence_words())?;
+        Ok([Arc::clone(traces), parents, Arc::new(evidence), Arc::new(confidence)])
+    }
+}
+
+/// What assembly found, column by column as Arrow wants it.
+struct Found {
+    /// All zero for none.
+    traces: Vec<u8>,
+    parents: Vec<u8>,
+    has_parent: Vec<bool>,
+    /// Places in [`Evidence::ALL`]; -1 for none.
+    evidence: Vec<i32>,
+    /// Not a number for none.
+    confidence: Vec<f32>,
+}
+
+impl Found {
+    /// Of rows of which all that is known is what they say.
+    fn of(said: &[Said], named: &Named) -> Self {
+        let rows = said.len();
+        let mut found = Self {
+            traces: vec![0; rows * TraceId::LEN],
+            parents: vec![0; rows * SpanId::LEN],
+            has_parent: vec![false; rows],
+            evidence: vec![-1; rows],
+            confidence: vec![f32::NAN; rows],
+        };
+        for (row, said) in said.iter().enumerate() {
+            let trace = matches!(said, Said::Root | Said::Child);
+            if let Some(trace) = id_at(named.traces.as_ref(), row).filter(|_| trace) {
+                found.traces[row * TraceId::LEN..][..TraceId::LEN].copy_from_slice(trace);
+            }
+            let parent = id_at(named.parents.as_ref(), row).filter(|_| *said == Said::Child);
+            if let Some(parent) = parent {
+                found.parents[row * SpanId::LEN..][..SpanId::LEN].copy_from_slice(parent);
+                found.has_parent[row] = true;
+                found.evidence[row] = Evidence::SpanContext as i32;
+                found.confidence[row] = 1.0;
+            }
+        }
+        found
+    }
+
+    /// Whether the row, which there is, has another trace than before.
+    fn set(&mut self, result: &Assembled) -> bool {
+        let row = result.row.row as usize;
+        let trace = &mut self.traces[row * TraceId::LEN..][..TraceId::LEN];
+        let other = trace != result.trace_id.0;
+        trace.copy_from_slice(&result.trace_id.0);
+        self.parents[row * SpanId::LEN..][..SpanId::LEN]
+            .copy_from_slice(&result.parent.map_or([0; SpanId::LEN], |id| id.0));
+        self.has_parent[row] = result.parent.is_some();
+        self.evidence[row] = result.evidence.map_or(-1, |evidence| evidence as i32);
+        self.confidence[row] = result.confidence.unwrap_or(f32::NAN);
+        other
+    }
+
+    fn all(&self) -> Result<[ArrayRef; 4], ArrowError> {
+        let ids = |width: usize, bytes: &Vec<u8>, nulls| {
+            let values = Buffer::from_slice_ref(bytes);
+            // Widths are 8 and 16.
+            FixedSizeBinaryArray::try_new(width as i32, values, nulls)
+        };
+        let has_parent = NullBuffer::from(self.has_parent.as_slice());
+        let evidence: Int32Array =
+            self.evidence.iter().map(|key| (*key >= 0).then_some(*key)).collect();
+        let confidence: Float32Array =
+            self.confidence.iter().map(|n| (!n.is_nan()).then_some(*n)).collect();
+        let evidence = DictionaryArray::try_new(evidence, evidence_words())?;
+        Ok([
+            Arc::new(ids(TraceId::LEN, &self.traces, None)?),
+            Arc::new(ids(SpanId::LEN, &self.parents, Some(has_parent))?),
+            Arc::new(evidence),
+            Arc::new(confidence),
+        ])
+    }
+
+    /// What the sender said holds until assembly has spoken.
+    fn some(&self, said: &[Said], raw: &RecordBatch) -> Result<[ArrayRef; 4], ArrowError> {
+        let rows = said.len();
+        let mut traces = FixedSizeBinaryBuilder::with_capacity(rows, TraceId::LEN as i32);
+        let mut parents = FixedSizeBinaryBuilder::with_capacity(rows, SpanId::LEN as i32);
+        let mut evidence = StringDictionaryBuilder::<Int32Type>::new();
+        let mut confidence = Float32Builder::with_capacity(rows);
+        let raw_ids = |name| raw.column_by_name(name)?.as_fixed_size_binary_opt();
+        let raw_traces = raw_ids(column::ASSEMBLED_TRACE_ID);
+        let raw_parents = raw_ids(column::ASSEMBLED_PARENT);
+        let raw_evidence = raw
+            .column_by_name(column::EVIDENCE)
+            .and_then(|array| array.as_dictionary_opt::<Int32Type>())
+            .and_then(|array| array.downcast_dict::<StringArray>());
+        let raw_confidence = raw
+            .column_by_name(column::CONFIDENCE)
+            .and_then(|a| a.as_primitive_opt::<Float32Type>());
+        for (row, said) in said.iter().enumerate() {
+            if *said != Said::Nothing {
+                traces.append_value(&self.traces[row * TraceId::LEN..][..TraceId::LEN])?;
+                let parent = &self.parents[row * SpanId::LEN..][..SpanId::LEN];
+                append_id(&mut parents, self.has_parent[row].then_some(parent))?;
+                let word = usize::try_from(self.evidence[row]).ok();
+                let word = word.and_then(|at| Evidence::ALL.get(at));
+                evidence.append_option(word.map(|evidence| evidence.as_str()));
+                let number = self.confidence[row];
+                confidence.append_option((!number.is_nan()).then_some(number));
+            } else {
+                append_id(&mut traces, id_at(raw_traces, row))?;
+                append_id(&mut parents, id_at(raw_parents, row))?;
+                let words = raw_evidence.filter(|array| array.is_valid(row));
+                evidence.append_option(words.map(|array| array.value(row)));
+                let numbers = raw_confidence.filter(|array| array.is_valid(row));
+                confidence.append_option(numbers.map(|array| array.value(row)));
+            }
+        }
+        Ok([
+            Arc::new(traces.finish()),
+            Arc::new(parents.finish()),
+            Arc::new(evidence.finish()),
+            Arc::new(confidence.finish()),
+        ])
+    }
+}
+
+fn evidence_words() -> ArrayRef {
+    let words = Evidence::ALL.iter().map(|evidence| evidence.as_str());
+    Arc::new(StringArray::from_iter_values(words))
+}
+
+fn id_at(ids: Option<&FixedSizeBinaryArray>, row: usize) -> Option<&[u8]> {
+    ids.filter(|ids| ids.is_valid(row)).map(|ids| ids.value(row))
+}
+
+fn append_id(builder: &mut FixedSizeBinaryBuilder, id: Option<&[u8]>) -> Result<(), ArrowError> {
+    match id {
+        Some(id) => builder.append_value(id),
+        None => {
+            builder.append_null();
+            Ok(())
+        }
+    }
+}
+
+/// Memory that rows take, with the assembled columns to come.
+pub(crate) fn rows_bytes(rows: &SpanRows) -> u64 {
+    batch_bytes(rows.columns()) + rows.templated_bytes() as u64
+}
+
+/// Memory that columns take, with the assembled columns to come. Columns that
+/// were read from one buffer share it, so only their own part of it counts, and
+/// columns without a value take none.
+fn batch_bytes(batch: &RecordBatch) -> u64 {
+    let counts = |(place, array): &(usize, &ArrayRef)| {
+        array.null_count() < array.len() && !is_shared(*place, array)
+    };
+    let columns = batch.columns().iter().enumerate().filter(counts);
+    let bytes: usize = columns.map(|(_, array)| slice_bytes(array)).sum();
+    let arrays = batch.num_columns() as u64 * ARRAY_BYTES;
+    bytes as u64 + arrays + batch.num_rows() as u64 * ROW_BYTES
+}
+
+/// Memory of an array's own values.
+fn slice_bytes(array: &dyn Array) -> usize {
+    let rows = array.len();
+    let offsets = (rows + 1) * size_of::<i32>();
+    let nulls = array.nulls().map_or(0, |_| rows.div_ceil(8));
+    let values = match array.data_type() {
+        DataType::Utf8 => {
+            let ends = array.as_string::<i32>().value_offsets();
+            offsets + (ends[rows] - ends[0]) as usize
+        }
+        DataType::FixedSizeBinary(width) => rows * usize::try_from(*width).unwrap_or(0),
+        DataType::List(_) => offsets + slice_bytes(array.as_list::<i32>().values()),
+        DataType::Map(_, _) => {
+            let map = array.as_map();
+            offsets + slice_bytes(map.keys()) + slice_bytes(map.values())
+        }
+        DataType::Struct(_) => array.as_struct().columns().iter().map(|a| slice_bytes(a)).sum(),
+        DataType::Dictionary(_, _) => {
+            rows * size_of::<i32>() + slice_bytes(array.as_any_dictionary().values())
+        }
+        other => match other.primitive_width() {
+            Some(width) => rows * width,
+            None => array.to_data().get_slice_memory_size().unwrap_or(0),
+        },
+    };
+    nulls + values
+}
+
+/// The rows on memory of about their own size. What they came on may be shared
+/// with much else, or was made for many more rows, and would be kept for a few
+/// of them; columns without a value need no memory of their own.
+pub(crate) fn compact(rows: &SpanRows) -> SpanRows {
+    let bytes = batch_bytes(rows.columns());
+    rows.with_columns(compact_columns(rows.columns().clone(), bytes))
+}
+
+fn compact_columns(batch: RecordBatch, bytes: u64) -> RecordBatch {
+    let held: u64 = (batch.columns().iter().filter(|array| has_values(array)))
+        .map(|array| array.get_array_memory_size() as u64)
+        .sum();
+    let is_done = |(place, array): (usize, &ArrayRef)| has_values(array) || is_shared(place, array);
+    if held <= 2 * bytes && batch.columns().iter().enumerate().all(is_done) {
+        return batch;
+    }
+    let all = (held > 2 * bytes).then(|| UInt32Array::from_iter_values(0..batch.num_rows() as u32));
+    let column = |(index, array): (usize, &ArrayRef)| {
+        if !has_values(array) {
+            return shared_without_values(index, array.len());
+        }
+        match &all {
+            Some(all) => take(array, all, None),
+            None => Ok(Arc::clone(array)),
+        }
+    };
+    let columns: Result<Vec<ArrayRef>, _> =
+        batch.columns().iter().enumerate().map(column).collect();
+    // Columns are those of the batch, so that this is the same batch again.
+    columns.and_then(|columns| RecordBatch::try_new(batch.schema(), columns)).unwrap_or(batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use spanwise_model::{Capture, Kind, RowRef, Span, SpanBatch, SpanBatchBuilder};
+
+    const ROWS: u64 = 6;
+
+    fn id(n: u64) -> SpanId {
+        SpanId::from_u64(n + 1).expect("not zero")
+    }
+
+    fn span(n: u64) -> Span {
+        let mut span = Span::new(id(n), Capture::App, Kind::Internal, "service", "o", 1, 1);
+        // One names no trace, and the first no parent.
+        span.trace_id = (n != 4).then_some(TraceId([1; 16]));
+        span.parent_span_id = n.checked_sub(1).map(id);
+        // Another one was assembled by whoever sent it.
+        span.assembled_trace_id = (n == 5).then_some(TraceId([9; 16]));
+        span
+    }
+
+    /// A result of this kind for a row: what it says itself, or something near it.
+    fn result(row: u64, kind: u8) -> Assembled {
+        let (child, other) = (matches!(kind, 1 | 2 | 4), kind == 3 || kind == 4);
+        let parent = child.then(|| if kind == 2 { id(70) } else { id(row.saturating_sub(1)) });
+        Assembled {
+            row: RowRef { batch: 7, row: row as u32 },
+            trace_id: TraceId([if other { 2 } else { 1 }; 16]),
+            parent,
+            evidence: match kind {
+                5 => Some(Evidence::Ambiguous),
+                6 => Some(Evidence::SpanContext),
+                _ => child.then_some(Evidence::SpanContext),
+            },
+            confidence: child.then_some(1.0),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_found_last_is_told_whether_or_not_it_was_said(
+            results in proptest::collection::vec((0..ROWS, 0u8..7, any::<bool>()), 0..20),
+        ) {
+            let spans: Vec<Span> = (0..ROWS).map(span).collect();
+            let mut builder = SpanBatchBuilder::new();
+            spans.iter().for_each(|span| builder.push(span));
+            let rows: SpanRows = builder.finish().expect("a batch").into();
+            let mut chunk = Chunk::new(Record { batch: 7, origin: None, memory_bytes: 0, rows });
+            let mut expected = spans;
+            for (row, kind, asked) in results {
+                if asked {
+                    // From now on there is a filter.
+                    chunk.may_have(&[0]);
+                }
+                let result = result(row, kind);
+                chunk.annotate(&result);
+                let span = &mut expected[row as usize];
+                span.assembled_trace_id = Some(result.trace_id);
+                span.assembled_parent = result.parent;
+                span.evidence = result.evidence;
+                span.confidence = result.confidence;
+                prop_assert!(chunk.may_have(&[hash_trace(&result.trace_id.0)]));
+            }
+            let view = chunk.view().expect("a view");
+            let found = SpanBatch::try_from(view.rows.whole().expect("rows")).expect("spans");
+            let found: Vec<Span> = found.spans().map(|span| span.expect("a span")).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Rows by the values of one attribute: of the columns only those are read that
+//! decide, or that may hold the value.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::error::ArrowError;
+use parquet::errors::ParquetError;
+use spanwise_model::schema::column;
+
+use super::attribute;
+use super::condition::{self, Verdict};
+use crate::contract::{AttributeCondition, AttributeTest};
+use crate::embedded::files::SpanFile;
+use crate::embedded::files::layout::{Own, OwnType, Shapes, Sought, file_column};
+use crate::embedded::files::pages::Group;
+use crate::embedded::files::reader;
+use crate::embedded::keys::hash_attribute;
+
+/// A condition that is asked of many row groups.
+pub(crate) struct Asked<'a> {
+    condition: &'a AttributeCondition,
+    /// Of the texts that an equal value may have; none where an index does not help.
+    hashes: Option<Vec<u64>>,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn new(condition: &'a AttributeCondition) -> Self {
+        let hash = |text: &String| hash_attribute(&condition.key, text);
+        let texts = condition.test.equal_texts();
+        Self { condition, hashes: texts.map(|texts| texts.iter().map(hash).collect()) }
+    }
+
+    pub(crate) fn hashes(&self) -> &[u64] {
+        self.hashes.as_deref().unwrap_or_default()
+    }
+
+    /// In which blocks of a row group there may be rows that fulfil it: one bit each,
+    /// by its number.
+    pub(crate) fn blocks(&self, file: &SpanFile, group: usize) -> Result<u32, ParquetError> {
+        let mut blocks = 0;
+        match &self.hashes {
+            Some(hashes) => {
+                for hash in hashes {
+                    blocks |= file.blocks_with_all(group, std::slice::from_ref(hash))?;
+                }
+            }
+            None if may_be_of_spans(file, &self.condition.key) => return Ok(u32::MAX),
+            None => {}
+        }
+        if blocks == u32::MAX {
+            return Ok(blocks);
+        }
+        let (_, verdicts) = of_resources(file, group, self.condition)?;
+        let holds = verdicts.iter().any(|verdict| verdict.holds(&self.condition.test));
+        Ok(if holds { u32::MAX } else { blocks })
+    }
+}
+
+/// The places of the columns of shapes that say what resources they have.
+pub(crate) fn resource_places(file: &SpanFile) -> Vec<usize> {
+    // The number of each shape comes first.
+    let place = file.layout.shapes_schema.index_of(column::RESOURCE).ok();
+    std::iter::once(0).chain(place).collect()
+}
+
+/// The shapes of a row group, and what the resource of each says of a condition.
+fn of_resources(
+    file: &SpanFile,
+    group: usize,
+    condition: &AttributeCondition,
+) -> Result<(Arc<Shapes>, Vec<Verdict>), ParquetError> {
+    let shapes = file.shapes.group(group, &resource_places(file))?;
+    let resources = shapes.rows().column_by_name(column::RESOURCE);
+    let resources =
+        resources.ok_or_else(|| ParquetError::General("shapes have no resources".to_owned()))?;
+    let verdicts = condition::of_resources(resources, condition)?;
+    Ok((shapes, verdicts))
+}
+
+/// Whether the spans of a file may have attributes of this key themselves.
+fn may_be_of_spans(file: &SpanFile, key: &str) -> bool {
+    let mut columns = file.layout.own.iter().chain(&file.layout.shaped);
+    columns.any(|own| own.key == key) || file.may_map(key)
+}
+
+/// Whether [`narrow`] leaves just the rows that fulfil it: their resources alone
+/// decide, or each row's value of this key is in one column, if there is one.
+pub(crate) fn is_exact(file: &SpanFile, condition: &AttributeCondition) -> bool {
+    let key = &condition.key;
+    let all = file.layout.own.iter().chain(&file.layout.shaped);
+    let types = all.filter(|own| own.key == *key);
+    let mut types = types.map(|own| own.own_type.type_number());
+    let first = types.next();
+    // What a shape has, the row does not have once more.
+    let is_in_one = types.all(|other| Some(other) == first) && !file.may_map(key);
+    is_in_one && (first.is_none() || matches!(condition.test, AttributeTest::Equal(_)))
+}
+
+/// Those of some rows, given in order, that may fulfil a condition: somewhere they
+/// do. A row whose attributes have the key more than once may have another value
+/// first. All of them, where that is not to be told by single columns.
+///
+/// # Errors
+/// Where the file is damaged.
+pub(crate) fn narrow(
+    file: &SpanFile,
+    rows: &[Range<usize>],
+    condition: &AttributeCondition,
+) -> Result<Vec<Range<usize>>, ParquetError> {
+    let texts = match condition.test.equal_texts() {
+        Some(texts) => texts,
+        None if may_be_of_spans(file, &condition.key) => return Ok(rows.to_vec()),
+        None => Vec::new(),
+    };
+    let wanted = Texts { condition, texts };
+    let layout = &file.layout;
+    let own: Vec<(usize, &Own)> =
+        layout.own_places().filter(|(_, own)| own.key == condition.key).collect();
+    let shaped: Vec<(usize, &Own)> =
+        layout.shaped_places().filter(|(_, own)| own.key == condition.key).collect();
+    let is_mapped = file.may_map(&condition.key);
+    let mut left: Vec<Range<usize>> = Vec::new();
+    for (group, rows) in reader::by_group(file, rows) {
+        // Which shapes have it, in their resources or among their attributes.
+        let (mut shapes, verdicts) = of_resources(file, group, condition)?;
+        let mut has_it: Vec<bool> =
+            verdicts.iter().map(|verdict| verdict.holds(&condition.test)).collect();
+        if !shaped.is_empty() {
+            let places: Vec<usize> =
+                std::iter::once(0).chain(shaped.iter().map(|(place, _)| *place)).collect();
+            shapes = file.shapes.group(group, &places)?;
+            let of_shaped = wanted.any_equals(shapes.rows(), &shaped)?;
+            has_it.iter_mut().zip(of_shaped).for_each(|(has_it, shaped)| *has_it |= shaped);
+        }
+        let shapes = has_it.contains(&true).then_some((shapes, has_it));
+        if shapes.is_none() && !is_mapped && !wanted.may_be_own(file, group, &rows, &own)? {
+            continue;
+        }
+        let mut places: Vec<usize> = own.iter().map(|(place, _)| *place).collect();
+        let mut also = |needed: bool, name| -> Result<(), ArrowError> {
+            if needed {
+                places.push(layout.schema.index_of(name)?);
+            }
+            Ok(())
+        };
+        also(shapes.is_some(), file_column::SHAPE)?;
+        also(is_mapped && layout.schema.index_of(column::ATTRIBUTES).is_ok(), column::ATTRIBUTES)?;
+        if places.is_empty() {
+            continue;
+        }
+        let mut numbers = rows.iter().cloned().flatten();
+        for batch in reader::read_places(file, group, &rows, places)? {
+            let shapes = shapes.as_ref().map(|(shapes, has)| (shapes.as_ref(), has.as_slice()));
+            let has = wanted.rows_with(&batch, &own, shapes)?;
+            for (number, _) in
+                numbers.by_ref().take(batch.num_rows()).zip(has).filter(|(_, has)| *has)
+            {
+                match left.last_mut() {
+                    Some(last) if last.end == number => last.end += 1,
+                    _ => left.push(number..number + 1),
+                }
+            }
+        }
+    }
+    Ok(left)
+}
+
+/// A condition with the texts that an equal value may have.
+struct Texts<'a> {
+    condition: &'a AttributeCondition,
+    texts: Vec<String>,
+}
+
+impl Texts<'_> {
+    /// Those that a value of this type may have: of a string only the one that is
+    /// asked for, which comes first.
+    fn of(&self, own_type: OwnType) -> &[String] {
+        match own_type {
+            OwnType::Int => &self.texts,
+            _ => &self.texts[..self.texts.len().min(1)],
+        }
+    }
+
+    /// Whether some rows of a row group may have one in any of these columns.
+    fn may_be_own(
+        &self,
+        file: &SpanFile,
+        group: usize,
+        rows: &[Range<usize>],
+        own: &[(usize, &Own)],
+    ) -> Result<bool, ParquetError> {
+        let Some(text) = self.texts.first() else { return Ok(false) };
+        may_be_own(file, group, rows, own, text)
+    }
+
+    /// Which rows have one in any of these columns.
+    fn any_equals(
+        &self,
+        batch: &RecordBatch,
+        columns: &[(usize, &Own)],
+    ) -> Result<Vec<bool>, ArrowError> {
+        let mut any = vec![false; batch.num_rows()];
+        for (_, own) in columns {
+            let Some(column) = batch.column_by_name(&own.name()) else { continue };
+            for text in self.of(own.own_type) {
+                let equal = own.equals(column, text)?;
+                let has_value = |row: &usize| equal.is_valid(*row);
+                equal.values().set_indices().filter(has_value).for_each(|row| any[row] = true);
+            }
+        }
+        Ok(any)
+    }
+
+    /// Which rows have one in columns of their own or in their maps, or have one of
+    /// the shapes of which this is known.
+    fn rows_with(
+        &self,
+        batch: &RecordBatch,
+        own: &[(usize, &Own)],
+        shapes: Option<(&Shapes, &[bool])>,
+    ) -> Result<Vec<bool>, ArrowError> {
+        let mut has = self.any_equals(batch, own)?;
+        if let Some((shapes, has_it)) = shapes {
+            let places = shapes.places(batch)?;
+            for (has, place) in has.iter_mut().zip(places.values()) {
+                *has |= has_it[*place as usize];
+            }
+        }
+        let maps = batch.column_by_name(column::ATTRIBUTES).and_then(|column| column.as_map_opt());
+        let texts = maps.and_then(|maps| attribute::texts(maps, &self.condition.key));
+        for (has, text) in has.iter_mut().zip(texts.into_iter().flatten()) {
+            *has |= text.is_some_and(|text| self.texts.iter().any(|wanted| wanted == text));
+        }
+        Ok(has)
+    }
+}
+
+/// Whether some rows of a row group may have the text in any of these columns of
+/// texts.
+fn may_be_own(
+    file: &SpanFile,
+    group: usize,
+    rows: &[Range<usize>],
+    own: &[(usize, &Own)],
+    text: &str,
+) -> Result<bool, ParquetError> {
+    let first = file.group_rows()[group];
+    let rows: Vec<Range<usize>> =
+        rows.iter().map(|rows| rows.start - first..rows.end - first).collect();
+    let schema = file.metadata.parquet_schema();
+    let group = Group { file: &file.file, metadata: file.metadata.metadata(), group, keep: false };
+    for (place, own) in own {
+        let mut leaves = 0..schema.num_columns();
+        let leaf = leaves.rfind(|leaf| schema.get_column_root_idx(*leaf) == *place);
+        let may = match (own.sought(text), leaf) {
+            (Sought::Bytes(value), Some(leaf)) => group.may_have(leaf, &rows, &value)?,
+            (Sought::Nothing, _) => false,
+            _ => true,
+        };
+        if may {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::duplicates::origins::TakenRanges;
+    use crate::embedded::files::writer;
+    use parquet::basic::Encoding;
+    use spanwise_model::{Capture, Kind, Span, SpanBatchBuilder, SpanId};
+
+    const SPANS: u64 = 9_000;
+    const KEYS: [&str; 4] = ["each", "some", "digits", "uuid"];
+
+    /// One is the same for every fourth span of some, the others are each span's own.
+    fn value(key: &str, n: u64) -> String {
+        match key {
+            "each" => format!("value {n}"),
+            "digits" => format!("a{:031x}", n * 0x9e37_79b9_7f4a),
+            "uuid" => format!("{:08x}-0000-4000-8000-{:012x}", n * 7_919, n << 20),
+            _ => format!("value {}", n / 4 % 1500),
+        }
+    }
+
+    #[test]
+    fn texts_are_found_in_the_pages_that_have_them_and_others_hardly_ever() {
+        let mut builder = SpanBatchBuilder::new();
+        for n in 0..SPANS {
+            let id = SpanId::from_u64(n + 1).expect("not zero");
+            let mut span = Span::new(id, Capture::App, Kind::Internal, "s", "o", n as i64, 1);
+            span.attributes = KEYS.map(|key| (key.to_owned(), value(key, n).into())).to_vec();
+            builder.push(&span);
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        let notes =
+            writer::Notes { origins: TakenRanges::new(), deletions: 0, written_unix_nano: 0 };
+        let rows = [builder.finish().expect("a batch").into()];
+        let file = writer::write(directory.path(), (1, 1), &rows, &notes);
+        let file = file.expect("written").expect("rows");
+        let blocks: Vec<Range<usize>> = (file.index.blocks.iter())
+            .map(|block| block.first_row..block.first_row + block.rows)
+            .collect();
+        assert_eq!(blocks.len(), 3);
+        for key in KEYS {
+            let own: Vec<(usize, &Own)> =
+                file.layout.own_places().filter(|(_, own)| own.key == key).collect();
+            let may = |rows: &[Range<usize>], text: &str| {
+                may_be_own(&file, 0, rows, &own, text).expect("read")
+            };
+            for n in (0..SPANS).step_by(7) {
+                let test = AttributeTest::Equal(value(key, n));
+                let wanted = AttributeCondition { key: key.to_owned(), test };
+                let rows = narrow(&file, std::slice::from_ref(&file.all_rows()), &wanted);
+                let rows: Vec<usize> = rows.expect("read").into_iter().flatten().collect();
+                assert!(!rows.is_empty(), "{key} {n}");
+                for block in &blocks {
+                    let has = rows.iter().any(|row| block.contains(row));
+                    assert!(may(std::slice::from_ref(block), &value(key, n)) || !has, "{key} {n}");
+                }
+                assert!(may(
+                    &[blocks[0].clone(), blocks[2].clone(), blocks[1].clone()],
+                    &value(key, n)
+                ));
+            }
+            for other in ["value", "value 9001", "alue 12", "\u{b}\0\0\0value"] {
+                assert!(!may(&blocks, other), "{key} {other}");
+            }
+            // No text tells of a page on its own that all have.
+            may(&blocks, "");
+            let columns = file.metadata.metadata().row_group(0).columns().iter();
+            let mut leaves = columns.filter(|leaf| leaf.column_path().string() == own[0].1.name());
+            let leaf = leaves.next().expect("a column");
+            let has_dictionary = leaf.encodings().any(|it| it == Encoding::RLE_DICTIONARY);
+            assert_eq!(has_dictionary, key == "some", "{key}");
+        }
+    }
+}

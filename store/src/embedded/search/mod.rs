@@ -1,0 +1,545 @@
+//! Rows that fulfil a predicate, the newest or the longest first: batches in memory
+//! and blocks of files are gone through in this order, until no later one can change
+//! the answer.
+//!
+//! Of each, only the columns that decide are read. Of the rows that they leave,
+//! the first are kept as places, and read whole in the end.
+
+pub(super) mod attribute;
+pub(super) mod attribute_search;
+pub(super) mod condition;
+pub(super) mod first;
+pub(super) mod mask;
+pub(super) mod sketch;
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+use std::sync::Arc;
+
+use ahash::AHashMap;
+use arrow::array::{Array, AsArray, Int64Array, RecordBatch, UInt32Array};
+use arrow::compute::{SortColumn, SortOptions, lexsort_to_indices, take_record_batch};
+use arrow::datatypes::{Int64Type, SchemaRef};
+use arrow::error::ArrowError;
+use parquet::errors::ParquetError;
+use spanwise_model::SpanRows;
+use spanwise_model::schema::{column, span_schema};
+
+use crate::contract::{Order, Predicate, Query};
+use crate::embedded::files::SpanFile;
+use crate::embedded::files::index::Block;
+use crate::embedded::files::layout::Wanted;
+use crate::embedded::files::reader::FEW_ROWS;
+use crate::embedded::files::{gather, reader};
+use crate::embedded::keys::{overlaps, starts};
+use crate::embedded::parallel::NEAR_THREADS;
+use crate::embedded::recent::chunk::View;
+use crate::embedded::state::Snapshot;
+use attribute_search::Asked;
+use first::{First, Rank, rank};
+
+/// Blocks that are looked through at once, at most: as many as a row group has.
+const RUN_BLOCKS: usize = 32;
+
+/// The answer, and the files that could not be read.
+pub(super) struct Found {
+    pub(super) rows: Vec<RecordBatch>,
+    pub(super) unreadable: Vec<(Arc<SpanFile>, String)>,
+}
+
+/// The place of a row that may be in the answer: in what is searched, and there.
+type Place = (u32, u32);
+
+/// Neighbouring blocks of one file, all of which may have rows for the answer.
+struct Run<'a> {
+    source: u32,
+    file: &'a Arc<SpanFile>,
+    /// What their rows have at most as rank, and their rows; the first come first, and
+    /// there are never none.
+    blocks: Vec<(Rank, Range<usize>)>,
+}
+
+impl Run<'_> {
+    fn first(&self) -> Rank {
+        self.blocks.first().map_or((i64::MIN, i64::MIN), |(rank, _)| *rank)
+    }
+}
+
+/// See the module.
+pub(super) fn find(snapshot: &Snapshot, query: &Query) -> Result<Found, ArrowError> {
+    let mut search = Search { query, first: First::new(query.limit) };
+    let mut views: Vec<(u32, &Arc<View>)> = (0..).zip(&snapshot.recent).collect();
+    views.sort_by_key(|(_, view)| Reverse(view.starts.1));
+    for (source, view) in views {
+        let most = rank(query.order, view.starts.1, i64::MAX);
+        if !search.first.is_decided_before(most) {
+            search.look_in_batch(source, &view.rows)?;
+        }
+    }
+    let mut unreadable: Vec<(u32, String)> = Vec::new();
+    let first_file = snapshot.recent.len() as u32;
+    search.look_in_files(first_file, &snapshot.files, &mut unreadable);
+    let rows = search.finish(snapshot, &mut unreadable)?;
+    let name = |(source, reason): (u32, String)| {
+        (Arc::clone(&snapshot.files[(source - first_file) as usize]), reason)
+    };
+    Ok(Found { rows, unreadable: unreadable.into_iter().map(name).collect() })
+}
+
+struct Search<'a> {
+    query: &'a Query,
+    first: First<Place>,
+}
+
+impl Search<'_> {
+    fn look_in_batch(&mut self, source: u32, rows: &SpanRows) -> Result<(), ArrowError> {
+        let mask = mask::of_rows_in_memory(rows, &self.query.predicate, self.query.time)?;
+        let Some(ranks) = Ranks::of(rows.columns(), self.query.order) else { return Ok(()) };
+        for row in mask.values().set_indices().filter(|row| mask.is_valid(*row)) {
+            self.first.admit(ranks.at(row), (source, row as u32));
+        }
+        Ok(())
+    }
+
+    fn look_in_files(
+        &mut self,
+        first_file: u32,
+        files: &[Arc<SpanFile>],
+        unreadable: &mut Vec<(u32, String)>,
+    ) {
+        let query = self.query;
+        let mut runs = Runs::new(first_file, files, query, unreadable);
+        let mut is_first = true;
+        loop {
+            // The first one alone may decide, or even its first blocks. Where they have
+            // not, hits are few, and the others are asked for all of theirs at once.
+            let (count, blocks) = if is_first { (1, 1) } else { (NEAR_THREADS, RUN_BLOCKS) };
+            is_first = false;
+            let mut open: Vec<Run<'_>> = Vec::new();
+            while open.len() < count
+                && let Some(run) = runs.next(unreadable)
+            {
+                if !self.first.is_decided_before(run.first()) {
+                    open.push(run);
+                } else if query.order == Order::NewestFirst {
+                    // What comes after it is older still.
+                    break;
+                }
+            }
+            let Some((own, others)) = open.split_first() else { break };
+            let looked = std::thread::scope(|scope| {
+                let mut threads = Vec::new();
+                for run in others {
+                    threads
+                        .push((run.source, scope.spawn(move || look_in_run(run, query, blocks))));
+                }
+                let mut looked = vec![(own.source, look_in_run(own, query, blocks))];
+                for (source, thread) in threads {
+                    let hits =
+                        thread.join().unwrap_or_else(|_| Err("reading it failed".to_owned()));
+                    looked.push((source, hits));
+                }
+                looked
+            });
+            for (source, hits) in looked {
+                match hits {
+                    Ok(hits) => {
+                        hits.into_iter()
+                            .for_each(|(rank, row)| self.first.admit(rank, (source, row)));
+                    }
+                    Err(reason) => unreadable.push((source, reason)),
+                }
+            }
+        }
+    }
+
+    /// Reads the rows of all hits, in their order.
+    fn finish(
+        self,
+        snapshot: &Snapshot,
+        unreadable: &mut Vec<(u32, String)>,
+    ) -> Result<Vec<RecordBatch>, ArrowError> {
+        let columns = answered(self.query);
+        let whole = span_schema();
+        let places: Vec<usize> =
+            columns.iter().map(|name| whole.index_of(name)).collect::<Result<_, _>>()?;
+        let schema: SchemaRef = Arc::new(whole.project(&places)?);
+        let mut hits: Vec<Place> =
+            self.first.into_vec().into_iter().map(|(_, place)| place).collect();
+        hits.sort_unstable();
+        let mut found = Vec::new();
+        for of_source in hits.chunk_by(|one, other| one.0 == other.0) {
+            let source = of_source[0].0;
+            if let Some(view) = snapshot.recent.get(source as usize) {
+                let rows: UInt32Array = of_source.iter().map(|(_, row)| Some(*row)).collect();
+                found.push(view.rows.pick(&places, &rows)?);
+                continue;
+            }
+            let file = &snapshot.files[source as usize - snapshot.recent.len()];
+            match read_rows(file, of_source, &columns) {
+                Ok(rows) => found.extend(rows),
+                Err(error) => unreadable.push((source, error.to_string())),
+            }
+        }
+        let rows = gather::all(&schema, &found)?;
+        let order = match self.query.order {
+            Order::NewestFirst => &[column::START_UNIX_NANO][..],
+            Order::LongestFirst => &[column::DURATION_NANO, column::START_UNIX_NANO],
+        };
+        let options = SortOptions { descending: true, nulls_first: false };
+        let by = order.iter().filter_map(|name| rows.column_by_name(name).cloned());
+        let by: Vec<SortColumn> =
+            by.map(|values| SortColumn { values, options: Some(options) }).collect();
+        let order = lexsort_to_indices(&by, Some(self.query.limit))?;
+        Ok(vec![take_record_batch(&rows, &order)?])
+    }
+}
+
+/// What rows of a batch have as ranks.
+struct Ranks<'a> {
+    starts: &'a Int64Array,
+    durations: Option<&'a Int64Array>,
+}
+
+impl<'a> Ranks<'a> {
+    fn of(batch: &'a RecordBatch, order: Order) -> Option<Self> {
+        let durations = match order {
+            Order::NewestFirst => None,
+            Order::LongestFirst => {
+                let durations = batch.column_by_name(column::DURATION_NANO)?;
+                Some(durations.as_primitive_opt::<Int64Type>()?)
+            }
+        };
+        Some(Self { starts: starts(batch)?, durations })
+    }
+
+    fn at(&self, row: usize) -> Rank {
+        let start = self.starts.value(row);
+        self.durations.map_or((start, 0), |durations| (durations.value(row), start))
+    }
+}
+
+/// The blocks of all files that may have rows for the answer, in their order, in
+/// runs of neighbours in this order. A row of a wrong clock sets its own block
+/// apart from its file, and no other.
+struct Runs<'a> {
+    /// All that have rows in the time.
+    blocks: Vec<Candidate<'a>>,
+    predicate: &'a Predicate,
+    /// The conditions on attributes.
+    asked: Vec<Asked<'a>>,
+    /// By source and row group, which blocks may have rows that fulfil the predicate.
+    fitting: AHashMap<(u32, usize), u32>,
+    /// How many were looked at, and are ready to be.
+    next: usize,
+    prepared: usize,
+    /// Was looked at, and begins the next run.
+    ahead: Option<Candidate<'a>>,
+}
+
+/// A block, and what its rows have at most as rank.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    source: u32,
+    file: &'a Arc<SpanFile>,
+    block: &'a Block,
+    most: Rank,
+}
+
+impl Candidate<'_> {
+    /// What a run has of it.
+    const fn entry(&self) -> (Rank, Range<usize>) {
+        (self.most, self.block.first_row..self.block.first_row + self.block.rows)
+    }
+}
+
+impl<'a> Runs<'a> {
+    fn new(
+        first_file: u32,
+        files: &'a [Arc<SpanFile>],
+        query: &'a Query,
+        unreadable: &mut Vec<(u32, String)>,
+    ) -> Self {
+        let mut blocks: Vec<Candidate<'_>> = Vec::new();
+        for (source, file) in (first_file..).zip(files) {
+            let in_time =
+                file.index.blocks.iter().filter(|block| overlaps(block.starts, query.time));
+            let most = (i64::MAX, i64::MAX);
+            let candidate = |block| Candidate { source, file, block, most };
+            blocks.extend(in_time.map(candidate));
+        }
+        let predicate = &query.predicate;
+        match query.order {
+            Order::NewestFirst => {
+                for each in &mut blocks {
+                    each.most = rank(query.order, each.block.starts.1, 0);
+                }
+                blocks.sort_by_key(|each| Reverse(each.most));
+            }
+            Order::LongestFirst => put_longest_first(&mut blocks, predicate, unreadable),
+        }
+        let asked = predicate.attributes.iter().map(Asked::new).collect();
+        let fitting = AHashMap::new();
+        Self { blocks, predicate, asked, fitting, next: 0, prepared: 0, ahead: None }
+    }
+
+    /// The next run; files that cannot be read are told of.
+    fn next(&mut self, unreadable: &mut Vec<(u32, String)>) -> Option<Run<'a>> {
+        let first = self.ahead.take().or_else(|| self.next_block(unreadable))?;
+        let (source, file) = (first.source, first.file);
+        let mut run = Run { source, file, blocks: vec![first.entry()] };
+        while run.blocks.len() < RUN_BLOCKS
+            && let Some(next) = self.next_block(unreadable)
+        {
+            if next.source != source {
+                self.ahead = Some(next);
+                break;
+            }
+            run.blocks.push(next.entry());
+        }
+        Some(run)
+    }
+
+    /// The next block that may have rows which fulfil the predicate.
+    fn next_block(&mut self, unreadable: &mut Vec<(u32, String)>) -> Option<Candidate<'a>> {
+        loop {
+            let candidate = *self.blocks.get(self.next)?;
+            let source = candidate.source;
+            match self.fitting(candidate) {
+                Ok(blocks) => {
+                    self.next += 1;
+                    if blocks >> candidate.block.number & 1 == 1 {
+                        return Some(candidate);
+                    }
+                }
+                Err(error) => {
+                    unreadable.push((source, error.to_string()));
+                    // None of its blocks will be any better.
+                    let rest = self.blocks.split_off(self.next);
+                    self.blocks.extend(rest.into_iter().filter(|other| other.source != source));
+                    self.prepared = self.next;
+                }
+            }
+        }
+    }
+
+    fn fitting(&mut self, candidate: Candidate<'_>) -> Result<u32, ParquetError> {
+        let Candidate { source, file, block, .. } = candidate;
+        if let Some(blocks) = self.fitting.get(&(source, block.group)) {
+            return Ok(*blocks);
+        }
+        self.prepare()?;
+        let mut blocks = u32::MAX;
+        for asked in &self.asked {
+            if blocks != 0 {
+                blocks &= asked.blocks(file, block.group)?;
+            }
+        }
+        if blocks != 0 && sketch::is_of_use(self.predicate) {
+            blocks &= sketch::blocks(file, block.group, self.predicate)?;
+        }
+        self.fitting.insert((source, block.group), blocks);
+        Ok(blocks)
+    }
+
+    /// Has ready what tells of some blocks, the more the further the search goes.
+    fn prepare(&mut self) -> Result<(), ParquetError> {
+        if self.next < self.prepared {
+            return Ok(());
+        }
+        let count = self.next.max(RUN_BLOCKS);
+        let some = &self.blocks[self.next..self.blocks.len().min(self.next + count)];
+        let own = some.chunk_by(|one, other| one.source == other.source).next();
+        let own = own.unwrap_or_default();
+        self.prepared = self.next + own.len();
+        let Some(Candidate { file, .. }) = own.first() else { return Ok(()) };
+        let groups = own.chunk_by(|one, other| one.block.group == other.block.group);
+        let groups = groups.map(|blocks| blocks[0].block.group);
+        if sketch::is_of_use(self.predicate) {
+            sketch::prepare(file, groups.clone())?;
+        }
+        if !self.asked.is_empty() {
+            file.shapes.prepare(groups.clone(), &attribute_search::resource_places(file))?;
+        }
+        let hashes: Vec<u64> = self.asked.iter().flat_map(Asked::hashes).copied().collect();
+        Ok(file.prepare_groups(groups, &hashes)?)
+    }
+}
+
+/// So many blocks are put in order by file, the more the further a search goes: of a
+/// file, some are read at once.
+const LEAST_TOGETHER: usize = 4;
+const MOST_TOGETHER: usize = 128;
+
+/// Puts the blocks first that may have the longest rows which fulfil the predicate,
+/// and leaves out those that have none; about so, for neighbours are kept together.
+fn put_longest_first(
+    blocks: &mut Vec<Candidate<'_>>,
+    predicate: &Predicate,
+    unreadable: &mut Vec<(u32, String)>,
+) {
+    let mut known: HashMap<(u32, usize), Vec<Option<i64>>> = HashMap::new();
+    let mut broken: Vec<u32> = Vec::new();
+    for each in blocks.iter_mut() {
+        let Candidate { source, file, block, .. } = *each;
+        if broken.contains(&source) {
+            continue;
+        }
+        let longest = match known.entry((source, block.group)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => match sketch::longest_in_blocks(file, block.group, predicate) {
+                Ok(longest) => place.insert(longest),
+                Err(error) => {
+                    unreadable.push((source, error.to_string()));
+                    broken.push(source);
+                    continue;
+                }
+            },
+        };
+        let longest = longest.get(block.number as usize).copied().flatten();
+        let longest = longest.map(|most| predicate.max_duration_nano.unwrap_or(most).min(most));
+        each.most = longest.map_or((i64::MIN, i64::MIN), |most| (most, i64::MAX));
+    }
+    blocks.retain(|each| each.most.0 != i64::MIN && !broken.contains(&each.source));
+    blocks.sort_by_key(|each| Reverse(each.most));
+    let (mut rest, mut together) = (blocks.as_mut_slice(), LEAST_TOGETHER);
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at_mut(together.min(rest.len()));
+        now.sort_by_key(|each| each.source);
+        (rest, together) = (later, (together * 2).min(MOST_TOGETHER));
+    }
+}
+
+/// Ranks and numbers of the rows of a run that fulfil the predicate; where there
+/// are more than are asked for, later ones may be missing. Begins with so many
+/// blocks.
+fn look_in_run(run: &Run<'_>, query: &Query, mut count: usize) -> Result<Vec<(Rank, u32)>, String> {
+    let mut first: First<u32> = First::new(query.limit);
+    let mut rest = run.blocks.as_slice();
+    while let Some((most, _)) = rest.first()
+        && !first.is_decided_before(*most)
+    {
+        let (now, later) = rest.split_at(count.min(rest.len()));
+        let mut rows: Vec<Range<usize>> = now.iter().map(|(_, rows)| rows.clone()).collect();
+        rows.sort_unstable_by_key(|rows| rows.start);
+        let hits = look_in_blocks(run.file, rows, query).map_err(|error| error.to_string())?;
+        hits.into_iter().for_each(|(rank, row)| first.admit(rank, row));
+        // To ask for columns costs as much for one block as for several.
+        (rest, count) = (later, count.saturating_mul(4));
+    }
+    Ok(first.into_vec())
+}
+
+/// Ranks and numbers of those of some blocks' rows that fulfil the predicate.
+fn look_in_blocks(
+    file: &SpanFile,
+    mut rows: Vec<Range<usize>>,
+    query: &Query,
+) -> Result<Vec<(Rank, u32)>, ParquetError> {
+    let mut predicate = query.predicate.clone();
+    rows = reader::left(file, &rows);
+    if sketch::is_of_use(&predicate) && !rows.is_empty() {
+        rows = sketch::narrow(file, &rows, &predicate)?;
+        // They are decided.
+        (predicate.service, predicate.operation, predicate.status) = (None, None, None);
+        (predicate.min_duration_nano, predicate.max_duration_nano) = (None, None);
+    }
+    for wanted in &predicate.attributes {
+        rows = attribute_search::narrow(file, &rows, wanted)?;
+    }
+    predicate.attributes.retain(|wanted| !attribute_search::is_exact(file, wanted));
+    // The start is read for each part, so a few rows are asked everything at once.
+    let is_few = rows.iter().map(ExactSizeIterator::len).sum::<usize>() <= FEW_ROWS;
+    let mut hits = Vec::new();
+    for stage in if is_few { vec![predicate] } else { stages(&predicate) } {
+        hits = matching(file, &rows, &stage, query)?;
+        rows = ranges(hits.iter().map(|(_, row)| *row));
+    }
+    Ok(hits)
+}
+
+/// The predicate in parts, of which each is asked of the rows that those before
+/// have left: what is read for the last one is the largest.
+fn stages(predicate: &Predicate) -> Vec<Predicate> {
+    let Predicate { attributes, assembled, root, .. } = predicate.clone();
+    let attributes = Predicate { attributes, ..Predicate::default() };
+    let ids = Predicate { assembled, root, ..Predicate::default() };
+    let rest =
+        Predicate { attributes: Vec::new(), assembled: false, root: false, ..predicate.clone() };
+    let mut stages = vec![rest, attributes, ids];
+    stages.retain(|stage| *stage != Predicate::default());
+    if stages.is_empty() {
+        // The time is asked of every row.
+        stages.push(Predicate::default());
+    }
+    stages
+}
+
+/// Ranks and numbers of those of some rows that fulfil this predicate, at the time
+/// of the query.
+fn matching(
+    file: &SpanFile,
+    rows: &[Range<usize>],
+    predicate: &Predicate,
+    query: &Query,
+) -> Result<Vec<(Rank, u32)>, ParquetError> {
+    let mut hits = Vec::new();
+    if rows.is_empty() {
+        return Ok(hits);
+    }
+    let mut columns = mask::columns(predicate);
+    if query.order == Order::LongestFirst && !columns.contains(&column::DURATION_NANO) {
+        columns.push(column::DURATION_NANO);
+    }
+    let keys: Vec<&str> = predicate.attributes.iter().map(|wanted| wanted.key.as_str()).collect();
+    let wanted = Wanted { columns: Some(&columns), keys: Some(&keys), parent_ids: false };
+    let mut numbers = rows.iter().cloned().flatten();
+    for batch in reader::read(file, rows, &wanted)? {
+        let mask = mask::of_rows(&batch, predicate, query.time)?;
+        let Some(ranks) = Ranks::of(&batch, query.order) else { continue };
+        for (row, number) in numbers.by_ref().take(batch.num_rows()).enumerate() {
+            if mask.is_valid(row) && mask.value(row) {
+                hits.push((ranks.at(row), number as u32));
+            }
+        }
+    }
+    Ok(hits)
+}
+
+/// Row numbers in order, as ranges.
+fn ranges(rows: impl Iterator<Item = u32>) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for row in rows.map(|row| row as usize) {
+        match ranges.last_mut() {
+            Some(last) if last.end == row => last.end += 1,
+            _ => ranges.push(row..row + 1),
+        }
+    }
+    ranges
+}
+
+fn read_rows(
+    file: &SpanFile,
+    rows: &[(u32, u32)],
+    columns: &[&'static str],
+) -> Result<Vec<RecordBatch>, ParquetError> {
+    let ranges = ranges(rows.iter().map(|(_, row)| *row));
+    reader::read(file, &ranges, &Wanted::columns(columns))
+}
+
+/// The columns of the answer, in the schema's order; with those by which it is
+/// ordered.
+fn answered(query: &Query) -> Vec<&'static str> {
+    let wanted = |name: &&str| {
+        query.columns.is_empty()
+            || query.columns.contains(name)
+            || *name == column::START_UNIX_NANO
+            || *name == column::DURATION_NANO && query.order == Order::LongestFirst
+    };
+    column::ALL.iter().copied().filter(wanted).collect()
+}
+
+#[cfg(test)]
+mod tests;

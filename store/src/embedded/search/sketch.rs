@@ -1,0 +1,346 @@
+//! What searches ask of most blocks, in little memory: which shapes their rows
+//! have, which tell services, operations and status, and about how long the
+//! longest of each took.
+//!
+//! A search by these goes through millions of rows for a few. A predicate is asked
+//! of each shape of a row group once, and columns are read of those blocks only
+//! that have a shape which fulfils it, of a span that took long enough.
+
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+
+use ahash::AHashMap;
+use arrow::array::{Array, AsArray, RecordBatch, UInt32Array};
+use arrow::datatypes::{Int32Type, Int64Type};
+use parking_lot::Mutex;
+use parquet::errors::ParquetError;
+use spanwise_model::schema::column;
+
+use super::mask;
+use crate::contract::Predicate;
+use crate::embedded::files::SpanFile;
+use crate::embedded::files::cache::Cache;
+use crate::embedded::files::index::BLOCK_ROWS;
+use crate::embedded::files::index::block_sets::MOST_BLOCKS;
+use crate::embedded::files::layout::{
+    ASKED, Layout, Shapes, Wanted, file_column, of_shapes, shape_numbers,
+};
+use crate::embedded::files::lengths::{length, longest};
+use crate::embedded::files::reader;
+
+/// Memory for sketches, of all files: some 50 bytes for each service, operation and
+/// status that a row group has.
+const CACHE_BYTES: usize = 16 << 20;
+
+/// A file and a row group of it.
+type Key = (u64, usize);
+
+static CACHE: LazyLock<Mutex<Cache<Key, Sketch>>> =
+    LazyLock::new(|| Mutex::new(Cache::new(CACHE_BYTES)));
+
+/// See the module. Of one row group.
+#[derive(Debug)]
+struct Sketch {
+    /// The number of the first shape.
+    first: i64,
+    /// Each service, operation and status that shapes have together, a row each.
+    kinds: RecordBatch,
+    /// Shapes from this place on are of this kind, up to the next; all shapes lie
+    /// before the last.
+    runs: Vec<(u32, u32)>,
+    /// Of each block [how long](length) the longest span of each kind took, and 0 where
+    /// there is none.
+    lengths: Vec<Vec<u8>>,
+}
+
+impl Sketch {
+    /// That of a row group, which is kept.
+    fn of(file: &SpanFile, group: usize) -> Result<Arc<Self>, ParquetError> {
+        let key = (file.file.serial(), group);
+        if let Some(sketch) = CACHE.lock().get(&key) {
+            return Ok(sketch);
+        }
+        let bounds = file.group_rows();
+        let blocks = (bounds[group + 1] - bounds[group]).div_ceil(BLOCK_ROWS).min(MOST_BLOCKS);
+        let shapes = file.shapes.read(group, &places(file))?;
+        let sketch = Arc::new(Self::new(&shapes, blocks)?);
+        CACHE.lock().put(key, Arc::clone(&sketch), sketch.memory_bytes());
+        Ok(sketch)
+    }
+
+    fn new(shapes: &Shapes, blocks: usize) -> Result<Self, ParquetError> {
+        let column = shapes.rows().column_by_name(file_column::LONGEST_IN_BLOCKS);
+        let column = column.and_then(|column| column.as_fixed_size_binary_opt());
+        let column =
+            column.ok_or_else(|| ParquetError::General("shapes have no lengths".to_owned()))?;
+        let asked = shapes.rows().project(
+            &ASKED.map(|name| shapes.rows().schema_ref().index_of(name).unwrap_or(usize::MAX)),
+        )?;
+        let texts = |name: &str| {
+            let texts = asked.column_by_name(name)?.as_dictionary_opt::<Int32Type>()?;
+            Some(texts.keys().values().clone())
+        };
+        let mistyped = || ParquetError::General("shapes without texts".to_owned());
+        let [one, two, three] = ASKED.map(texts);
+        let columns = [one, two, three].map(|texts| texts.ok_or_else(mistyped));
+        let [one, two, three] = columns;
+        let (one, two, three) = (one?, two?, three?);
+        let mut numbers: AHashMap<[i32; ASKED.len()], u32> = AHashMap::new();
+        // Of each kind a shape, and of those the one that says how long it took.
+        let mut firsts: Vec<u32> = Vec::new();
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for shape in 0..asked.num_rows() {
+            let texts = [one[shape], two[shape], three[shape]];
+            let kind = *numbers.entry(texts).or_insert_with(|| {
+                firsts.push(shape as u32);
+                firsts.len() as u32 - 1
+            });
+            if runs.last().is_none_or(|(_, last)| *last != kind) {
+                runs.push((shape as u32, kind));
+            }
+        }
+        runs.push((asked.num_rows() as u32, 0));
+        let of_block = |block: usize| -> Vec<u8> {
+            let said = firsts.iter().map(|shape| *shape as usize);
+            said.map(|shape| match column.is_valid(shape) {
+                true => column.value(shape).get(block).copied().unwrap_or(0),
+                // Of none of the kind it is known, which damage may do.
+                false => u8::MAX,
+            })
+            .collect()
+        };
+        let lengths = (0..blocks).map(of_block).collect();
+        let columns = asked.columns().iter();
+        let kinds = columns.map(|column| of_shapes(column, &UInt32Array::from(firsts.clone())));
+        let kinds = RecordBatch::try_new(asked.schema(), kinds.collect::<Result<_, _>>()?)?;
+        Ok(Self { first: shapes.first().unwrap_or(0), kinds, runs, lengths })
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let kinds = self.kinds.get_array_memory_size();
+        kinds
+            + self.runs.len() * size_of::<(u32, u32)>()
+            + self.kinds.num_rows() * self.lengths.len()
+    }
+
+    /// Which kinds fulfil what a predicate says of them.
+    fn fulfil(&self, predicate: &Predicate) -> Result<Vec<bool>, ParquetError> {
+        // What is null does not fulfil it.
+        let fulfil = mask::of_shapes(&self.kinds, predicate)?;
+        Ok(fulfil.iter().map(|fulfils| fulfils == Some(true)).collect())
+    }
+
+    /// The blocks that have rows of any of these kinds that may have taken so
+    /// long: one bit each, the first lowest.
+    fn blocks(&self, fulfil: &[bool], least: u8) -> u32 {
+        // Mostly few.
+        let kinds: Vec<usize> = (0..fulfil.len()).filter(|kind| fulfil[*kind]).collect();
+        let has = |lengths: &[u8]| kinds.iter().any(|kind| lengths[*kind] >= least);
+        let blocks = (0..).zip(&self.lengths).filter(|(_, lengths)| has(lengths));
+        blocks.fold(0, |blocks, (number, _)| blocks | 1u32 << number)
+    }
+
+    /// The longest that a row of any of these kinds may have taken, block by block;
+    /// none where a block has none.
+    fn longest(&self, fulfil: &[bool]) -> Vec<Option<i64>> {
+        let of_block = |lengths: &Vec<u8>| {
+            let of_kinds = lengths.iter().zip(fulfil).filter(|(_, fulfils)| **fulfils);
+            let most = of_kinds.map(|(length, _)| *length).max();
+            most.filter(|most| *most > 0).map(longest)
+        };
+        self.lengths.iter().map(of_block).collect()
+    }
+
+    /// The numbers of shapes of any of these kinds, in order.
+    fn numbers(&self, fulfil: &[bool]) -> Vec<Range<i64>> {
+        let mut ranges: Vec<Range<i64>> = Vec::new();
+        for pair in self.runs.windows(2) {
+            let [(from, kind), (to, _)] = [pair[0], pair[1]];
+            let own = self.first + i64::from(from)..self.first + i64::from(to);
+            match ranges.last_mut() {
+                _ if !fulfil.get(kind as usize).is_some_and(|fulfils| *fulfils) => {}
+                Some(last) if last.end == own.start => last.end = own.end,
+                _ => ranges.push(own),
+            }
+        }
+        ranges
+    }
+}
+
+/// The places of the columns of shapes that a sketch is made of.
+fn places(file: &SpanFile) -> Vec<usize> {
+    let asked = Wanted::columns(&ASKED).shape_places(&file.layout);
+    let mut places = [asked, Layout::LENGTHS.to_vec()].concat();
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+/// Whether a predicate asks anything that sketches know.
+pub(crate) const fn is_of_use(predicate: &Predicate) -> bool {
+    asks_of_shapes(predicate)
+        || predicate.min_duration_nano.is_some()
+        || predicate.max_duration_nano.is_some()
+}
+
+const fn asks_of_shapes(predicate: &Predicate) -> bool {
+    predicate.service.is_some() || predicate.operation.is_some() || predicate.status.is_some()
+}
+
+/// Has ready what tells of some row groups of a file, where it is far away.
+///
+/// # Errors
+/// Where it cannot be reached.
+pub(crate) fn prepare(
+    file: &SpanFile,
+    groups: impl Iterator<Item = usize> + Clone,
+) -> Result<(), ParquetError> {
+    file.shapes.prepare(groups, &places(file))
+}
+
+/// The blocks of a row group that may have rows which fulfil what a predicate says
+/// of shapes and durations: one bit each, the first lowest.
+///
+/// # Errors
+/// Where the file is damaged.
+pub(crate) fn blocks(
+    file: &SpanFile,
+    group: usize,
+    predicate: &Predicate,
+) -> Result<u32, ParquetError> {
+    // Every span that is there has taken some time.
+    let least = predicate.min_duration_nano.map_or(1, length);
+    let sketch = Sketch::of(file, group)?;
+    let blocks = sketch.blocks(&sketch.fulfil(predicate)?, least);
+    // Without an index, a row group is one block.
+    Ok(if file.index.has_blocks() || blocks == 0 { blocks } else { u32::MAX })
+}
+
+/// The longest that a row of each block of a row group may have taken which fulfils
+/// what a predicate says of shapes; none where there is no such row.
+///
+/// # Errors
+/// Where the file is damaged.
+pub(crate) fn longest_in_blocks(
+    file: &SpanFile,
+    group: usize,
+    predicate: &Predicate,
+) -> Result<Vec<Option<i64>>, ParquetError> {
+    let sketch = Sketch::of(file, group)?;
+    let longest = sketch.longest(&sketch.fulfil(predicate)?);
+    // Without an index, a row group is one block.
+    Ok(match file.index.has_blocks() {
+        true => longest,
+        false => vec![longest.into_iter().max().flatten()],
+    })
+}
+
+/// Those of some rows, given in order, that fulfil what a predicate says of shapes
+/// and durations.
+///
+/// # Errors
+/// Where the file is damaged.
+pub(crate) fn narrow(
+    file: &SpanFile,
+    rows: &[Range<usize>],
+    predicate: &Predicate,
+) -> Result<Vec<Range<usize>>, ParquetError> {
+    let (least, most) = (predicate.min_duration_nano, predicate.max_duration_nano);
+    let took = least.unwrap_or(i64::MIN)..=most.unwrap_or(i64::MAX);
+    let schema = &file.layout.schema;
+    let mut places = Vec::new();
+    if asks_of_shapes(predicate) {
+        places.push(schema.index_of(file_column::SHAPE)?);
+    }
+    if least.or(most).is_some() {
+        places.push(schema.index_of(column::DURATION_NANO)?);
+    }
+    let mut left: Vec<Range<usize>> = Vec::new();
+    for (group, rows) in reader::by_group(file, rows) {
+        let sketch = Sketch::of(file, group)?;
+        let fulfil = sketch.numbers(&sketch.fulfil(predicate)?);
+        if fulfil.is_empty() {
+            continue;
+        }
+        let mut numbers = rows.iter().cloned().flatten();
+        for batch in reader::read_places(file, group, &rows, places.clone())? {
+            let of_rows = match asks_of_shapes(predicate) {
+                true => Some(shape_numbers(&batch)?.values()),
+                false => None,
+            };
+            let durations_nano = batch.column_by_name(column::DURATION_NANO);
+            let durations_nano = durations_nano.and_then(|it| it.as_primitive_opt::<Int64Type>());
+            let fits = |row: usize| {
+                of_rows.is_none_or(|numbers| has(&fulfil, numbers[row]))
+                    && durations_nano.is_none_or(|durations| took.contains(&durations.value(row)))
+            };
+            for (row, number) in numbers.by_ref().take(batch.num_rows()).enumerate() {
+                match left.last_mut() {
+                    _ if !fits(row) => {}
+                    Some(last) if last.end == number => last.end += 1,
+                    _ => left.push(number..number + 1),
+                }
+            }
+        }
+    }
+    Ok(left)
+}
+
+/// Whether a number is in one of some ranges, which are in order.
+fn has(ranges: &[Range<i64>], number: i64) -> bool {
+    match ranges {
+        // Shapes of one service are neighbours.
+        [only] => only.contains(&number),
+        ranges => {
+            let after = ranges.partition_point(|range| range.end <= number);
+            ranges.get(after).is_some_and(|range| range.contains(&number))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::datatypes::Schema;
+    use proptest::prelude::*;
+    use std::slice::from_ref;
+
+    #[test]
+    fn numbers_of_kinds_are_ranges() {
+        let kinds = RecordBatch::new_empty(Arc::new(Schema::empty()));
+        let runs = vec![(0, 0), (3, 1), (4, 2), (9, 1), (10, 0)];
+        let sketch = Sketch { first: 100, kinds, runs, lengths: Vec::new() };
+        assert_eq!(sketch.numbers(&[true, true, true]).as_slice(), from_ref(&(100..110)));
+        let of_one = sketch.numbers(&[false, true, false]);
+        assert_eq!(of_one, [103..104, 109..110]);
+        assert_eq!(sketch.numbers(&[false, true, true]).as_slice(), from_ref(&(103..110)));
+        let found: Vec<i64> = (98..112).filter(|number| has(&of_one, *number)).collect();
+        assert_eq!(found, [103, 109]);
+        assert!(!has(&sketch.numbers(&[false; 3]), 103));
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_are_those_with_a_row_that_may_fit(
+            rows in proptest::collection::vec((0usize..20, 0usize..7, 0i64..1 << 30), 0..200),
+            least_nano in 0i64..1 << 30,
+            wanted in any::<[bool; 7]>(),
+        ) {
+            let mut lengths = vec![vec![0; 7]; 20];
+            for (block, shape, nano) in &rows {
+                let longest = &mut lengths[*block][*shape];
+                *longest = length(*nano).max(*longest);
+            }
+            let kinds = RecordBatch::new_empty(Arc::new(Schema::empty()));
+            let sketch = Sketch { first: 0, kinds, runs: Vec::new(), lengths };
+            let blocks = sketch.blocks(&wanted, length(least_nano));
+            for block in 0..20 {
+                let own = || rows.iter().filter(|(of, shape, _)| *of == block && wanted[*shape]);
+                let said = blocks >> block & 1 == 1;
+                prop_assert!(said || own().all(|(_, _, nano)| *nano < least_nano), "{block}");
+                let is_near = |nano: i64| nano + nano / 7 + (1 << 10) >= least_nano;
+                prop_assert!(!said || own().any(|(_, _, nano)| is_near(*nano)), "{block}");
+            }
+        }
+    }
+}

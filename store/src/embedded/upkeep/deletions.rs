@@ -1,0 +1,351 @@
+//! What was deleted on request.
+//!
+//! A deletion is one line of a file, durable before the deletion is
+//! acknowledged. It concerns the rows of all generations up to the one that was
+//! written when it came; files that were written later say that they were
+//! written without those rows. Once nothing is left that it concerns, it goes.
+//!
+//! ```text
+//! {"number":3,"through_generation":17,"service":"cart"}
+//! {"number":4,"through_generation":18,"trace":"0af7…","rows":[[91,0,12]]}
+//! ```
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, FixedSizeBinaryArray, RecordBatch, StringArray};
+use arrow::datatypes::Int32Type;
+use serde::{Deserialize, Serialize};
+use spanwise_model::TraceId;
+use spanwise_model::schema::column;
+
+use crate::contract::{Selection, StoreError};
+use crate::embedded::{fault, private};
+
+/// One deletion.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Deletion {
+    /// They count up; a file knows the last one that it was written without.
+    pub(crate) number: u64,
+    /// The last generation that it concerns.
+    pub(crate) through_generation: u64,
+    #[serde(flatten)]
+    pub(crate) what: What,
+    /// Rows of the log that were of its trace: batch, first row, rows. Which
+    /// trace a row belongs to is not in the log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) rows: Vec<(u64, u32, u32)>,
+}
+
+/// The selection, as the file has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum What {
+    /// A trace id, in hexadecimal digits.
+    Trace(String),
+    /// A service's name.
+    Service(String),
+}
+
+impl Deletion {
+    /// What it selects; `None` where the file holds no trace id.
+    pub(crate) fn selection(&self) -> Option<Selection> {
+        match &self.what {
+            What::Trace(id) => id.parse().ok().map(Selection::Trace),
+            What::Service(name) => Some(Selection::Service(name.clone())),
+        }
+    }
+}
+
+impl From<&Selection> for What {
+    fn from(selection: &Selection) -> Self {
+        match selection {
+            Selection::Trace(id) => Self::Trace(id.to_string()),
+            Selection::Service(name) => Self::Service(name.clone()),
+        }
+    }
+}
+
+/// The columns that decide whether a row is selected.
+pub(crate) const DECISIVE: [&str; 3] =
+    [column::TRACE_ID, column::ASSEMBLED_TRACE_ID, column::SERVICE];
+
+/// Tells of every selected row of a batch that has the decisive columns.
+pub(crate) fn each_selected(
+    batch: &RecordBatch,
+    selections: &[Selection],
+    mut tell: impl FnMut(usize),
+) {
+    let ids = |name| batch.column_by_name(name)?.as_fixed_size_binary_opt();
+    let (headers, assembled) = (ids(column::TRACE_ID), ids(column::ASSEMBLED_TRACE_ID));
+    let services = Services::of(batch, selections);
+    let traces: Vec<TraceId> = selections
+        .iter()
+        .filter_map(|selection| match selection {
+            Selection::Trace(id) => Some(*id),
+            Selection::Service(_) => None,
+        })
+        .collect();
+    let is = |ids: Option<&FixedSizeBinaryArray>, row| {
+        ids.filter(|ids| ids.is_valid(row))
+            .is_some_and(|ids| traces.iter().any(|trace| trace.0 == ids.value(row)))
+    };
+    for row in 0..batch.num_rows() {
+        let of_trace = !traces.is_empty() && (is(headers, row) || is(assembled, row));
+        if of_trace || services.as_ref().is_some_and(|services| services.has(row)) {
+            tell(row);
+        }
+    }
+}
+
+/// Which entries of a batch's service dictionary are selected.
+struct Services<'a> {
+    keys: &'a [i32],
+    selected: Vec<bool>,
+}
+
+impl<'a> Services<'a> {
+    fn of(batch: &'a RecordBatch, selections: &[Selection]) -> Option<Self> {
+        let services = batch.column_by_name(column::SERVICE)?.as_dictionary_opt::<Int32Type>()?;
+        let names: &StringArray = services.values().as_string_opt()?;
+        let wanted = |name: Option<&str>| {
+            selections.iter().any(
+                |selection| matches!(selection, Selection::Service(own) if Some(own.as_str()) == name),
+            )
+        };
+        let selected: Vec<bool> = names.iter().map(wanted).collect();
+        let any = selected.contains(&true);
+        any.then(|| Self { keys: services.keys().values(), selected })
+    }
+
+    fn has(&self, row: usize) -> bool {
+        let key = self.keys.get(row).and_then(|key| usize::try_from(*key).ok());
+        key.and_then(|key| self.selected.get(key)).copied().unwrap_or(false)
+    }
+}
+
+/// All deletions that still concern anything.
+#[derive(Debug)]
+pub(crate) struct Deletions {
+    path: PathBuf,
+    list: Vec<Arc<Deletion>>,
+    next_number: u64,
+}
+
+impl Deletions {
+    /// Reads the file of a directory. A line that a crash cut short was never
+    /// acknowledged, and is left out.
+    ///
+    /// # Errors
+    /// Where the file is there and cannot be read: what was deleted must not
+    /// come back.
+    pub(crate) fn open(directory: &Path) -> Result<Self, StoreError> {
+        let path = directory.join("deletions");
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => {
+                return Err(fault::io(format!(
+                    "cannot read {}, which holds what was deleted on request",
+                    path.display()
+                ))(error));
+            }
+        };
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let mut list = Vec::new();
+        for line in whole.lines() {
+            let deletion: Deletion = serde_json::from_str(line).map_err(|error| {
+                StoreError::Invalid(format!(
+                    "{} is damaged ({error}), and would let deleted spans come back; restore it \
+                     from a backup, or remove it if nothing was deleted on request",
+                    path.display()
+                ))
+            })?;
+            list.push(Arc::new(deletion));
+        }
+        let next_number = list.iter().map(|deletion| deletion.number + 1).max().unwrap_or(1);
+        let deletions = Self { path, list, next_number };
+        if whole.len() + 1 < text.len() {
+            deletions.rewrite()?;
+        }
+        Ok(deletions)
+    }
+
+    /// Numbers from here on are above those that files know.
+    pub(crate) fn continue_after(&mut self, number: u64) {
+        self.next_number = self.next_number.max(number + 1);
+    }
+
+    /// The number that the next one gets.
+    pub(crate) const fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    /// The last one's number; 0 where there never was one.
+    pub(crate) const fn last_number(&self) -> u64 {
+        self.next_number - 1
+    }
+
+    /// The last generation that any of them concerns.
+    pub(crate) fn through_generation(&self) -> u64 {
+        self.list.iter().map(|deletion| deletion.through_generation).max().unwrap_or(0)
+    }
+
+    /// Those that a file written without the first `number` ones still has rows of.
+    pub(crate) fn after(&self, number: u64) -> Vec<Selection> {
+        let later = self.list.iter().filter(|deletion| deletion.number > number);
+        later.filter_map(|deletion| deletion.selection()).collect()
+    }
+
+    /// All of them, oldest first.
+    pub(crate) fn list(&self) -> &[Arc<Deletion>] {
+        &self.list
+    }
+
+    /// Adds one whose line is durable.
+    pub(crate) fn add(&mut self, deletion: Arc<Deletion>) {
+        self.continue_after(deletion.number);
+        self.list.push(deletion);
+    }
+
+    /// Where lines go.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Lets go of those that concern nothing any more: neither a file, the
+    /// least knowing of which was written without the first `known` ones, nor a
+    /// generation from `oldest_generation` on.
+    pub(crate) fn prune(&mut self, known: u64, oldest_generation: u64) -> Result<(), StoreError> {
+        let concerns = |deletion: &Arc<Deletion>| {
+            deletion.number > known || deletion.through_generation >= oldest_generation
+        };
+        if self.list.iter().all(concerns) {
+            return Ok(());
+        }
+        self.list.retain(concerns);
+        self.rewrite()
+    }
+
+    fn rewrite(&self) -> Result<(), StoreError> {
+        let written = || -> io::Result<()> {
+            if self.list.is_empty() {
+                fs::remove_file(&self.path)?;
+            } else {
+                let temporary = self.path.with_extension("tmp");
+                let mut file = private::create(&temporary)?;
+                for deletion in &self.list {
+                    file.write_all(&line(deletion)?)?;
+                }
+                file.sync_all()?;
+                fs::rename(&temporary, &self.path)?;
+            }
+            sync_parent(&self.path)
+        };
+        written().map_err(fault::io(format!("cannot write {}", self.path.display())))
+    }
+}
+
+fn line(deletion: &Deletion) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(deletion)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+fn sync_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+}
+
+/// Makes a deletion durable.
+///
+/// # Errors
+/// Where it cannot be; nothing of its line stays.
+pub(crate) fn write(path: &Path, deletion: &Deletion) -> Result<(), StoreError> {
+    let written = || -> io::Result<()> {
+        let mut file = private::options().create(true).append(true).open(path)?;
+        let before = file.metadata()?.len();
+        let done = file
+            .write_all(&line(deletion)?)
+            .and_then(|()| file.sync_all())
+            .and_then(|()| sync_parent(path));
+        if done.is_err() {
+            file.set_len(before)?;
+        }
+        done
+    };
+    written().map_err(fault::io(format!(
+        "cannot write {}, so nothing is deleted; free some space, or see that the directory can be \
+         written",
+        path.display()
+    )))
+}
+
+/// Rows of batches, as ranges: batch, first row, rows.
+pub(crate) fn ranges(rows: &[(u64, u32)]) -> Vec<(u64, u32, u32)> {
+    let mut ranges: Vec<(u64, u32, u32)> = Vec::new();
+    for &(batch, row) in rows {
+        match ranges.last_mut() {
+            Some((last, first, count)) if *last == batch && *first + *count == row => *count += 1,
+            _ => ranges.push((batch, row, 1)),
+        }
+    }
+    ranges
+}
+
+/// The rows that a deletion names, by batch.
+pub(crate) fn named_rows(deletion: &Deletion) -> HashMap<u64, Vec<(u32, u32)>> {
+    let mut named: HashMap<u64, Vec<(u32, u32)>> = HashMap::new();
+    for &(batch, first, count) in &deletion.rows {
+        named.entry(batch).or_default().push((first, count));
+    }
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deletion(number: u64, what: What) -> Deletion {
+        Deletion { number, through_generation: number * 10, what, rows: Vec::new() }
+    }
+
+    #[test]
+    fn lines_come_back_but_for_one_that_was_cut() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut open = Deletions::open(directory.path()).expect("nothing yet");
+        assert_eq!((open.next_number(), open.last_number()), (1, 0));
+        let trace = TraceId([7; 16]);
+        let rows = ranges(&[(3, 0), (3, 1), (3, 5), (4, 6)]);
+        assert_eq!(rows, [(3, 0, 2), (3, 5, 1), (4, 6, 1)]);
+        let first = Deletion { rows, ..deletion(1, What::from(&Selection::Trace(trace))) };
+        let second = deletion(2, What::Service("a \"b\"\n".to_owned()));
+        for deletion in [&first, &second] {
+            write(open.path(), deletion).expect("written");
+            open.add(Arc::new(deletion.clone()));
+        }
+        let mut file = File::options().append(true).open(open.path()).expect("opened");
+        file.write_all(br#"{"number":3,"through_gen"#).expect("written");
+        let mut again = Deletions::open(directory.path()).expect("read");
+        assert_eq!(again.list, [Arc::new(first), Arc::new(second)]);
+        assert_eq!(again.next_number(), 3);
+        assert_eq!(again.after(1), [Selection::Service("a \"b\"\n".to_owned())]);
+        // The first concerns neither files nor the log any more.
+        again.prune(1, 11).expect("pruned");
+        assert_eq!(again.list.len(), 1);
+        let mut again = Deletions::open(directory.path()).expect("read");
+        assert_eq!((again.list.len(), again.next_number()), (1, 3));
+        again.prune(2, 21).expect("pruned");
+        assert!(!again.path().exists());
+    }
+
+    #[test]
+    fn a_damaged_line_is_an_error_that_says_what_to_do() {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::write(directory.path().join("deletions"), "{\"number\":1}\n").expect("written");
+        let error = Deletions::open(directory.path()).expect_err("damaged");
+        assert!(error.to_string().contains("come back"), "{error}");
+    }
+}
