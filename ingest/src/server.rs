@@ -3,28 +3,20 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 
-use arrow_flight::flight_service_server::FlightServiceServer;
 use axum::Router;
 use serde::Serialize;
-use spanwise_wire::flight::Templates;
 use tokio::net::{TcpListener, UdpSocket};
-use tokio::sync::{Semaphore, watch};
-use tonic::service::Routes;
 
-use crate::agents::{AgentStatus, Agents};
-use crate::budget::Budget;
 use crate::counters::Counters;
-use crate::flight::Flight;
 use crate::limits::Limits;
 use crate::marking::Marking;
-use crate::places::Places;
-use crate::ports::{Allowed, House, Speaks};
+use crate::receivers::flight::agents::AgentStatus;
+use crate::receivers::shared::Shared;
+use crate::receivers::{RECEIVERS, Receiver, ReceiverAddresses, Service, serve_datagrams};
 use crate::sink::Sink;
-use crate::sparse::Sparse;
-use crate::together::Gathering;
-use crate::{ThriftProtocol, grpc, http, jaeger_grpc, jaeger_http, jaeger_udp, ports, zipkin};
+use crate::transport::Transport;
+use crate::transport::ports::{self, Allowed, Speaks};
 
 /// The receivers. Clones are handles to the same ones.
 #[derive(Clone)]
@@ -32,43 +24,25 @@ pub struct Ingest {
     shared: Arc<Shared>,
 }
 
-/// What all requests share.
-pub(crate) struct Shared {
-    pub(crate) sink: Arc<dyn Sink>,
-    pub(crate) limits: Limits,
-    pub(crate) allowed: Allowed,
-    /// Connections at all ports.
-    pub(crate) house: Arc<House>,
-    /// What of refusals is logged.
-    pub(crate) sparse: Sparse,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) agents: Agents,
-    pub(crate) budget: Budget,
-    /// Requests decoded at a time.
-    pub(crate) decoders: Semaphore,
-    pub(crate) gathering: Gathering,
-    /// Agents' streams.
-    pub(crate) flight_streams: Places,
-    /// What the attributes of their spans have in common.
-    pub(crate) templates: Arc<Templates>,
-    /// Collectors' streams.
-    pub(crate) otap_streams: Places,
-    /// What collectors' streams keep between their batches.
-    pub(crate) otap_kept: Budget,
-    /// Set once: long-lived streams shall end.
-    pub(crate) closing: watch::Sender<bool>,
-}
-
-/// Waits until long-lived streams shall end.
-pub(crate) async fn shutting_down(closing: &mut watch::Receiver<bool>) {
-    // An error says that the receivers are gone, which comes to the same.
-    let _ = closing.wait_for(|closing| *closing).await;
+/// A port that a receiver is to be served on.
+#[derive(Debug)]
+pub enum Socket {
+    /// For connections.
+    Tcp(TcpListener),
+    /// For datagrams.
+    Udp(UdpSocket),
 }
 
 /// A port that could not be served.
 #[derive(Debug, thiserror::Error)]
-#[error("the port cannot be served: {0}")]
-pub struct IngestError(#[from] std::io::Error);
+pub enum IngestError {
+    /// Its connections cannot be accepted.
+    #[error("the port cannot be served: {0}")]
+    Io(#[from] std::io::Error),
+    /// The receiver takes datagrams and the port connections, or the other way round.
+    #[error("{0} cannot be served on a port of the other transport")]
+    WrongTransport(&'static str),
+}
 
 /// What the receivers did and hold.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -92,133 +66,57 @@ pub struct IngestStatus {
 impl Ingest {
     /// Receivers that hand batches to `sink`, and take none from web pages.
     pub fn new(sink: Arc<dyn Sink>, limits: Limits) -> Self {
-        Self::with(sink, limits, Allowed::default())
+        Self::with(sink, limits, Allowed::default(), ReceiverAddresses::default())
     }
 
-    /// As [`Self::new`], where more may ask.
-    pub fn with(sink: Arc<dyn Sink>, limits: Limits, allowed: Allowed) -> Self {
-        let processors = available_parallelism().map_or(2, Into::into);
-        let counters = Arc::new(Counters::new());
-        Self {
-            shared: Arc::new(Shared {
-                sink: Arc::new(Marking::new(sink, Arc::clone(&counters))),
-                limits,
-                allowed,
-                house: Arc::new(House::new(limits.all_connections)),
-                sparse: Sparse::default(),
-                agents: Agents::new(limits.facts_bytes, Arc::clone(&counters)),
-                counters,
-                budget: Budget::new(limits.in_flight_bytes),
-                decoders: Semaphore::new(processors),
-                gathering: Gathering::default(),
-                flight_streams: Places::new(limits.flight_streams, limits.streams_per_address),
-                templates: Arc::default(),
-                otap_streams: Places::new(limits.otap_streams, limits.streams_per_address),
-                otap_kept: Budget::new(limits.otap_all_kept_bytes),
-                closing: watch::Sender::new(false),
-            }),
+    /// As [`Self::new`], where more may ask, and whoever comes to the wrong port is told the
+    /// right one.
+    pub fn with(
+        sink: Arc<dyn Sink>,
+        limits: Limits,
+        allowed: Allowed,
+        addresses: ReceiverAddresses,
+    ) -> Self {
+        let names = RECEIVERS.map(|receiver| receiver.counters.concat()).concat();
+        let counters = Arc::new(Counters::new(&names));
+        let sink = Arc::new(Marking::new(sink, Arc::clone(&counters)));
+        let transport = Transport::new(limits, allowed, counters, addresses.where_otlp_is());
+        Self { shared: Arc::new(Shared::new(Arc::new(transport), sink, addresses)) }
+    }
+
+    /// What a receiver answers over HTTP, to be mounted elsewhere; `None` where it takes
+    /// datagrams.
+    pub fn router(&self, receiver: &Receiver) -> Option<Router> {
+        match receiver.service {
+            Service::Http(router) => Some(router(Arc::clone(&self.shared))),
+            Service::Datagrams(_) => None,
         }
     }
 
-    /// OTLP over HTTP: `/v1/traces` and its siblings, to be served by
-    /// [`Self::serve_http`] or mounted elsewhere.
-    pub fn http_router(&self) -> Router {
-        http::router(Arc::clone(&self.shared))
-    }
-
-    /// Serves OTLP and OTAP over gRPC and Arrow Flight on one listener until `shutdown`
-    /// comes; then streams are ended and open requests waited for
-    /// ([`Limits::drain_time`]).
+    /// Serves a receiver until `shutdown` comes; then streams are ended, and open requests and
+    /// what waits for the store are waited for ([`Limits::drain_time`]).
     ///
     /// # Errors
-    /// Where the receiver stops by itself.
-    pub async fn serve_grpc(
+    /// Where the receiver stops by itself, or the port is of the other transport.
+    pub async fn serve(
         &self,
-        listener: TcpListener,
-        shutdown: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), IngestError> {
-        let flight = FlightServiceServer::new(Flight { shared: Arc::clone(&self.shared) })
-            // A body of the limit, its header and metadata.
-            .max_decoding_message_size(self.shared.limits.flight.message_bytes + (1 << 20));
-        let routes = Routes::from(grpc::router(Arc::clone(&self.shared))).add_service(flight);
-        let routes = routes.into_axum_router();
-        self.serve("OTLP over gRPC", routes, listener, shutdown).await
-    }
-
-    /// Serves OTLP over HTTP (1.1 and 2) until `shutdown` comes; then open
-    /// requests are waited for ([`Limits::drain_time`]).
-    ///
-    /// # Errors
-    /// Where the receiver stops by itself.
-    pub async fn serve_http(
-        &self,
-        listener: TcpListener,
-        shutdown: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), IngestError> {
-        self.serve("OTLP over HTTP", self.http_router(), listener, shutdown).await
-    }
-
-    /// Serves Zipkin's collector over HTTP until `shutdown` comes; then open
-    /// requests are waited for ([`Limits::drain_time`]).
-    ///
-    /// # Errors
-    /// Where the receiver stops by itself.
-    pub async fn serve_zipkin(
-        &self,
-        listener: TcpListener,
-        shutdown: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), IngestError> {
-        let routes = zipkin::router(Arc::clone(&self.shared));
-        self.serve("Zipkin", routes, listener, shutdown).await
-    }
-
-    /// Serves Jaeger's collector over gRPC; otherwise as [`Self::serve_zipkin`].
-    ///
-    /// # Errors
-    /// Where the receiver stops by itself.
-    pub async fn serve_jaeger_grpc(
-        &self,
-        listener: TcpListener,
-        shutdown: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), IngestError> {
-        let routes = jaeger_grpc::router(Arc::clone(&self.shared));
-        self.serve("Jaeger over gRPC", routes, listener, shutdown).await
-    }
-
-    /// Serves Jaeger's collector over HTTP; otherwise as [`Self::serve_zipkin`].
-    ///
-    /// # Errors
-    /// Where the receiver stops by itself.
-    pub async fn serve_jaeger_http(
-        &self,
-        listener: TcpListener,
-        shutdown: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), IngestError> {
-        let routes = jaeger_http::router(Arc::clone(&self.shared));
-        self.serve("Jaeger over HTTP", routes, listener, shutdown).await
-    }
-
-    /// Takes what Jaeger's clients send to their agent's UDP port, until
-    /// `shutdown` comes; what waits then is still handed over
-    /// ([`Limits::drain_time`]).
-    pub async fn serve_jaeger_udp(
-        &self,
-        socket: UdpSocket,
-        protocol: ThriftProtocol,
-        shutdown: impl Future<Output = ()> + Send + 'static,
-    ) {
-        jaeger_udp::serve(Arc::clone(&self.shared), socket, protocol, shutdown).await;
-    }
-
-    async fn serve(
-        &self,
-        name: &'static str,
-        router: Router,
-        listener: TcpListener,
+        receiver: &'static Receiver,
+        socket: Socket,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), IngestError> {
         let shared = Arc::clone(&self.shared);
-        Ok(ports::serve(name, Speaks::Spans, shared, listener, router, shutdown).await?)
+        match (receiver.service, socket) {
+            (Service::Http(router), Socket::Tcp(listener)) => {
+                let transport = Arc::clone(&shared.transport);
+                let (name, routes) = (receiver.title, router(shared));
+                ports::serve(name, Speaks::Spans, transport, listener, routes, shutdown).await?;
+            }
+            (Service::Datagrams(protocol), Socket::Udp(socket)) => {
+                serve_datagrams(shared, socket, protocol, shutdown).await;
+            }
+            _ => return Err(IngestError::WrongTransport(receiver.title)),
+        }
+        Ok(())
     }
 
     /// Serves the UI and the API by HTTP/1.1, with the same bounds on connections and times, and
@@ -232,8 +130,8 @@ impl Ingest {
         router: Router,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), IngestError> {
-        let shared = Arc::clone(&self.shared);
-        Ok(ports::serve("UI and API", Speaks::Pages, shared, listener, router, shutdown).await?)
+        let transport = Arc::clone(&self.shared.transport);
+        Ok(ports::serve("UI and API", Speaks::Pages, transport, listener, router, shutdown).await?)
     }
 
     /// What was received, refused and lost so far.

@@ -13,7 +13,7 @@ use common::{Memory, Server, request};
 use http_body_util::BodyExt;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
-use spanwise_ingest::{Ingest, Limits, Sink};
+use spanwise_ingest::{Ingest, Limits, Receiver, Sink};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tower::ServiceExt;
@@ -99,11 +99,17 @@ async fn bad_requests_are_told_what_is_wrong_and_hurt_nobody() {
     server.stop().await;
 }
 
+/// The routes of OTLP over HTTP.
+fn otlp(ingest: &Ingest) -> axum::Router {
+    let receiver = Receiver::named("otlp_http").unwrap();
+    ingest.router(receiver).unwrap()
+}
+
 /// What is answered to requests that come at once.
 async fn at_once(ingest: &Ingest, bodies: Vec<Vec<u8>>) -> Vec<(u16, Bytes)> {
     let answers = bodies.into_iter().map(|body| {
         let request = http::Request::post("/v1/traces").header(PROTOBUF.0, PROTOBUF.1);
-        let answer = ingest.http_router().oneshot(request.body(Body::from(body)).unwrap());
+        let answer = otlp(ingest).oneshot(request.body(Body::from(body)).unwrap());
         tokio::spawn(async move {
             let (parts, body) = answer.await.unwrap().into_parts();
             (parts.status.as_u16(), body.collect().await.unwrap().to_bytes())

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::client::{Answer, post};
 use common::{Memory, Server, until};
-use spanwise_ingest::{Allowed, Ingest, Limits};
+use spanwise_ingest::{Allowed, Ingest, Limits, ReceiverAddresses};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -51,11 +51,15 @@ async fn web_pages_that_are_not_listed_send_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn other_paths_methods_and_protocols_are_named() {
     let server = Server::start(Arc::default(), Limits::default()).await;
+    let [grpc, http, zipkin, jaeger] =
+        [server.grpc, server.http, server.zipkin, server.jaeger_http]
+            .map(|at| at.port().to_string());
     for (port, path, word) in [
         (server.http, "/v1/trace", "POST /v1/traces"),
         (server.http, "/v1/v1/traces", "POST /v1/traces"),
         (server.http, "//v1/traces", "POST /v1/traces"),
-        (server.http, "/api/v2/spans", "9411"),
+        (server.http, "/api/v2/spans", &*zipkin),
+        (server.http, "/api/traces", &jaeger),
         (server.zipkin, "/v1/traces", "POST /api/v2/spans"),
         (server.jaeger_http, "/v1/traces", "POST /api/traces"),
     ] {
@@ -63,7 +67,7 @@ async fn other_paths_methods_and_protocols_are_named() {
         assert_eq!(answer.status, 404, "{path}");
         assert!(answer.text().contains(word), "{path}: {}", answer.text());
     }
-    assert_eq!(server.counter("requests_wrong_path"), 6);
+    assert_eq!(server.counter("requests_wrong_path"), 7);
     let get =
         |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     for (port, path) in [
@@ -79,6 +83,21 @@ async fn other_paths_methods_and_protocols_are_named() {
     let export = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
     let answer = post(server.http, export, &headers, vec![0; 5]).await;
     assert_eq!(answer.headers["grpc-status"], "12");
+    assert!(answer.headers["grpc-message"].to_str().unwrap().contains(&grpc));
+    // What is in the body may belong elsewhere, too.
+    let protobuf = ("content-type", "application/x-protobuf");
+    for (port, header, body, word) in [
+        (server.http, JSON, &br#"[{"traceId":"1","id":"1"}]"#[..], &zipkin),
+        (server.http, protobuf, b"\0\0\0\0\x03\x0a\x01\xff", &grpc),
+    ] {
+        let answer = post(port, "/v1/traces", &[header], body.to_vec()).await;
+        assert_eq!(answer.status, 400);
+        assert!(answer.text().contains(word), "{}", answer.text());
+    }
+    for (port, word) in [(server.grpc, &http), (server.jaeger_grpc, &jaeger)] {
+        let answer = post(port, "/v1/traces", &[JSON], SPANS).await;
+        assert!(answer.text().contains(word), "{}", answer.text());
+    }
     let hello = "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}\u{1}";
     for port in [server.http, server.grpc, server.zipkin] {
         assert!(talk(port, hello).await.contains("speaks no TLS"));
@@ -89,7 +108,8 @@ async fn other_paths_methods_and_protocols_are_named() {
 
 /// The API's port, of which every path answers after it has read the body.
 async fn api(limits: Limits, allowed: Allowed) -> (Ingest, std::net::SocketAddr) {
-    let ingest = Ingest::with(Arc::new(Memory::default()), limits, allowed);
+    let ingest =
+        Ingest::with(Arc::new(Memory::default()), limits, allowed, ReceiverAddresses::default());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = axum::Router::new().fallback(async |body: bytes::Bytes| body);

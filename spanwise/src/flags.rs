@@ -1,12 +1,12 @@
 //! What was typed. Values that are settings stay text here, checked but not
 //! interpreted: [`crate::config`] lays them over the environment and the file.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 
-use crate::config::{ByteSize, Cores, ListenAddress, OptionalListen, Share, Switch, TimeSpan};
+use crate::config::{self, Flag, Form, Loaded, Setting, settings};
+use crate::failure::Failure;
 use crate::terminal::Zone;
 
 /// Traces microservices without touching them.
@@ -21,12 +21,12 @@ pub(crate) struct Flags {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Trace this machine: server and agent in one process
-    Up(UpFlags),
+    Up(RunFlags<{ SERVER | AGENT }>),
     /// Take spans from agents and from OpenTelemetry, Zipkin and Jaeger clients, store them,
     /// answer questions
-    Server(ServerFlags),
+    Server(RunFlags<SERVER>),
     /// Watch this machine's processes from the kernel and report to a server
-    Agent(AgentFlags),
+    Agent(RunFlags<{ AGENT | AGENT_SERVER }>),
     /// Tell what this kernel allows the agent, and which hooks it will use
     ///
     /// Ends with 0 where the agent can run, with 1 where it cannot.
@@ -57,281 +57,109 @@ pub(crate) enum Command {
     Status(StatusFlags),
 }
 
-/// Settings from the command line: key and text.
-pub(crate) type Typed = Vec<(&'static str, String)>;
+/// Flags that are settings, of some groups ([`group_of`]).
+#[derive(Debug)]
+pub(crate) struct SettingFlags<const GROUPS: u8>(Vec<(&'static str, String)>);
 
-fn put(into: &mut Typed, key: &'static str, value: &Option<String>) {
-    if let Some(value) = value {
-        into.push((key, value.clone()));
+const SERVER: u8 = 1;
+const AGENT: u8 = 2;
+/// Where the agent reports to.
+const AGENT_SERVER: u8 = 4;
+
+/// The group of a setting among the flags; those of every group are in each command.
+fn group_of(setting: &Setting) -> u8 {
+    match setting.key {
+        "log" => u8::MAX,
+        "agent.server" => AGENT_SERVER,
+        key if key.starts_with("agent.") => AGENT,
+        _ => SERVER,
     }
 }
 
-/// A parser that keeps the text, once it has been seen to be a `T`.
-fn checked<T>(text: &str) -> Result<String, String>
-where
-    T: std::str::FromStr,
-    T::Err: std::fmt::Display,
-{
-    text.parse::<T>().map(|_| text.to_owned()).map_err(|error| error.to_string())
+fn typed_settings(groups: u8) -> impl Iterator<Item = (&'static Setting, Flag)> {
+    let all = settings().iter().filter(move |setting| group_of(setting) & groups != 0);
+    all.filter_map(|setting| Some((setting, setting.flag?)))
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct CommonSettings {
-    /// What to log: a level, or tracing-subscriber's filter syntax [setting: log]
-    #[arg(long, value_name = "FILTER", help_heading = "Settings")]
-    log: Option<String>,
-}
-
-/// Settings of the server.
-#[derive(Debug, Args)]
-pub(crate) struct ServerSettings {
-    /// Directory that holds all data [setting: data]
-    #[arg(long, value_name = "DIRECTORY", help_heading = "Settings")]
-    data: Option<String>,
-    /// Where spans are kept: embedded (in the data directory), or
-    /// clickhouse://USER:PASSWORD@HOST:8123/DATABASE, or clickhouses:// for TLS
-    /// [setting: store.url]
-    // Not checked here: the parser's errors repeat what was typed, and it may
-    // hold a password.
-    #[arg(long, value_name = "URL", help_heading = "Settings")]
-    store: Option<String>,
-    /// Bring files of spans to s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or
-    /// az://CONTAINER/PREFIX; credentials come from the environment
-    /// [setting: store.object_storage]
-    #[arg(long, value_name = "URL", help_heading = "Settings")]
-    object_storage: Option<String>,
-    /// Take over the files of a server that is gone for good
-    /// [setting: store.object_storage_take_over]
-    #[arg(long, value_name = "ID", help_heading = "Settings")]
-    object_storage_take_over: Option<String>,
-    /// Address for the listeners that name only a port; 0.0.0.0 opens them to other
-    /// machines [setting: listen.address, default 127.0.0.1]
-    #[arg(long, value_name = "IP", value_parser = checked::<IpAddr>, help_heading = "Settings")]
-    listen: Option<String>,
-    /// UI and API: PORT or IP:PORT [setting: listen.http, default 7070]
-    #[arg(long, value_name = "ADDRESS", value_parser = checked::<ListenAddress>, help_heading = "Settings")]
-    http: Option<String>,
-    /// Agents and OTLP over gRPC [setting: listen.otlp_grpc, default 4317]
-    #[arg(long, value_name = "ADDRESS", value_parser = checked::<ListenAddress>, help_heading = "Settings")]
-    otlp_grpc: Option<String>,
-    /// OTLP over HTTP [setting: listen.otlp_http, default 4318]
-    #[arg(long, value_name = "ADDRESS", value_parser = checked::<ListenAddress>, help_heading = "Settings")]
-    otlp_http: Option<String>,
-    /// Zipkin's spans over HTTP; or off [setting: listen.zipkin, default 9411]
-    #[arg(long, value_name = "ADDRESS", value_parser = checked::<OptionalListen>, help_heading = "Settings")]
-    zipkin: Option<String>,
-    /// Jaeger's spans over gRPC; or off [setting: listen.jaeger_grpc, default 14250]
-    #[arg(long, value_name = "ADDRESS", value_parser = checked::<OptionalListen>, help_heading = "Settings")]
-    jaeger_grpc: Option<String>,
-    /// Jaeger's thrift over HTTP; or off [setting: listen.jaeger_http, default 14268]
-    #[arg(long, value_name = "ADDRESS", value_parser = checked::<OptionalListen>, help_heading = "Settings")]
-    jaeger_http: Option<String>,
-    /// Jaeger's compact thrift over UDP; or off [setting: listen.jaeger_udp_compact,
-    /// default 6831]
-    #[arg(long, value_name = "ADDRESS", value_parser = checked::<OptionalListen>, help_heading = "Settings")]
-    jaeger_udp_compact: Option<String>,
-    /// Jaeger's binary thrift over UDP; or off [setting: listen.jaeger_udp_binary,
-    /// default 6832]
-    #[arg(long, value_name = "ADDRESS", value_parser = checked::<OptionalListen>, help_heading = "Settings")]
-    jaeger_udp_binary: Option<String>,
-    /// Forget spans older than this, for example 7d, or `unlimited` [setting: retain.age]
-    #[arg(long, value_name = "TIME", value_parser = checked::<crate::config::Limit<TimeSpan>>, help_heading = "Settings")]
-    retain_age: Option<String>,
-    /// Forget the oldest spans beyond this size on disk, for example 20GiB, or
-    /// `unlimited` [setting: retain.bytes]
-    #[arg(long, value_name = "SIZE", value_parser = checked::<crate::config::Limit<ByteSize>>, help_heading = "Settings")]
-    retain_bytes: Option<String>,
-    /// Whether to link by time alone what nothing else links: on or off
-    /// [setting: assemble.timing]
-    #[arg(long, value_name = "ON|OFF", value_parser = checked::<Switch>, help_heading = "Settings")]
-    timing: Option<String>,
-}
-
-impl ServerSettings {
-    fn put(&self, into: &mut Typed) {
-        put(into, "data", &self.data);
-        put(into, "store.url", &self.store);
-        put(into, "store.object_storage", &self.object_storage);
-        put(into, "store.object_storage_take_over", &self.object_storage_take_over);
-        put(into, "listen.address", &self.listen);
-        put(into, "listen.http", &self.http);
-        put(into, "listen.otlp_grpc", &self.otlp_grpc);
-        put(into, "listen.otlp_http", &self.otlp_http);
-        put(into, "listen.zipkin", &self.zipkin);
-        put(into, "listen.jaeger_grpc", &self.jaeger_grpc);
-        put(into, "listen.jaeger_http", &self.jaeger_http);
-        put(into, "listen.jaeger_udp_compact", &self.jaeger_udp_compact);
-        put(into, "listen.jaeger_udp_binary", &self.jaeger_udp_binary);
-        put(into, "retain.age", &self.retain_age);
-        put(into, "retain.bytes", &self.retain_bytes);
-        put(into, "assemble.timing", &self.timing);
+/// A flag that keeps the text, once it has been seen to be a value of the setting.
+fn argument(setting: &'static Setting, flag: Flag) -> Arg {
+    let (mut meaning, check) = (setting.meaning.to_string(), setting.check);
+    // Most begin with a small letter, as comments of a file do.
+    if let Some(first) = meaning.get_mut(..1) {
+        first.make_ascii_uppercase();
     }
-}
-
-/// Settings of the agent.
-#[derive(Debug, Args)]
-pub(crate) struct AgentSettings {
-    /// Hooks: auto, sock-length, inet-fexit, sys-exit-btf or sys-exit-raw [setting: agent.hook]
-    #[arg(long, value_name = "HOOK", value_parser = checked::<spanwise_capture_ebpf::kernel::HookChoice>, help_heading = "Settings")]
-    hook: Option<String>,
-    /// This machine's name on spans [setting: agent.host, default: its host name]
-    #[arg(long, value_name = "NAME", help_heading = "Settings")]
-    host: Option<String>,
-    /// Bytes of each message that are looked at, at most 1024 [setting: agent.payload_bytes]
-    #[arg(long, value_name = "SIZE", value_parser = checked::<ByteSize>, help_heading = "Settings")]
-    payload_bytes: Option<String>,
-    /// Whether to read in the clear what TLS libraries encrypt: on or off [setting: agent.tls]
-    #[arg(long, value_name = "ON|OFF", value_parser = checked::<Switch>, help_heading = "Settings")]
-    tls: Option<String>,
-    /// Trace only this: service=NAME (with one * for any text), port=N, port=FIRST-LAST,
-    /// netns=NAME, separated by commas [setting: agent.only]
-    #[arg(long, value_name = "SELECTORS", value_parser = checked::<spanwise_capture_ebpf::filter::Selectors>, help_heading = "Settings")]
-    only: Option<String>,
-    /// Do not trace this, written likewise [setting: agent.except]
-    #[arg(long, value_name = "SELECTORS", value_parser = checked::<spanwise_capture_ebpf::filter::Selectors>, help_heading = "Settings")]
-    except: Option<String>,
-    /// Of requests that neither fail nor are slow, report this share, for example
-    /// 10% [setting: agent.sample]
-    #[arg(long, value_name = "SHARE", value_parser = checked::<Share>, help_heading = "Settings")]
-    sample: Option<String>,
-    /// What takes this long is slow [setting: agent.sample_slow]
-    #[arg(long, value_name = "TIME", value_parser = checked::<TimeSpan>, help_heading = "Settings")]
-    sample_slow: Option<String>,
-    /// Report less rather than take more CPUs than this, for example 0.5 [setting:
-    /// agent.cpu_budget]
-    #[arg(long, value_name = "CPUS", value_parser = checked::<crate::config::Limit<Cores>>, help_heading = "Settings")]
-    cpu_budget: Option<String>,
-    /// Report less rather than take more memory than this [setting: agent.memory_budget]
-    #[arg(long, value_name = "SIZE", value_parser = checked::<crate::config::Limit<ByteSize>>, help_heading = "Settings")]
-    memory_budget: Option<String>,
-    /// A WebAssembly plugin that reads a protocol of your own; may be given several times
-    /// [setting: agent.plugins]
-    #[arg(long = "plugin", value_name = "FILE", value_delimiter = ',', help_heading = "Settings")]
-    plugins: Vec<String>,
-    /// Also write every kernel event to this file, for replay in tests [setting: agent.record]
-    #[arg(long, value_name = "FILE", help_heading = "Settings")]
-    record: Option<String>,
-}
-
-impl AgentSettings {
-    fn put(&self, into: &mut Typed) {
-        put(into, "agent.hook", &self.hook);
-        put(into, "agent.host", &self.host);
-        put(into, "agent.payload_bytes", &self.payload_bytes);
-        put(into, "agent.tls", &self.tls);
-        put(into, "agent.only", &self.only);
-        put(into, "agent.except", &self.except);
-        put(into, "agent.sample", &self.sample);
-        put(into, "agent.sample_slow", &self.sample_slow);
-        put(into, "agent.cpu_budget", &self.cpu_budget);
-        put(into, "agent.memory_budget", &self.memory_budget);
-        put(into, "agent.record", &self.record);
-        if !self.plugins.is_empty() {
-            into.push(("agent.plugins", self.plugins.join(",")));
+    let default = setting.default.text();
+    let default = if default.is_empty() { String::new() } else { format!(", default {default}") };
+    let argument = Arg::new(setting.key)
+        .long(flag.long)
+        .value_name(flag.value_name)
+        .help(format!("{meaning} [setting: {}{default}]", setting.key))
+        .help_heading("Settings");
+    match setting.form {
+        Form::List => argument.action(ArgAction::Append).value_delimiter(','),
+        // The parser's errors repeat what was typed.
+        Form::Secret => argument,
+        Form::Text => {
+            argument.value_parser(move |text: &str| check(text).map(|()| text.to_owned()))
         }
     }
 }
 
-macro_rules! settings_flags {
-    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* } $($extra:tt)*) => {
-        $(#[$doc])*
-        #[derive(Debug, Args)]
-        pub(crate) struct $name {
-            /// Configuration file [default: ./spanwise.toml, else /etc/spanwise/spanwise.toml,
-            /// where there is one]
-            #[arg(long, value_name = "FILE", env = "SPANWISE_CONFIG")]
-            pub(crate) config: Option<PathBuf>,
-            #[command(flatten)]
-            common: CommonSettings,
-            $($(#[$field_doc])* $field: $type,)*
-            $($extra)*
-        }
-    };
+impl<const GROUPS: u8> Args for SettingFlags<GROUPS> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.args(typed_settings(GROUPS).map(|(setting, flag)| argument(setting, flag)))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
 }
 
-settings_flags!(
-    /// Flags of `up`.
-    UpFlags {
-        #[command(flatten)]
-        server: ServerSettings,
-        #[command(flatten)]
-        agent: AgentSettings,
+impl<const GROUPS: u8> FromArgMatches for SettingFlags<GROUPS> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let typed = typed_settings(GROUPS).filter_map(|(setting, _)| {
+            let texts: Vec<&str> =
+                matches.get_many::<String>(setting.key)?.map(String::as_str).collect();
+            Some((setting.key, texts.join(",")))
+        });
+        Ok(Self(typed.collect()))
     }
-);
 
-settings_flags!(
-    /// Flags of `server`.
-    ServerFlags {
-        #[command(flatten)]
-        server: ServerSettings,
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
-);
+}
 
-settings_flags!(
-    /// Flags of `agent`.
-    AgentFlags {
-        /// The server to report to [setting: agent.server, default http://127.0.0.1:4317]
-        #[arg(long, value_name = "URL", help_heading = "Settings")]
-        server: Option<String>,
-        #[command(flatten)]
-        agent: AgentSettings,
-    }
-);
+/// Flags of a command that runs something.
+#[derive(Debug, Args)]
+pub(crate) struct RunFlags<const GROUPS: u8> {
+    /// Configuration file [default: ./spanwise.toml, else /etc/spanwise/spanwise.toml,
+    /// where there is one]
+    #[arg(long, value_name = "FILE", env = "SPANWISE_CONFIG")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    settings: SettingFlags<GROUPS>,
+}
 
-settings_flags!(
-    /// Flags of `config`: those of every command that runs something.
-    ConfigFlags {
-        /// The server that `spanwise agent` reports to [setting: agent.server]
-        #[arg(long = "server", value_name = "URL", help_heading = "Settings")]
-        agent_server: Option<String>,
-        #[command(flatten)]
-        server: ServerSettings,
-        #[command(flatten)]
-        agent: AgentSettings,
+impl<const GROUPS: u8> RunFlags<GROUPS> {
+    /// Lays them over the environment, the file and the defaults.
+    ///
+    /// # Errors
+    /// As [`config::load`].
+    pub(crate) fn load(&self) -> Result<Loaded, Failure> {
+        config::load(self.config.as_deref(), &self.settings.0)
     }
+}
+
+/// Flags of `config`: those of every command that runs something.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigFlags {
+    #[command(flatten)]
+    pub(crate) run: RunFlags<{ SERVER | AGENT | AGENT_SERVER }>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-);
-
-impl UpFlags {
-    pub(crate) fn layer(&self) -> Typed {
-        let mut typed = Typed::new();
-        put(&mut typed, "log", &self.common.log);
-        self.server.put(&mut typed);
-        self.agent.put(&mut typed);
-        typed
-    }
-}
-
-impl ServerFlags {
-    pub(crate) fn layer(&self) -> Typed {
-        let mut typed = Typed::new();
-        put(&mut typed, "log", &self.common.log);
-        self.server.put(&mut typed);
-        typed
-    }
-}
-
-impl AgentFlags {
-    pub(crate) fn layer(&self) -> Typed {
-        let mut typed = Typed::new();
-        put(&mut typed, "log", &self.common.log);
-        put(&mut typed, "agent.server", &self.server);
-        self.agent.put(&mut typed);
-        typed
-    }
-}
-
-impl ConfigFlags {
-    pub(crate) fn layer(&self) -> Typed {
-        let mut typed = Typed::new();
-        put(&mut typed, "log", &self.common.log);
-        put(&mut typed, "agent.server", &self.agent_server);
-        self.server.put(&mut typed);
-        self.agent.put(&mut typed);
-        typed
-    }
 }
 
 /// Flags of `doctor`.
@@ -499,76 +327,28 @@ mod tests {
     }
 
     #[test]
-    fn every_typed_setting_is_a_known_setting() {
-        let typed = [
-            "spanwise",
-            "config",
-            "--log",
-            "debug",
-            "--server",
-            "http://a:1",
-            "--data",
-            "d",
-            "--store",
-            "clickhouse://h/d",
-            "--object-storage",
-            "s3://b/p",
-            "--object-storage-take-over",
-            "1",
-            "--listen",
-            "::1",
-            "--http",
-            "1",
-            "--otlp-grpc",
-            "127.0.0.1:2",
-            "--otlp-http",
-            "3",
-            "--zipkin",
-            "off",
-            "--jaeger-grpc",
-            "4",
-            "--jaeger-http",
-            "5",
-            "--jaeger-udp-compact",
-            "[::1]:6",
-            "--jaeger-udp-binary",
-            "off",
-            "--retain-age",
-            "1d",
-            "--retain-bytes",
-            "unlimited",
-            "--timing",
-            "off",
-            "--hook",
-            "auto",
-            "--host",
-            "h",
-            "--payload-bytes",
-            "512",
-            "--tls",
-            "off",
-            "--only",
-            "service=a",
-            "--except",
-            "port=1",
-            "--sample",
-            "10%",
-            "--sample-slow",
-            "1s",
-            "--cpu-budget",
-            "0.5",
-            "--memory-budget",
-            "64MiB",
-            "--record",
-            "f",
-            "--plugin",
-            "a.wasm,b.wasm",
-        ];
-        let Command::Config(flags) = Flags::parse_from(typed).command else { unreachable!() };
-        let layer = flags.layer();
-        assert_eq!(layer.len() * 2 + 2, typed.len());
-        for (key, _) in layer {
-            assert!(crate::config::is_setting(key), "{key}");
+    fn every_setting_with_a_flag_can_be_typed() {
+        let mut typed = vec!["spanwise".to_owned(), "config".to_owned()];
+        let mut keys = Vec::new();
+        for (setting, flag) in typed_settings(u8::MAX) {
+            let default = setting.default.text();
+            let value = if default.is_empty() { "service=a" } else { &*default };
+            typed.extend([format!("--{}", flag.long), value.to_owned()]);
+            keys.push(setting.key);
         }
+        let Command::Config(flags) = Flags::parse_from(typed).command else { unreachable!() };
+        let layer: Vec<&str> = flags.run.settings.0.iter().map(|(key, _)| *key).collect();
+        assert_eq!(layer, keys);
+        assert!(keys.contains(&"listen.zipkin") && keys.contains(&"agent.plugins"));
+    }
+
+    #[test]
+    fn plugins_are_listed_or_named_one_by_one() {
+        let typed = ["spanwise", "up", "--plugin", "a.wasm,b.wasm", "--plugin", "c.wasm"];
+        let Command::Up(flags) = Flags::parse_from(typed).command else { unreachable!() };
+        assert_eq!(flags.settings.0, [("agent.plugins", "a.wasm,b.wasm,c.wasm".to_owned())]);
+        assert!(Flags::try_parse_from(["spanwise", "server", "--plugin", "a"]).is_err());
+        assert!(Flags::try_parse_from(["spanwise", "up", "--server", "http://a:1"]).is_err());
+        assert!(Flags::try_parse_from(["spanwise", "up", "--zipkin", "on"]).is_err());
     }
 }

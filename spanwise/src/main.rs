@@ -49,16 +49,11 @@ fn main() -> ExitCode {
 
 fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Up(flags) => run::up(config::load(flags.config.as_deref(), &flags.layer())?),
-        Command::Server(flags) => {
-            run::server(&config::load(flags.config.as_deref(), &flags.layer())?)
-        }
-        Command::Agent(flags) => run::agent(config::load(flags.config.as_deref(), &flags.layer())?),
+        Command::Up(flags) => run::up(flags.load()?),
+        Command::Server(flags) => run::server(&flags.load()?),
+        Command::Agent(flags) => run::agent(flags.load()?),
         Command::Doctor(flags) => run::doctor(flags.json),
-        Command::Config(flags) => {
-            let loaded = config::load(flags.config.as_deref(), &flags.layer())?;
-            terminal::print(&config::show(&loaded, flags.json))
-        }
+        Command::Config(flags) => terminal::print(&config::show(&flags.run.load()?, flags.json)),
         Command::Java(JavaCommand::Helper) => java::helper(),
         Command::Java(JavaCommand::Attach { process }) => java::attach(process),
         Command::Import(flags) => import::run(&flags),

@@ -24,4 +24,5 @@ mod thrift;
 pub mod zipkin;
 
 pub use bounds::LeftOut;
+pub use mistaken::MeantFor;
 pub use rows::DecodeError;

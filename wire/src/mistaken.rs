@@ -9,6 +9,15 @@ pub(crate) enum Taken {
     Thrift,
 }
 
+/// The receiver that a body was meant for, where it came to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeantFor {
+    /// OTLP over gRPC.
+    OtlpGrpc,
+    /// Zipkin's.
+    Zipkin,
+}
+
 /// What the body rather is, and what to do; none where nothing is known.
 pub(crate) fn said(body: &[u8], taken: Taken) -> Option<&'static str> {
     let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body).trim_ascii_start();
@@ -25,10 +34,7 @@ pub(crate) fn said(body: &[u8], taken: Taken) -> Option<&'static str> {
         _ if taken != Taken::Json && matches!(text, [b'{' | b'[', ..]) => {
             "it is JSON: send the header Content-Type: application/json"
         }
-        [0, 0 | 1, _, _, _, ..] if taken == Taken::Protobuf => {
-            "it looks like a gRPC message with its length before it: that has its own port, by \
-             default 4317"
-        }
+        [0, 0 | 1, _, _, _, ..] if taken == Taken::Protobuf => OF_GRPC,
         // The first field of any message read here is a message, and no JSON begins so.
         [0x0a, rest @ ..] if taken == Taken::Json && !matches!(text, [b'{' | b'[', ..]) => {
             if rest.is_empty() {
@@ -43,11 +49,20 @@ pub(crate) fn said(body: &[u8], taken: Taken) -> Option<&'static str> {
     })
 }
 
-/// A sentence on what is wrong, with what the body rather is.
-pub(crate) fn with_hint(reason: impl ToString, body: &[u8], taken: Taken) -> String {
+const OF_GRPC: &str = "it looks like a gRPC message with its length before it";
+
+/// A sentence on what is wrong, with what the body rather is, and where that belongs.
+pub(crate) fn with_hint(
+    reason: impl ToString,
+    body: &[u8],
+    taken: Taken,
+) -> (String, Option<MeantFor>) {
     match said(body, taken) {
-        Some(said) => format!("{}; {said}", reason.to_string()),
-        None => reason.to_string(),
+        Some(said) => {
+            let meant_for = (said == OF_GRPC).then_some(MeantFor::OtlpGrpc);
+            (format!("{}; {said}", reason.to_string()), meant_for)
+        }
+        None => (reason.to_string(), None),
     }
 }
 

@@ -4,7 +4,7 @@
 use spanwise_model::{Span, SpanBatchBuilder};
 
 use crate::bounds::{LeftOut, said};
-use crate::mistaken::{Taken, with_hint};
+use crate::mistaken::{MeantFor, Taken, with_hint};
 use crate::otlp::{Decoded, Invalid, Limits, Rejections};
 
 /// Why a request could not be read.
@@ -19,6 +19,8 @@ pub enum DecodeError {
         place: String,
         /// What is wrong with it.
         reason: String,
+        /// Where it belongs, if it belongs elsewhere.
+        meant_for: Option<MeantFor>,
     },
     /// It holds more than one request may.
     #[error("the request is too large: {what} (limit {limit}); send smaller batches")]
@@ -39,14 +41,15 @@ impl DecodeError {
         place: impl Into<String>,
         reason: impl ToString,
     ) -> Self {
-        Self::Malformed { format, place: place.into(), reason: said(reason) }
+        Self::Malformed { format, place: place.into(), reason: said(reason), meant_for: None }
     }
 
     /// With what the body rather is.
     pub(crate) fn with_hint(self, body: &[u8], taken: Taken) -> Self {
         match self {
-            Self::Malformed { format, place, reason } => {
-                Self::Malformed { format, place, reason: with_hint(reason, body, taken) }
+            Self::Malformed { format, place, reason, .. } => {
+                let (reason, meant_for) = with_hint(reason, body, taken);
+                Self::Malformed { format, place, reason, meant_for }
             }
             other => other,
         }

@@ -21,7 +21,10 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use parking_lot::Mutex;
-use spanwise_ingest::{Ingest, Limits, Origin, Refused, Sink, ThriftProtocol};
+use spanwise_ingest::{
+    AGENTS, Allowed, Ingest, Limits, Origin, RECEIVERS, Receiver, ReceiverAddresses, Refused, Sink,
+    Socket,
+};
 use spanwise_model::{SpanBatch, SpanRows};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::oneshot;
@@ -96,52 +99,50 @@ pub struct Server {
 
 impl Server {
     pub async fn start(sink: Arc<Memory>, limits: Limits) -> Self {
-        Self::start_at(sink, limits, "127.0.0.1:0".parse().unwrap()).await
+        Self::start_at(sink, limits, loopback()).await
     }
 
     /// Receivers whose gRPC port is this one.
     pub async fn start_at(sink: Arc<Memory>, limits: Limits, grpc: SocketAddr) -> Self {
-        let ingest = Ingest::new(sink, limits);
-        let free = || TcpListener::bind("127.0.0.1:0");
-        let (mut stop, mut tasks) = (Vec::new(), Vec::new());
-        macro_rules! serve {
-            ($listener:expr, $serve:ident) => {{
-                let listener = $listener.await.unwrap();
-                let address = listener.local_addr().unwrap();
-                let (tell, told) = oneshot::channel::<()>();
-                let ingest = ingest.clone();
-                tasks.push(tokio::spawn(async move {
-                    ingest.$serve(listener, async { drop(told.await) }).await.unwrap();
-                }));
-                stop.push(tell);
-                address
-            }};
+        let mut sockets = Vec::new();
+        for receiver in RECEIVERS {
+            let at = if receiver.setting == AGENTS.setting { grpc } else { loopback() };
+            let (socket, address) = match receiver.is_udp() {
+                true => {
+                    let socket = UdpSocket::bind(at).await.unwrap();
+                    let address = socket.local_addr().unwrap();
+                    (Socket::Udp(socket), address)
+                }
+                false => {
+                    let listener = TcpListener::bind(at).await.unwrap();
+                    let address = listener.local_addr().unwrap();
+                    (Socket::Tcp(listener), address)
+                }
+            };
+            sockets.push((receiver, socket, address));
         }
-        let grpc = serve!(TcpListener::bind(grpc), serve_grpc);
-        let http = serve!(free(), serve_http);
-        let zipkin = serve!(free(), serve_zipkin);
-        let jaeger_grpc = serve!(free(), serve_jaeger_grpc);
-        let jaeger_http = serve!(free(), serve_jaeger_http);
-        let mut udp = Vec::new();
-        for protocol in [ThriftProtocol::Compact, ThriftProtocol::Binary] {
-            let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-            udp.push(socket.local_addr().unwrap());
+        let mut bound = sockets.iter().map(|(_, _, address)| Ok::<_, ()>(Some(*address)));
+        let addresses = ReceiverAddresses::try_from_fn(|_| bound.next().unwrap()).unwrap();
+        let ingest = Ingest::with(sink, limits, Allowed::default(), addresses);
+        let (mut stop, mut tasks) = (Vec::new(), Vec::new());
+        for (receiver, socket, _) in sockets {
             let (tell, told) = oneshot::channel::<()>();
             let ingest = ingest.clone();
             tasks.push(tokio::spawn(async move {
-                ingest.serve_jaeger_udp(socket, protocol, async { drop(told.await) }).await;
+                ingest.serve(receiver, socket, async { drop(told.await) }).await.unwrap();
             }));
             stop.push(tell);
         }
+        let at = |key| addresses.of(Receiver::named(key).unwrap()).unwrap();
         Self {
             ingest,
-            grpc,
-            http,
-            zipkin,
-            jaeger_grpc,
-            jaeger_http,
-            jaeger_udp_compact: udp[0],
-            jaeger_udp_binary: udp[1],
+            grpc: at("otlp_grpc"),
+            http: at("otlp_http"),
+            zipkin: at("zipkin"),
+            jaeger_grpc: at("jaeger_grpc"),
+            jaeger_http: at("jaeger_http"),
+            jaeger_udp_compact: at("jaeger_udp_compact"),
+            jaeger_udp_binary: at("jaeger_udp_binary"),
             stop,
             tasks,
         }
@@ -158,6 +159,11 @@ impl Server {
     pub fn counter(&self, name: &str) -> u64 {
         self.ingest.status().counters[name]
     }
+}
+
+/// Any free port.
+pub fn loopback() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
 }
 
 /// A request with as many spans, the operations of which are numbers.

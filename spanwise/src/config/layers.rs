@@ -3,7 +3,6 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
 
 use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value};
@@ -11,10 +10,8 @@ use figment::{Figment, Metadata, Profile, Provider};
 use serde::Serialize;
 use spanwise_capture_ebpf::processes::{LabelRule, ServiceRule};
 
-use super::settings::{
-    Default, LABEL, LISTS, SERVICE, SETTINGS, environment_name, is_setting, nearest,
-};
-use super::units::{ByteSize, Limit, TimeSpan};
+use super::settings::{Form, environment_name, nearest, setting, settings};
+use super::table::{LABEL, LISTS, SERVICE};
 
 /// Read where `--config` names none; the first that exists.
 const FILES: [&str; 2] = ["./spanwise.toml", "/etc/spanwise/spanwise.toml"];
@@ -87,10 +84,9 @@ impl Layers {
         let file = file
             .map(Path::to_owned)
             .or_else(|| FILES.iter().map(PathBuf::from).find(|path| path.exists()));
-        let defaults: Vec<_> = SETTINGS
-            .iter()
-            .map(|setting| (setting.key, setting.default.text().to_owned()))
-            .collect();
+        let defaults = settings().iter();
+        let defaults: Vec<_> =
+            defaults.map(|setting| (setting.key, setting.default.text().into_owned())).collect();
         let (environment, warnings) = from_environment(environment);
 
         let mut figment = Figment::new().merge(Texts { name: DEFAULT, values: defaults });
@@ -159,18 +155,6 @@ impl Layers {
         text.parse().map_err(|error| format!("{key} = \"{text}\" ({}): {error}", self.origin(key)))
     }
 
-    /// What the agent may take; less than what it starts with cannot be kept.
-    pub(crate) fn memory_budget(&self) -> Result<Option<u64>, String> {
-        const LEAST_BYTES: u64 = 64 << 20;
-        let key = "agent.memory_budget";
-        match self.get::<Limit<ByteSize>>(key)?.0 {
-            Some(ByteSize(bytes)) if bytes < LEAST_BYTES => {
-                Err(format!("{key} ({}): must be at least 64MiB", self.origin(key)))
-            }
-            budget => Ok(budget.map(|size| size.0)),
-        }
-    }
-
     /// The setting's value, where its text may hold a password: no error repeats
     /// it.
     pub(crate) fn secret<T>(&self, key: &str) -> Result<T, String>
@@ -180,37 +164,6 @@ impl Layers {
     {
         let text = self.text(key)?;
         text.parse().map_err(|error| format!("{key} ({}): {error}", self.origin(key)))
-    }
-
-    /// A whole number within bounds.
-    pub(crate) fn count(&self, key: &str, from: usize, to: usize) -> Result<usize, String> {
-        let text = self.text(key)?;
-        text.parse().ok().filter(|count| (from..=to).contains(count)).ok_or_else(|| {
-            format!(
-                "{key} = \"{text}\" ({}): must be a whole number from {from} to {to}",
-                self.origin(key)
-            )
-        })
-    }
-
-    /// A length of time that is not zero.
-    pub(crate) fn some_time(&self, key: &str) -> Result<Duration, String> {
-        let TimeSpan(time) = self.get(key)?;
-        if time.is_zero() {
-            return Err(format!("{key} ({}): must be longer than nothing", self.origin(key)));
-        }
-        Ok(time)
-    }
-
-    /// A size within bounds.
-    pub(crate) fn bounded_size(&self, key: &str, from: u32, to: u32) -> Result<u32, String> {
-        let ByteSize(bytes) = self.get(key)?;
-        u32::try_from(bytes).ok().filter(|bytes| (from..=to).contains(bytes)).ok_or_else(|| {
-            format!(
-                "{key} = {bytes} ({}): must lie between {from} and {to} bytes",
-                self.origin(key)
-            )
-        })
     }
 
     /// `[[agent.service]]`, each checked.
@@ -273,11 +226,11 @@ impl Layers {
 
     /// Every setting, in the table's order.
     pub(crate) fn in_force(&self) -> Result<Vec<InForce>, String> {
-        let mut all = Vec::with_capacity(SETTINGS.len() + 1);
-        for setting in SETTINGS {
-            let value = match setting.default {
-                Default::NoneListed => self.list(setting.key)?.into(),
-                _ => without_password(&self.text(setting.key)?).into(),
+        let mut all = Vec::with_capacity(settings().len() + 1);
+        for setting in settings() {
+            let value = match setting.form {
+                Form::List => self.list(setting.key)?.into(),
+                Form::Text | Form::Secret => without_password(&self.text(setting.key)?).into(),
             };
             all.push(InForce {
                 key: setting.key.to_owned(),
@@ -316,7 +269,7 @@ fn from_environment(
     environment: &[(String, String)],
 ) -> (Vec<(&'static str, String)>, Vec<String>) {
     let names: Vec<(String, &'static str)> =
-        SETTINGS.iter().map(|setting| (environment_name(setting.key), setting.key)).collect();
+        settings().iter().map(|setting| (environment_name(setting.key), setting.key)).collect();
     let mut values = Vec::new();
     let mut warnings = Vec::new();
     for (name, value) in environment {
@@ -340,13 +293,13 @@ fn unknown_keys(file: &Dict) -> Vec<String> {
     let mut unknown = Vec::new();
     for (table, value) in file {
         match value {
-            _ if is_setting(table) => {}
+            _ if setting(table).is_some() => {}
             Value::Dict(_, keys) => {
                 for (key, value) in keys {
                     let path = format!("{table}.{key}");
                     if let Some((list, known)) = LISTS.iter().find(|(list, _)| *list == path) {
                         unknown.extend(unknown_keys_of_list(list, known, value));
-                    } else if !is_setting(&path) {
+                    } else if setting(&path).is_none() {
                         unknown.push(unknown_key(&path));
                     }
                 }
@@ -358,7 +311,7 @@ fn unknown_keys(file: &Dict) -> Vec<String> {
 }
 
 fn unknown_key(key: &str) -> String {
-    let known = SETTINGS.iter().map(|setting| setting.key);
+    let known = settings().iter().map(|setting| setting.key);
     let known = known.chain(LISTS.iter().map(|(list, _)| *list));
     match nearest(key, known) {
         Some(near) => format!("unknown key `{key}`; did you mean `{near}`?"),

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::settings::{LISTS, SETTINGS};
+use super::settings;
+use super::table::LISTS;
 use super::{InForce, Loaded};
 
 /// The settings as TOML with the origin of each beside it, or as JSON.
@@ -43,8 +44,7 @@ pub(crate) fn show(loaded: &Loaded, json: bool) -> String {
             }
         };
         let line = format!("{key} = {}", toml_value(&setting.value));
-        let meaning =
-            SETTINGS.iter().find(|s| s.key == setting.key).map_or("", |setting| setting.meaning);
+        let meaning = settings::setting(&setting.key).map_or("", |setting| &setting.meaning);
         let _ = writeln!(text, "# {meaning}\n{line:<40} # {}", setting.origin);
     }
     text

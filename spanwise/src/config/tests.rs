@@ -1,4 +1,7 @@
 use std::io::Write as _;
+use std::time::Duration;
+
+use spanwise_ingest::Receiver;
 
 use super::*;
 
@@ -20,6 +23,11 @@ fn loaded(
     layers::Layers::gather(Some(file.path()), &environment, &typed).and_then(interpret)
 }
 
+fn receiver(config: &Config, key: &str) -> String {
+    let address = config.listen.receivers.of(Receiver::named(key).expect("a receiver"));
+    address.expect("an address").to_string()
+}
+
 fn origin<'a>(loaded: &'a Loaded, key: &str) -> &'a str {
     loaded.in_force.iter().find(|setting| setting.key == key).map_or("", |s| &s.origin)
 }
@@ -33,11 +41,11 @@ fn flags_win_over_the_environment_over_the_file_over_defaults() {
     )
     .expect("loads");
     let config = &all.config;
-    assert_eq!(config.log, "trace");
+    assert_eq!(config.root.log, "trace");
     assert_eq!(config.listen.http.to_string(), "127.0.0.1:2222");
-    assert_eq!(config.listen.otlp_grpc.to_string(), "127.0.0.1:1112");
-    assert_eq!(config.listen.otlp_http.to_string(), "127.0.0.1:4318");
-    assert_eq!(config.data, PathBuf::from("from-file"));
+    assert_eq!(receiver(config, "otlp_grpc"), "127.0.0.1:1112");
+    assert_eq!(receiver(config, "otlp_http"), "127.0.0.1:4318");
+    assert_eq!(config.root.data, PathBuf::from("from-file"));
     assert_eq!(origin(&all, "log"), "flag");
     assert_eq!(origin(&all, "listen.http"), "environment SPANWISE_LISTEN_HTTP");
     assert!(origin(&all, "data").starts_with("file /"), "{}", origin(&all, "data"));
@@ -47,7 +55,7 @@ fn flags_win_over_the_environment_over_the_file_over_defaults() {
 #[test]
 fn a_list_is_an_array_in_the_file_and_has_commas_elsewhere() {
     let plugins = |toml: &str, environment: &[(&str, &str)], typed: &[(&'static str, &str)]| {
-        loaded(toml, environment, typed).map(|loaded| loaded.config.agent.plugins)
+        loaded(toml, environment, typed).map(|loaded| loaded.config.agent.plugins())
     };
     let of = |paths: &[&str]| Ok(paths.iter().map(PathBuf::from).collect::<Vec<_>>());
     let file = "[agent]\nplugins = [\"a.wasm\"]\n";
@@ -66,7 +74,7 @@ fn one_address_opens_every_listener_that_names_only_a_port() {
         loaded("", &[("SPANWISE_LISTEN_OTLP_HTTP", "10.0.0.1:9")], &[("listen.address", "::")])
             .expect("loads");
     assert_eq!(all.config.listen.http.to_string(), "[::]:7070");
-    assert_eq!(all.config.listen.otlp_http.to_string(), "10.0.0.1:9");
+    assert_eq!(receiver(&all.config, "otlp_http"), "10.0.0.1:9");
 }
 
 #[test]
@@ -132,7 +140,7 @@ fn a_misspelt_name_in_the_environment_is_warned_about() {
 fn passwords_are_shown_nowhere() {
     let url = "clickhouse://u:secret@h:1/d?cluster=c";
     let all = loaded("", &[], &[("store.url", url)]).expect("loads");
-    assert!(matches!(all.config.store_at, StoreAt::ClickHouse(_)));
+    assert!(matches!(all.config.store.url.0, StoreAt::ClickHouse(_)));
     for text in [show(&all, false), show(&all, true), format!("{all:?}")] {
         assert!(text.contains("clickhouse://u:***@h:1/d?cluster=c"), "{text}");
         assert!(!text.contains("secret"), "{text}");
@@ -142,7 +150,7 @@ fn passwords_are_shown_nowhere() {
         assert!(error.contains("store.url (environment SPANWISE_STORE_URL)"), "{error}");
         assert!(!error.contains("secret"), "{error}");
     }
-    assert_eq!(loaded("", &[], &[]).expect("loads").config.store_at, StoreAt::Embedded);
+    assert_eq!(loaded("", &[], &[]).expect("loads").config.store.url.0, StoreAt::Embedded);
 }
 
 #[test]
@@ -161,10 +169,10 @@ fn what_is_shown_is_a_file_that_brings_the_same_about() {
     };
     assert_eq!(values(&first), values(&second));
     assert_eq!(second.config.agent.services.len(), 2);
-    assert_eq!(first.config.agent.live.labels, second.config.agent.live.labels);
-    assert_eq!(second.config.agent.live.labels[0].set["service.version"], "12");
-    assert_eq!(second.config.agent.plugins, [Path::new("/a,b.wasm"), Path::new("c.wasm")]);
-    assert_eq!(second.config.store.retain_age, None);
+    assert_eq!(first.config.agent.labels, second.config.agent.labels);
+    assert_eq!(second.config.agent.labels[0].set["service.version"], "12");
+    assert_eq!(second.config.agent.plugins(), [Path::new("/a,b.wasm"), Path::new("c.wasm")]);
+    assert_eq!(second.config.retain.age.0, None);
     assert!(serde_json::from_str::<serde_json::Value>(&show(&first, true)).is_ok());
 }
 
@@ -177,9 +185,10 @@ fn bounds_of_ports_and_spans_are_checked() {
         &[],
     )
     .expect("loads");
-    let Config { ports, allowed, spans, .. } = &all.config;
-    assert_eq!((ports.connections, ports.header_time), (10, Duration::from_secs(2)));
-    assert_eq!((spans.links, spans.attributes), (7, 1024));
+    let Config { ports, receivers, .. } = &all.config;
+    assert_eq!((ports.connections.0, ports.header_time.0), (10, Duration::from_secs(2)));
+    assert_eq!((receivers.span_links.0, receivers.span_attributes.0), (7, 1024));
+    let allowed = all.config.allowed();
     assert_eq!(allowed.hosts, ["traces.example.org", "*.corp.example"]);
     assert_eq!(allowed.receiver_origins, ["https://a.example"]);
     assert!(allowed.api_origins.is_empty());

@@ -1,5 +1,6 @@
 //! Values with units, as people write them.
 
+use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
@@ -15,6 +16,83 @@ pub(crate) struct TimeSpan(pub(crate) Duration);
 /// A bound, or none: `unlimited`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit<T>(pub(crate) Option<T>);
+
+/// A number of things, within bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Count<const FROM: usize, const TO: usize>(pub(crate) usize);
+
+impl<const FROM: usize, const TO: usize> FromStr for Count<FROM, TO> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let count = text.parse().ok().filter(|count| (FROM..=TO).contains(count));
+        count.map(Self).ok_or_else(|| format!("must be a whole number from {FROM} to {TO}"))
+    }
+}
+
+/// A number of bytes, within bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SizeBetween<const FROM: u32, const TO: u32>(pub(crate) u32);
+
+impl<const FROM: u32, const TO: u32> FromStr for SizeBetween<FROM, TO> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let ByteSize(bytes) = text.parse()?;
+        let bytes = u32::try_from(bytes).ok().filter(|bytes| (FROM..=TO).contains(bytes));
+        bytes.map(Self).ok_or_else(|| format!("must lie between {FROM} and {TO} bytes"))
+    }
+}
+
+/// Memory that the agent may take: less than what it starts with cannot be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MemoryBudget(pub(crate) u64);
+
+impl FromStr for MemoryBudget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse()? {
+            ByteSize(bytes) if bytes < 64 << 20 => Err("must be at least 64MiB".to_owned()),
+            ByteSize(bytes) => Ok(Self(bytes)),
+        }
+    }
+}
+
+/// A length of time that is not zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PositiveTime(pub(crate) Duration);
+
+impl FromStr for PositiveTime {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse()? {
+            TimeSpan(Duration::ZERO) => Err("must be longer than nothing".to_owned()),
+            TimeSpan(time) => Ok(Self(time)),
+        }
+    }
+}
+
+/// A text, or none where it is empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OptionalText(pub(crate) Option<String>);
+
+impl FromStr for OptionalText {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self((!text.is_empty()).then(|| text.to_owned())))
+    }
+}
+
+/// Several texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct List(pub(crate) Vec<String>);
+
+/// A value whose text may hold a password: no error repeats it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Secret<T>(pub(crate) T);
 
 /// A part of a whole: `10%`, `0.1`.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -64,13 +65,14 @@ impl LocalAgent {
     /// # Errors
     /// Why the agent cannot run, in a sentence.
     pub(crate) async fn start(
-        settings: &config::AgentConfig,
+        config: &config::AgentConfig,
         plugins: Vec<Plugin>,
         destination: Destination,
         owns_process: bool,
     ) -> Result<Self, String> {
+        let settings = &config.settings;
         let sender = FlightSender::spawn(SenderConfig {
-            queue_bytes: usize::try_from(settings.queue_bytes).unwrap_or(usize::MAX),
+            queue_bytes: usize::try_from(settings.queue_bytes.0).unwrap_or(usize::MAX),
             ..SenderConfig::new(destination.url)
         })
         .map_err(|error| error.to_string())?;
@@ -80,19 +82,19 @@ impl LocalAgent {
             .filter(|endpoint| endpoint.ip().is_loopback())
             .filter_map(|endpoint| Some(port_owner::owner(*endpoint)?.process))
             .collect();
-        let config = AgentConfig {
+        let agent_config = AgentConfig {
             hook: settings.hook,
-            ring_bytes: settings.ring_bytes,
-            payload_bytes: settings.payload_bytes,
-            service_rules: settings.services.clone(),
-            host: settings.host.clone(),
+            ring_bytes: settings.ring_bytes.0,
+            payload_bytes: settings.payload_bytes.0,
+            service_rules: config.services.clone(),
+            host: settings.host.0.clone(),
             ignored_processes,
             ignored_endpoints: destination.endpoints,
-            live: settings.live.clone(),
-            budget: settings.budget,
+            live: config.live(),
+            budget: config.budget(),
             owns_process,
-            tls: settings.tls,
-            record: settings.record.clone(),
+            tls: settings.tls.0,
+            record: settings.record.0.as_ref().map(PathBuf::from),
             plugins,
         };
         let deliver = {
@@ -100,7 +102,8 @@ impl LocalAgent {
             Box::new(move |rows| sender.send(&rows))
         };
         // Loading and attaching programs takes up to a second.
-        let started = tokio::task::spawn_blocking(move || Agent::start(config, deliver)).await;
+        let started =
+            tokio::task::spawn_blocking(move || Agent::start(agent_config, deliver)).await;
         let agent = match started {
             Ok(Ok(agent)) => agent,
             Ok(Err(error)) => {

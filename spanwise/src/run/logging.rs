@@ -8,11 +8,11 @@ use crate::terminal::log_colours;
 
 /// Starts the log, and says in it what the configuration had to be warned about.
 pub(crate) fn start(loaded: &Loaded) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&loaded.config.log).map_err(|error| {
+    let filter = EnvFilter::try_new(&loaded.config.root.log).map_err(|error| {
         Failure::Usage(format!(
             "log = \"{}\": {error}; write a level (error, warn, info, debug, trace) or a filter \
              such as info,spanwise_store=debug",
-            loaded.config.log
+            loaded.config.root.log
         ))
     })?;
     tracing_subscriber::fmt()

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use spanwise_capture_ebpf::plugins::Plugin;
+use spanwise_ingest::Receiver;
 use tokio::runtime::Handle;
 
 use crate::config::{AgentConfig, Config, Loaded, StoreAt};
@@ -48,8 +49,8 @@ pub(crate) fn up(loaded: Loaded) -> Result<(), Failure> {
         let plugins = plugins(&loaded.config.agent)?;
         let stop = signals::watch()?;
         let mut server = Server::start(&loaded.config, &receivers, AgentState::Starting).await?;
-        let settings = &loaded.config.agent;
-        let started = LocalAgent::start(settings, plugins, server.destination(), false).await;
+        let config = &loaded.config.agent;
+        let started = LocalAgent::start(config, plugins, server.destination(), false).await;
         let agent = match started {
             Ok(agent) => {
                 reload_on_hang_up(&loaded, &agent)?;
@@ -96,10 +97,10 @@ pub(crate) fn agent(loaded: Loaded) -> Result<(), Failure> {
     let loaded = Arc::new(loaded);
     block_on(async {
         let stop = signals::watch()?;
-        let settings = &loaded.config.agent;
-        let plugins = plugins(settings)?;
-        let destination = Destination::at(&settings.server).await;
-        let started = LocalAgent::start(settings, plugins, destination, true).await;
+        let config = &loaded.config.agent;
+        let plugins = plugins(config)?;
+        let destination = Destination::at(&config.settings.server).await;
+        let started = LocalAgent::start(config, plugins, destination, true).await;
         let agent = started.map_err(|reason| {
             Failure::cannot(format_args!(
                 "the agent cannot run: {reason}; `spanwise doctor` tells what this kernel allows"
@@ -109,7 +110,7 @@ pub(crate) fn agent(loaded: Loaded) -> Result<(), Failure> {
         print(&format!(
             "Spanwise {} watches this machine\n  server       {}\n  agent        {}\n\n",
             env!("CARGO_PKG_VERSION"),
-            settings.server,
+            config.settings.server,
             agent.summary(),
         ))?;
         stop.cancelled().await;
@@ -129,7 +130,7 @@ fn reload_on_hang_up(loaded: &Arc<Loaded>, agent: &LocalAgent) -> Result<(), Fai
             if !waiting.is_empty() {
                 tracing::warn!("SIGHUP: takes effect with the next start: {}", waiting.join(", "));
             }
-            let live = now.config.agent.live;
+            let live = now.config.agent.live();
             tracing::info!(
                 "SIGHUP: tracing {}, keeping {} of fast successes",
                 live.filter,
@@ -160,8 +161,8 @@ pub(crate) fn doctor(json: bool) -> Result<(), Failure> {
 
 /// The plugins that the settings name. One that is refused is a mistake in the
 /// settings, and nothing starts: without it spans would be missing, silently.
-fn plugins(settings: &AgentConfig) -> Result<Vec<Plugin>, Failure> {
-    Plugin::load_all(&settings.plugins).map_err(|error| Failure::Usage(error.to_string()))
+fn plugins(config: &AgentConfig) -> Result<Vec<Plugin>, Failure> {
+    Plugin::load_all(&config.plugins()).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
@@ -196,8 +197,8 @@ fn block_on_with_receivers(
 }
 
 fn kept_at(config: &Config) -> String {
-    let directory = config.data.display();
-    match &config.store_at {
+    let directory = config.root.data.display();
+    match &config.store.url.0 {
         StoreAt::Embedded => directory.to_string(),
         StoreAt::ClickHouse(address) => format!("{address}, by way of {directory}"),
     }
@@ -207,28 +208,20 @@ fn kept_at(config: &Config) -> String {
 fn banner(loaded: &Loaded, server: &Server, agent: &str) -> String {
     let bound = &server.bound;
     let mut text = format!("Spanwise {} is up\n", env!("CARGO_PKG_VERSION"));
-    let zipkin = bound.zipkin.map(|address| format!("http://{address}/api/v2/spans"));
-    let jaeger: Vec<String> = [
-        bound.jaeger_grpc.map(|address| format!("{address} (gRPC)")),
-        bound.jaeger_http.map(|address| format!("http://{address}/api/traces")),
-        bound.jaeger_udp_compact.map(|address| format!("{address} (UDP, compact)")),
-        bound.jaeger_udp_binary.map(|address| format!("{address} (UDP, binary)")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    for (name, value) in [
-        ("UI and API", format!("http://{}", bound.http)),
-        ("OTLP gRPC", format!("{} (and agents)", bound.otlp_grpc)),
-        ("OTLP HTTP", format!("http://{}/v1/traces", bound.otlp_http)),
-        ("Zipkin", zipkin.unwrap_or_default()),
-        ("Jaeger", jaeger.join(", ")),
-        ("data", kept_at(&loaded.config)),
-        ("agent", agent.to_owned()),
-    ] {
-        if !value.is_empty() {
-            let _ = writeln!(text, "  {name:<12} {value}");
+    let mut lines = vec![("UI and API", format!("http://{}", bound.http))];
+    for (receiver, address) in bound.receivers.iter() {
+        let Some(address) = address else { continue };
+        let scheme = if receiver.path.is_empty() { "" } else { "http://" };
+        let Receiver { path, banner, banner_note, .. } = receiver;
+        let place = format!("{scheme}{address}{path} {banner_note}").trim_end().to_owned();
+        match lines.last_mut() {
+            Some((last, places)) if last == banner => *places = format!("{places}, {place}"),
+            _ => lines.push((banner, place)),
         }
+    }
+    lines.extend([("data", kept_at(&loaded.config)), ("agent", agent.to_owned())]);
+    for (name, value) in lines {
+        let _ = writeln!(text, "  {name:<12} {value}");
     }
     text.push('\n');
     text

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use spanwise_ingest::{Ingest, Limits};
+use spanwise_ingest::{AGENTS, Ingest, Limits};
 use spanwise_serve::ApiState;
 use spanwise_store::Store;
 use spanwise_store::clickhouse::{ClickHouseConfig, ClickHouseStore};
@@ -39,6 +39,8 @@ pub(crate) struct Server {
     status: Arc<ServerStatus>,
     /// Where it listens, as the system gave it.
     pub(crate) bound: Listen,
+    /// Where agents report to.
+    agents_at: SocketAddr,
     tasks: JoinSet<Result<(), Failure>>,
     stopping: CancellationToken,
 }
@@ -59,12 +61,13 @@ impl Server {
         let listeners = receivers.spawn(async move { Listeners::bind(&listen).await });
         let listeners = listeners.await.map_err(Failure::cannot)??;
         let bound = listeners.addresses()?;
+        let agents_at = bound.receivers.of(AGENTS).context("there is no port for agents")?;
         tokio::spawn(memory::keep_what_is_freed());
         let store = open_store(config).await?;
         let (assembly, queue) =
-            Assembly::start(Arc::clone(&store), config.links_by_timing, receivers);
+            Assembly::start(Arc::clone(&store), config.assemble.timing.0, receivers);
         let sink = Arc::new(StoreSink::new(Arc::clone(&store), queue));
-        let ingest = Ingest::with(sink, limits(config), config.allowed.clone());
+        let ingest = Ingest::with(sink, limits(config), config.allowed(), bound.receivers);
         let status =
             Arc::new(ServerStatus::new(bound, config, ingest.clone(), assembly.status(), agent));
         let api = spanwise_serve::router(ApiState {
@@ -83,7 +86,7 @@ impl Server {
                 Ok(serving.await.context("the UI and API stopped")?)
             }
         });
-        Ok(Self { store, assembly, status, bound, tasks, stopping })
+        Ok(Self { store, assembly, status, bound, agents_at, tasks, stopping })
     }
 
     /// What the status page says, for the agent's part to be filled in.
@@ -94,7 +97,7 @@ impl Server {
     /// The server as an agent in the same process sees it.
     pub(crate) fn destination(&self) -> Destination {
         Destination {
-            url: format!("http://{}", reachable(self.bound.otlp_grpc)),
+            url: format!("http://{}", reachable(self.agents_at)),
             endpoints: self.bound.tcp().map(reachable).collect(),
         }
     }
@@ -132,21 +135,21 @@ impl Server {
 /// What the receivers take at most, and every port: as many connections as the limit of open files
 /// leaves room for, besides those of the store and of the agent.
 fn limits(config: &Config) -> Limits {
-    let Config { ports, spans, .. } = config;
+    let Config { ports, receivers, .. } = config;
     let at_most = Limits::default();
     let files = descriptors::raised();
     Limits {
-        connections: ports.connections,
-        connections_per_address: ports.connections_per_address,
+        connections: ports.connections.0,
+        connections_per_address: ports.connections_per_address.0,
         all_connections: descriptors::for_connections(files),
-        header_time: ports.header_time,
-        body_time: ports.body_time,
-        idle_time: ports.idle_time,
-        write_time: ports.answer_time,
+        header_time: ports.header_time.0,
+        body_time: ports.body_time.0,
+        idle_time: ports.idle_time.0,
+        write_time: ports.answer_time.0,
         otlp: spanwise_wire::otlp::Limits {
-            span_attributes: spans.attributes,
-            span_events: spans.events,
-            span_links: spans.links,
+            span_attributes: receivers.span_attributes.0,
+            span_events: receivers.span_events.0,
+            span_links: receivers.span_links.0,
             ..at_most.otlp
         },
         drain_time: RECEIVERS_DRAIN,
@@ -176,17 +179,17 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
 
 async fn open_store(config: &Config) -> Result<Arc<dyn Store>, Failure> {
     let here = embedded_config(config);
-    match &config.store_at {
+    match &config.store.url.0 {
         StoreAt::Embedded => match EmbeddedStore::open(here).await {
             Ok(store) => Ok(store),
             Err(error) => Err(Failure::cannot(format_args!(
                 "cannot open the data directory {} (--data): {error}",
-                config.data.display()
+                config.root.data.display()
             ))),
         },
         StoreAt::ClickHouse(address) => {
             let clickhouse = ClickHouseConfig {
-                spool_max_bytes: config.store.spool_bytes,
+                spool_max_bytes: config.store.spool_bytes.0,
                 ..ClickHouseConfig::new(address.clone(), here)
             };
             match ClickHouseStore::open(clickhouse).await {
@@ -194,7 +197,7 @@ async fn open_store(config: &Config) -> Result<Arc<dyn Store>, Failure> {
                 Err(error) => Err(Failure::cannot(format_args!(
                     "cannot keep spans in {address} (--store), with {} (--data) for those that \
                      wait: {error}",
-                    config.data.display()
+                    config.root.data.display()
                 ))),
             }
         }
@@ -202,16 +205,16 @@ async fn open_store(config: &Config) -> Result<Arc<dyn Store>, Failure> {
 }
 
 fn embedded_config(config: &Config) -> EmbeddedConfig {
-    let limits = &config.store;
+    let Config { store, retain, .. } = config;
     EmbeddedConfig {
-        recent_max_bytes: limits.recent_bytes,
-        generation_max_bytes: limits.generation_bytes,
-        generation_max_age: limits.generation_age,
-        retain_age: limits.retain_age,
-        retain_bytes: limits.retain_bytes,
-        min_free_bytes: limits.min_free_bytes,
-        object_storage: config.object_storage.clone(),
+        recent_max_bytes: store.recent_bytes.0,
+        generation_max_bytes: store.generation_bytes.0,
+        generation_max_age: store.generation_age.0,
+        retain_age: retain.age.0.map(|age| age.0),
+        retain_bytes: retain.bytes.0.map(|size| size.0),
+        min_free_bytes: store.min_free_bytes.0,
+        object_storage: config.object_storage(),
         sql_worker: Some(super::sql_worker::command()),
-        ..EmbeddedConfig::new(config.data.clone())
+        ..EmbeddedConfig::new(config.root.data.clone())
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use spanwise_ingest::Ingest;
+use spanwise_ingest::{Ingest, Receiver};
 use spanwise_serve::{Receivers, StatusSource};
 use tokio::sync::watch;
 
@@ -51,7 +51,7 @@ impl ServerStatus {
         Self {
             began: Instant::now(),
             listen,
-            data: config.data.clone(),
+            data: config.root.data.clone(),
             ingest,
             assembly,
             agent: Mutex::new(agent),
@@ -88,21 +88,18 @@ impl StatusSource for ServerStatus {
             warnings.extend(reduced(&agent.facts));
         }
         warnings.extend(self.assembly.warnings());
+        let mut server = json!({
+            "http": self.listen.http,
+            "data": self.data.display().to_string(),
+            "assembly": self.assembly.snapshot(),
+        });
+        for (receiver, address) in self.listen.receivers.iter() {
+            server[receiver.key()] = json!(address);
+        }
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "uptime_seconds": self.began.elapsed().as_secs_f64(),
-            "server": {
-                "http": self.listen.http,
-                "otlp_grpc": self.listen.otlp_grpc,
-                "otlp_http": self.listen.otlp_http,
-                "zipkin": self.listen.zipkin,
-                "jaeger_grpc": self.listen.jaeger_grpc,
-                "jaeger_http": self.listen.jaeger_http,
-                "jaeger_udp_compact": self.listen.jaeger_udp_compact,
-                "jaeger_udp_binary": self.listen.jaeger_udp_binary,
-                "data": self.data.display().to_string(),
-                "assembly": self.assembly.snapshot(),
-            },
+            "server": server,
             "process": process::figures(),
             "agent": agent,
             "ingest": ingest,
@@ -111,13 +108,13 @@ impl StatusSource for ServerStatus {
     }
 
     fn receivers(&self) -> Receivers {
-        let listen = &self.listen;
+        let at = |key| self.listen.receivers.of(Receiver::named(key)?);
         Receivers {
-            otlp_grpc: Some(listen.otlp_grpc),
-            otlp_http: Some(listen.otlp_http),
-            zipkin: listen.zipkin,
-            jaeger_grpc: listen.jaeger_grpc,
-            jaeger_http: listen.jaeger_http,
+            otlp_grpc: at("otlp_grpc"),
+            otlp_http: at("otlp_http"),
+            zipkin: at("zipkin"),
+            jaeger_grpc: at("jaeger_grpc"),
+            jaeger_http: at("jaeger_http"),
         }
     }
 }

@@ -84,7 +84,7 @@ impl OtapError {
 impl From<OtlpError> for OtapError {
     fn from(error: OtlpError) -> Self {
         match error {
-            OtlpError::Malformed { place, reason } => Self::Malformed { place, reason },
+            OtlpError::Malformed { place, reason, .. } => Self::Malformed { place, reason },
             OtlpError::TooLarge { what, limit } => Self::TooLarge { what, limit },
             OtlpError::Model(error) => Self::Model(error),
         }

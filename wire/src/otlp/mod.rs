@@ -43,7 +43,7 @@ pub(crate) mod rows {
 }
 
 use crate::bounds::said;
-use crate::mistaken::{Taken, with_hint};
+use crate::mistaken::{MeantFor, Taken, with_hint};
 
 /// Why a request could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,8 @@ pub enum OtlpError {
         place: String,
         /// What is wrong with it.
         reason: String,
+        /// Where it belongs, if it belongs elsewhere.
+        meant_for: Option<MeantFor>,
     },
     /// It holds more than one request may.
     #[error("the request is too large: {what} (limit {limit}); send smaller batches")]
@@ -71,14 +73,15 @@ pub enum OtlpError {
 
 impl OtlpError {
     fn malformed(place: impl Into<String>, reason: impl ToString) -> Self {
-        Self::Malformed { place: place.into(), reason: said(reason) }
+        Self::Malformed { place: place.into(), reason: said(reason), meant_for: None }
     }
 
     /// With what the body rather is.
     fn with_hint(self, body: &[u8], taken: Taken) -> Self {
         match self {
-            Self::Malformed { place, reason } => {
-                Self::Malformed { place, reason: with_hint(reason, body, taken) }
+            Self::Malformed { place, reason, .. } => {
+                let (reason, meant_for) = with_hint(reason, body, taken);
+                Self::Malformed { place, reason, meant_for }
             }
             other => other,
         }

@@ -24,7 +24,7 @@ use super::builders::{Builder, with_builder};
 use super::collect::{Collector, Decoded, Emitting, Limits};
 use super::resource::{ResourceFacts, ScopeFacts};
 use super::unknown::spans_in_json;
-use crate::mistaken::{Taken, with_hint};
+use crate::mistaken::{MeantFor, Taken, with_hint};
 use fields::{Fields, list};
 use message::{JsonIds, JsonResource, JsonScope, JsonSpan};
 
@@ -42,9 +42,19 @@ pub fn decode_json(body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
 fn decode_with(builder: &mut Builder, body: &[u8], limits: &Limits) -> Result<Decoded, OtlpError> {
     let mut collector = Collector::new(limits, builder);
     let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    // For fields `null` says that they are not set; a request is no field.
+    if text.trim_ascii() == b"null" {
+        let reason = "it is `null`, not an object with `resourceSpans`";
+        return Err(OtlpError::malformed("the request", reason));
+    }
     let request: Fields<'_> = serde_json::from_slice(text).map_err(|error| {
-        let reason = with_hint(error, body, Taken::Json);
-        OtlpError::malformed("the request", reason + as_lists_are(text))
+        let (reason, meant_for) = with_hint(error, body, Taken::Json);
+        let (hint, also_meant_for) = as_lists_are(text);
+        OtlpError::Malformed {
+            place: "the request".to_owned(),
+            reason: reason + hint,
+            meant_for: meant_for.or(also_meant_for),
+        }
     })?;
     let mut is_request = request.0.is_empty();
     for (name, raw) in &request.0 {
@@ -75,17 +85,17 @@ fn decode_with(builder: &mut Builder, body: &[u8], limits: &Limits) -> Result<De
 }
 
 /// What to say of a body that is a list, or several documents.
-fn as_lists_are(text: &[u8]) -> &'static str {
+fn as_lists_are(text: &[u8]) -> (&'static str, Option<MeantFor>) {
     let text = text.trim_ascii_start();
     if text.starts_with(b"[") {
-        return "; a list of spans is Zipkin's, which has its own port, by default 9411";
+        return ("; a list of spans is Zipkin's", Some(MeantFor::Zipkin));
     }
     let mut documents = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>();
     match (documents.next(), documents.next()) {
         (Some(Ok(_)), Some(Ok(_))) => {
-            "; one request is one document: `spanwise import` reads files of many lines"
+            ("; one request is one document: `spanwise import` reads files of many lines", None)
         }
-        _ => "",
+        _ => ("", None),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The services of the gRPC port: OTLP, and OTAP ([`crate::otap`]).
+//! The services of the gRPC port: OTLP, OTAP ([`super::super::otap`]) and agents
+//! ([`super::super::flight`]).
 
 use std::sync::Arc;
 
@@ -8,13 +9,34 @@ use axum::response::Response;
 use axum::routing::post;
 use spanwise_wire::otlp::{Rejections, response_protobuf};
 use spanwise_wire::rpc_status::{RpcCode, RpcStatus};
+use tonic::service::Routes;
 
-use crate::counters;
-use crate::failure::Failure;
-use crate::otlp::{self, Format};
-use crate::refusals::Caller;
-use crate::server::Shared;
-use crate::{otap, unary};
+use super::{Format, SPANS};
+use crate::receivers::otap;
+use crate::receivers::shared::Shared;
+use crate::receivers::{Receiver, Service, flight};
+use crate::transport::failure::Failure;
+use crate::transport::refusals::Caller;
+use crate::transport::unary;
+
+/// See [`super::super::RECEIVERS`].
+pub(in crate::receivers) static RECEIVER: Receiver = Receiver {
+    setting: "listen.otlp_grpc",
+    flag: "otlp-grpc",
+    title: "OTLP over gRPC",
+    takes: "agents, and OTLP over gRPC",
+    banner: "OTLP gRPC",
+    banner_note: "(and agents)",
+    default_port: 4317,
+    is_optional: false,
+    path: "",
+    counters: &[&COUNTERS, &otap::COUNTERS, &flight::COUNTERS],
+    service: Service::Http(router),
+};
+
+const REQUESTS: &str = "otlp_grpc_requests";
+
+const COUNTERS: [&str; 2] = [REQUESTS, SPANS];
 
 const TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 const ARROW_TRACES: &str =
@@ -25,8 +47,13 @@ const ARROW_METRICS: &str =
 const LOGS: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 const METRICS: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 
-/// The TraceService, and plain words for the services that are not here.
-pub(crate) fn router(shared: Arc<Shared>) -> Router {
+/// The TraceService, OTAP, agents' Flight, and plain words for the services that are not here.
+fn router(shared: Arc<Shared>) -> Router {
+    let flight = flight::service(Arc::clone(&shared));
+    Routes::from(services(shared)).add_service(flight).into_axum_router()
+}
+
+fn services(shared: Arc<Shared>) -> Router {
     Router::new()
         .route(TRACES, post(export))
         .route(ARROW_TRACES, post(otap::traces))
@@ -39,12 +66,14 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-pub(crate) const INSTEAD: &str =
-    "OTLP over HTTP has its own port, by default 4318: POST /v1/traces";
+/// Where those belong who do not speak gRPC.
+pub(in crate::receivers) fn instead(shared: &Shared) -> String {
+    shared.where_is(&super::http::RECEIVER)
+}
 
 async fn only_traces(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let from = Caller::new("OTLP/gRPC", request.extensions());
-    if let Some(answer) = unary::not_grpc(&shared, from, &request, INSTEAD) {
+    if let Some(answer) = unary::not_grpc(&shared, from, &request, || instead(&shared)) {
         return answer;
     }
     unary::failed(RpcStatus::new(
@@ -56,7 +85,7 @@ async fn only_traces(State(shared): State<Arc<Shared>>, request: Request) -> Res
 
 async fn unknown(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let from = Caller::new("OTLP/gRPC", request.extensions());
-    if let Some(answer) = unary::not_grpc(&shared, from, &request, INSTEAD) {
+    if let Some(answer) = unary::not_grpc(&shared, from, &request, || instead(&shared)) {
         return answer;
     }
     let services =
@@ -66,9 +95,9 @@ async fn unknown(State(shared): State<Arc<Shared>>, request: Request) -> Respons
 }
 
 async fn export(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    shared.counters.add(counters::OTLP_GRPC_REQUESTS, 1);
+    shared.counters.add(REQUESTS, 1);
     let from = Caller::new("OTLP/gRPC", request.extensions());
-    if let Some(answer) = unary::not_grpc(&shared, from, &request, INSTEAD) {
+    if let Some(answer) = unary::not_grpc(&shared, from, &request, || instead(&shared)) {
         return answer;
     }
     match take(&shared, request).await {
@@ -86,6 +115,6 @@ async fn export(State(shared): State<Arc<Shared>>, request: Request) -> Response
 }
 
 async fn take(shared: &Arc<Shared>, request: Request) -> Result<Rejections, Failure> {
-    let (encoding, message, lease) = unary::read(shared, request, INSTEAD).await?;
-    otlp::take(shared, Format::Protobuf, encoding, message, lease).await
+    let (encoding, message, lease) = unary::read(shared, request, || instead(shared)).await?;
+    super::take(shared, Format::Protobuf, encoding, message, lease).await
 }

@@ -12,15 +12,32 @@ use axum::routing::post;
 use spanwise_wire::otlp::{Rejections, response_json, response_protobuf};
 use spanwise_wire::rpc_status::{RpcCode, RpcStatus};
 
-use crate::counters;
-use crate::failure::Failure;
-use crate::otlp::{self, Format};
-use crate::refusals::{Caller, shown};
-use crate::server::Shared;
-use crate::{body, plain, unary};
+use super::{Format, SPANS};
+use crate::receivers::shared::Shared;
+use crate::receivers::{Receiver, Service, jaeger, zipkin};
+use crate::transport::failure::Failure;
+use crate::transport::refusals::{Caller, shown};
+use crate::transport::{body, plain, unary};
+
+/// See [`super::super::RECEIVERS`].
+pub(in crate::receivers) static RECEIVER: Receiver = Receiver {
+    setting: "listen.otlp_http",
+    flag: "otlp-http",
+    title: "OTLP over HTTP",
+    takes: "OTLP over HTTP",
+    banner: "OTLP HTTP",
+    banner_note: "",
+    default_port: 4318,
+    is_optional: false,
+    path: "/v1/traces",
+    counters: &[&[REQUESTS, SPANS]],
+    service: Service::Http(router),
+};
+
+const REQUESTS: &str = "otlp_http_requests";
 
 /// `POST /v1/traces`, and plain words for the signals that are not taken.
-pub(crate) fn router(shared: Arc<Shared>) -> Router {
+fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/traces", post(traces))
         .route("/v1/traces/", post(traces))
@@ -38,18 +55,17 @@ async fn unknown(State(shared): State<Arc<Shared>>, request: Request) -> Respons
     let path = request.uri().path();
     let headers = request.headers();
     if plain::content_type(headers).starts_with("application/grpc") {
-        let instead = "this port takes OTLP over HTTP; gRPC has its own, by default 4317";
-        shared.not_here(from, path, instead);
+        let elsewhere = shared.where_is(&super::grpc::RECEIVER);
+        let instead = format!("this port takes OTLP over HTTP; {elsewhere}");
+        shared.not_here(from, path, &instead);
         return unary::failed(RpcStatus::new(RpcCode::Unimplemented, instead));
     }
     let instead = match path {
-        "/api/v2/spans" | "/api/v1/spans" => {
-            "Zipkin's spans have a port of their own, by default 9411"
-        }
-        "/api/traces" => "Jaeger's thrift has a port of its own, by default 14268",
-        _ => HERE,
+        "/api/v2/spans" | "/api/v1/spans" => shared.where_is(&zipkin::RECEIVER),
+        "/api/traces" => shared.where_is(&jaeger::http::RECEIVER),
+        _ => HERE.to_owned(),
     };
-    shared.not_here(from, path, instead);
+    shared.not_here(from, path, &instead);
     let text = format!("there is no `{}` here; {instead}", shown(path));
     let status = RpcStatus::new(RpcCode::NotFound, text);
     error(StatusCode::NOT_FOUND, format(headers).unwrap_or(Format::Json), &status)
@@ -70,7 +86,7 @@ async fn only_traces(headers: HeaderMap) -> Response {
 }
 
 async fn traces(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    shared.counters.add(counters::OTLP_HTTP_REQUESTS, 1);
+    shared.counters.add(REQUESTS, 1);
     let (parts, body) = request.into_parts();
     let from = Caller::new("OTLP/HTTP", &parts.extensions);
     let named = format(&parts.headers);
@@ -82,7 +98,7 @@ async fn traces(State(shared): State<Arc<Shared>>, request: Request) -> Response
     });
     let result = match body::receive(&shared, named, &parts.headers, body).await {
         Ok((format, encoding, bytes, lease)) => {
-            otlp::take(&shared, format, encoding, bytes, lease).await
+            super::take(&shared, format, encoding, bytes, lease).await
         }
         Err(failure) => Err(failure),
     };

@@ -16,22 +16,73 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use crate::budget::Lease;
+use super::SPANS;
 use crate::clock::now_unix_nano;
-use crate::counters;
-use crate::failure::Failure;
-use crate::kernel_drops::KernelDrops;
-use crate::ports::Peer;
-use crate::refusals::Caller;
-use crate::server::Shared;
-use crate::take::{accept, counted};
+use crate::counters::REQUESTS_FAILED;
+use crate::receivers::pipeline::{accept, counted};
+use crate::receivers::shared::Shared;
+use crate::receivers::{Receiver, Service};
+use crate::transport::budget::Lease;
+use crate::transport::failure::Failure;
+use crate::transport::kernel_drops::KernelDrops;
+use crate::transport::ports::Peer;
+use crate::transport::refusals::Caller;
+
+/// See [`super::super::RECEIVERS`].
+pub(in crate::receivers) static COMPACT: Receiver = Receiver {
+    setting: "listen.jaeger_udp_compact",
+    flag: "jaeger-udp-compact",
+    title: "Jaeger compact over UDP",
+    takes: "Jaeger's compact thrift over UDP",
+    banner: "Jaeger",
+    banner_note: "(UDP, compact)",
+    default_port: 6831,
+    is_optional: true,
+    path: "",
+    counters: &[&COUNTERS],
+    service: Service::Datagrams(Protocol::Compact),
+};
+
+/// See [`super::super::RECEIVERS`].
+pub(in crate::receivers) static BINARY: Receiver = Receiver {
+    setting: "listen.jaeger_udp_binary",
+    flag: "jaeger-udp-binary",
+    title: "Jaeger binary over UDP",
+    takes: "Jaeger's binary thrift over UDP",
+    banner: "Jaeger",
+    banner_note: "(UDP, binary)",
+    default_port: 6832,
+    is_optional: true,
+    path: "",
+    counters: &[&COUNTERS],
+    service: Service::Datagrams(Protocol::Binary),
+};
+
+const DATAGRAMS: &str = "jaeger_udp_datagrams";
+const DROPPED_KERNEL: &str = "jaeger_udp_datagrams_dropped_kernel";
+const DROPPED_MEMORY: &str = "jaeger_udp_datagrams_dropped_memory";
+const DROPPED_QUEUE: &str = "jaeger_udp_datagrams_dropped_queue_full";
+const REJECTED: &str = "jaeger_udp_datagrams_rejected";
+const SPANS_REFUSED: &str = "jaeger_udp_spans_dropped_refused";
+const SPANS_SHUTDOWN: &str = "jaeger_udp_spans_dropped_shutdown";
+
+const COUNTERS: [&str; 8] = [
+    DATAGRAMS,
+    DROPPED_KERNEL,
+    DROPPED_MEMORY,
+    DROPPED_QUEUE,
+    REJECTED,
+    SPANS,
+    SPANS_REFUSED,
+    SPANS_SHUTDOWN,
+];
 
 /// Longest datagram that UDP can carry.
 const DATAGRAM_BYTES: usize = 65_536;
 /// Datagrams that wait for the store.
 const WAITING: usize = 2048;
 /// Datagrams taken as one batch: at most 16 MiB.
-const TOGETHER: usize = 256;
+const MAX_BATCHED: usize = 256;
 /// Bytes of the kernel's buffer that are asked for; it may give fewer
 /// (`net.core.rmem_max`).
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
@@ -70,7 +121,7 @@ async fn receive(shared: &Shared, socket: &UdpSocket, send: mpsc::Sender<Waiting
         let received = tokio::select! {
             _ = look.tick() => {
                 if let Some(more) = drops.more() {
-                    shared.counters.add(counters::JAEGER_UDP_DROPPED_KERNEL, more);
+                    shared.counters.add(DROPPED_KERNEL, more);
                 }
                 continue;
             }
@@ -86,21 +137,21 @@ async fn receive(shared: &Shared, socket: &UdpSocket, send: mpsc::Sender<Waiting
                 continue;
             }
         };
-        shared.counters.add(counters::JAEGER_UDP_DATAGRAMS, 1);
+        shared.counters.add(DATAGRAMS, 1);
         let mut lease = shared.budget.lease();
         if !lease.grow(length) {
-            shared.counters.add(counters::JAEGER_UDP_DROPPED_MEMORY, 1);
+            shared.counters.add(DROPPED_MEMORY, 1);
         } else if send.try_send((Bytes::copy_from_slice(&buffer[..length]), lease, peer)).is_err() {
-            shared.counters.add(counters::JAEGER_UDP_DROPPED_QUEUE, 1);
+            shared.counters.add(DROPPED_QUEUE, 1);
         }
     }
 }
 
 /// Decodes and hands over whatever waits, until no more will come.
 async fn store(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Waiting>, protocol: Protocol) {
-    let mut together = Vec::with_capacity(TOGETHER);
-    while waiting.recv_many(&mut together, TOGETHER).await > 0 {
-        let datagrams = std::mem::take(&mut together);
+    let mut waiting_now = Vec::with_capacity(MAX_BATCHED);
+    while waiting.recv_many(&mut waiting_now, MAX_BATCHED).await > 0 {
+        let datagrams = std::mem::take(&mut waiting_now);
         let shared_here = Arc::clone(&shared);
         let Ok(permit) = shared.decoders.acquire().await else { return };
         let decoding =
@@ -118,7 +169,7 @@ fn decode(shared: &Shared, datagrams: Vec<Waiting>, protocol: Protocol) -> Optio
     // Each gives its memory back once it is decoded.
     for (datagram, _lease, peer) in datagrams {
         if let Err(error) = batch.add(protocol, &datagram) {
-            shared.counters.add(counters::JAEGER_UDP_REJECTED, 1);
+            shared.counters.add(REJECTED, 1);
             let from = Caller { protocol: "Jaeger/UDP", peer: Some(peer) };
             shared.refused_in_part(from, &error.to_string());
         }
@@ -126,7 +177,7 @@ fn decode(shared: &Shared, datagrams: Vec<Waiting>, protocol: Protocol) -> Optio
     match batch.finish() {
         Ok(decoded) => Some(counted(shared, decoded).0),
         Err(error) => {
-            shared.counters.add(counters::REQUESTS_FAILED, 1);
+            shared.counters.add(REQUESTS_FAILED, 1);
             tracing::warn!(%error, "datagrams were not taken");
             None
         }
@@ -139,18 +190,18 @@ async fn until_taken(shared: &Shared, batch: SpanRows) {
     let mut closing = shared.closing.subscribe();
     let counter = loop {
         let lease = shared.budget.lease();
-        let retry_after = match accept(shared, batch.clone(), lease, counters::JAEGER_SPANS).await {
+        let retry_after = match accept(shared, batch.clone(), lease, SPANS).await {
             Ok(_) => return,
             Err(Failure::NoMemory { retry_after } | Failure::Refused { retry_after, .. }) => {
                 retry_after
             }
             Err(failure) => {
                 tracing::warn!(?failure, "spans that came by UDP are lost");
-                break counters::JAEGER_UDP_SPANS_REFUSED;
+                break SPANS_REFUSED;
             }
         };
         tokio::select! {
-            _ = closing.wait_for(|closing| *closing) => break counters::JAEGER_UDP_SPANS_SHUTDOWN,
+            _ = closing.wait_for(|closing| *closing) => break SPANS_SHUTDOWN,
             () = sleep(retry_after) => {}
         }
     };

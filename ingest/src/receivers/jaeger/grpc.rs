@@ -10,18 +10,35 @@ use spanwise_wire::jaeger::decode_protobuf;
 use spanwise_wire::otlp::Rejections;
 use spanwise_wire::rpc_status::{RpcCode, RpcStatus};
 
-use crate::counters;
-use crate::failure::Failure;
-use crate::refusals::Caller;
-use crate::server::Shared;
-use crate::take;
-use crate::unary;
+use super::SPANS;
+use crate::receivers::shared::Shared;
+use crate::receivers::{Receiver, Service, otlp, pipeline};
+use crate::transport::failure::Failure;
+use crate::transport::refusals::Caller;
+use crate::transport::unary;
+
+/// See [`super::super::RECEIVERS`].
+pub(in crate::receivers) static RECEIVER: Receiver = Receiver {
+    setting: "listen.jaeger_grpc",
+    flag: "jaeger-grpc",
+    title: "Jaeger over gRPC",
+    takes: "Jaeger's spans over gRPC",
+    banner: "Jaeger",
+    banner_note: "(gRPC)",
+    default_port: 14250,
+    is_optional: true,
+    path: "",
+    counters: &[&[REQUESTS, SPANS]],
+    service: Service::Http(router),
+};
+
+const REQUESTS: &str = "jaeger_grpc_requests";
 
 const POST_SPANS: &str = "/jaeger.api_v2.CollectorService/PostSpans";
 const SAMPLING: &str = "/jaeger.api_v2.SamplingManager/GetSamplingStrategy";
 
 /// The CollectorService, and plain words for what else clients ask for here.
-pub(crate) fn router(shared: Arc<Shared>) -> Router {
+fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route(POST_SPANS, post(post_spans))
         .route(SAMPLING, post(no_sampling))
@@ -30,12 +47,14 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-const INSTEAD: &str =
-    "Jaeger thrift over HTTP has its own port, by default 14268: POST /api/traces";
+/// Where those belong who do not speak gRPC.
+fn instead(shared: &Shared) -> String {
+    shared.where_is(&super::http::RECEIVER)
+}
 
 async fn no_sampling(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let from = Caller::new("Jaeger/gRPC", request.extensions());
-    if let Some(answer) = unary::not_grpc(&shared, from, &request, INSTEAD) {
+    if let Some(answer) = unary::not_grpc(&shared, from, &request, || instead(&shared)) {
         return answer;
     }
     unary::failed(RpcStatus::new(
@@ -47,19 +66,19 @@ async fn no_sampling(State(shared): State<Arc<Shared>>, request: Request) -> Res
 
 async fn unknown(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let from = Caller::new("Jaeger/gRPC", request.extensions());
-    if let Some(answer) = unary::not_grpc(&shared, from, &request, INSTEAD) {
+    if let Some(answer) = unary::not_grpc(&shared, from, &request, || instead(&shared)) {
         return answer;
     }
-    let services =
-        "this port takes jaeger.api_v2.CollectorService; OTLP has its own, by default 4317";
-    shared.not_here(from, request.uri().path(), services);
+    let elsewhere = shared.where_is(&otlp::grpc::RECEIVER);
+    let services = format!("this port takes jaeger.api_v2.CollectorService; {elsewhere}");
+    shared.not_here(from, request.uri().path(), &services);
     unary::failed(RpcStatus::new(RpcCode::Unimplemented, services))
 }
 
 async fn post_spans(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    shared.counters.add(counters::JAEGER_GRPC_REQUESTS, 1);
+    shared.counters.add(REQUESTS, 1);
     let from = Caller::new("Jaeger/gRPC", request.extensions());
-    if let Some(answer) = unary::not_grpc(&shared, from, &request, INSTEAD) {
+    if let Some(answer) = unary::not_grpc(&shared, from, &request, || instead(&shared)) {
         return answer;
     }
     match take(&shared, request).await {
@@ -78,9 +97,8 @@ async fn post_spans(State(shared): State<Arc<Shared>>, request: Request) -> Resp
 }
 
 async fn take(shared: &Shared, request: Request) -> Result<Rejections, Failure> {
-    let (encoding, message, lease) = unary::read(shared, request, INSTEAD).await?;
-    let counter = counters::JAEGER_SPANS;
-    let taken = take::take(shared, encoding, message, lease, counter, |bytes, limits| {
+    let (encoding, message, lease) = unary::read(shared, request, || instead(shared)).await?;
+    let taken = pipeline::take(shared, encoding, message, lease, SPANS, |bytes, limits| {
         Ok(decode_protobuf(bytes, &limits.otlp)?)
     });
     taken.await?.some()

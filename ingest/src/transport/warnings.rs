@@ -14,7 +14,7 @@ const EVERY: Duration = Duration::from_secs(10);
 /// What was logged of each kind: what it is about, and why. Both are of this program, so that
 /// there are few.
 #[derive(Debug, Default)]
-pub(crate) struct Sparse(Mutex<HashMap<(&'static str, &'static str), Last>>);
+pub(super) struct WarningLimit(Mutex<HashMap<(&'static str, &'static str), Last>>);
 
 #[derive(Debug)]
 struct Last {
@@ -35,7 +35,7 @@ impl fmt::Display for More {
     }
 }
 
-impl Sparse {
+impl WarningLimit {
     /// Whether one of this kind is to be logged now.
     pub(crate) fn due(&self, about: &'static str, why: &'static str) -> Option<More> {
         self.due_at(about, why, Instant::now())
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_first_is_logged_and_then_one_in_a_while() {
-        let (sparse, now) = (Sparse::default(), Instant::now());
+        let (sparse, now) = (WarningLimit::default(), Instant::now());
         assert_eq!(sparse.due_at("a", "x", now), Some(More(0)));
         assert_eq!(sparse.due_at("a", "y", now), Some(More(0)));
         for _ in 0..5 {

@@ -1,10 +1,14 @@
 //! Arrow Flight from agents: `DoPut` of span batches, and nothing else.
 
+pub(crate) mod agents;
+mod binding;
+mod facts;
+
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use arrow_flight::flight_service_server::FlightService;
+use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
 use arrow_flight::{
     Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo,
     HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
@@ -18,22 +22,52 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::agents::Name;
-use crate::binding::Bound;
-use crate::counters;
-use crate::facts::{Facts, Unfit};
+use super::shared::Shared;
 use crate::limits::Limits;
-use crate::places::Place;
-use crate::ports::Peer;
-use crate::refusals::Caller;
-use crate::server::{Shared, shutting_down};
 use crate::sink::Refused;
+use crate::transport::ports::Peer;
+use crate::transport::refusals::Caller;
+use crate::transport::shutting_down;
+use crate::transport::stream_limit::StreamPermit;
+use agents::Name;
+use binding::Bound;
+use facts::{Facts, Unfit};
+
+const AGENTS_FORGOTTEN: &str = "agents_forgotten";
+const FACTS_MALFORMED: &str = "flight_facts_malformed";
+const FACTS_TOO_LARGE: &str = "flight_facts_too_large";
+const BATCHES: &str = "flight_batches_accepted";
+const MALFORMED: &str = "flight_streams_malformed";
+const REFUSED: &str = "flight_batches_refused";
+const SPANS: &str = "flight_spans_accepted";
+const STREAMS_REFUSED: &str = "flight_streams_refused";
+const STREAMS_UNBOUND: &str = "flight_streams_without_secret";
+
+/// What is counted here.
+pub(in crate::receivers) const COUNTERS: [&str; 9] = [
+    AGENTS_FORGOTTEN,
+    FACTS_MALFORMED,
+    FACTS_TOO_LARGE,
+    BATCHES,
+    MALFORMED,
+    REFUSED,
+    SPANS,
+    STREAMS_REFUSED,
+    STREAMS_UNBOUND,
+];
 
 /// Replies that may wait for a sender who does not read them.
 const WAITING_REPLIES: usize = 64;
 
-pub(crate) struct Flight {
-    pub(crate) shared: Arc<Shared>,
+struct Flight {
+    shared: Arc<Shared>,
+}
+
+/// What agents call.
+pub(super) fn service(shared: Arc<Shared>) -> FlightServiceServer<impl FlightService> {
+    // A body of the limit, its header and metadata.
+    let message_bytes = shared.limits.flight.message_bytes + (1 << 20);
+    FlightServiceServer::new(Flight { shared }).max_decoding_message_size(message_bytes)
 }
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -59,8 +93,8 @@ impl FlightService for Flight {
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoPutStream>, Status> {
         let address = request.extensions().get::<Peer>().map(|peer| peer.0);
-        let Some(place) = self.shared.flight_streams.take(address.map(|at| at.ip())) else {
-            self.shared.counters.add(counters::FLIGHT_STREAMS_REFUSED, 1);
+        let Some(permit) = self.shared.flight_streams.take(address.map(|at| at.ip())) else {
+            self.shared.counters.add(STREAMS_REFUSED, 1);
             return Err(RpcStatus {
                 code: RpcCode::ResourceExhausted,
                 message: "as many agents are connected as are allowed; retry later".to_owned(),
@@ -75,7 +109,7 @@ impl FlightService for Flight {
             address,
             agent: None,
             replies,
-            _place: place,
+            _permit: permit,
         };
         tokio::spawn(put.run(request.into_inner()));
         Ok(Response::new(ReceiverStream::new(answers)))
@@ -151,7 +185,7 @@ struct PutStream {
     /// The agent, once it has named itself.
     agent: Option<Name>,
     replies: mpsc::Sender<Result<PutResult, Status>>,
-    _place: Place,
+    _permit: StreamPermit,
 }
 
 impl PutStream {
@@ -193,7 +227,7 @@ impl PutStream {
                     }
                 }
                 Err(status) => {
-                    self.shared.counters.add(counters::FLIGHT_MALFORMED, 1);
+                    self.shared.counters.add(MALFORMED, 1);
                     let from = Caller { protocol: "agent", peer: self.address.map(Peer) };
                     let ended = format!("its stream is ended: {}", status.message());
                     self.shared.refused_in_part(from, &ended);
@@ -225,7 +259,7 @@ impl PutStream {
                 let origin = self.bound().origin(origin);
                 let mut lease = self.shared.budget.lease();
                 if !lease.grow(rows.memory_bytes()) {
-                    self.shared.counters.add(counters::FLIGHT_REFUSED, 1);
+                    self.shared.counters.add(REFUSED, 1);
                     return Ok(Some(PutReply::Refused {
                         sequence,
                         retry_after: self.shared.limits.retry_after,
@@ -235,8 +269,8 @@ impl PutStream {
                 let spans = rows.num_rows() as u64;
                 match self.shared.sink.accept(rows, Some(origin)).await {
                     Ok(()) => {
-                        self.shared.counters.add(counters::FLIGHT_BATCHES, 1);
-                        self.shared.counters.add(counters::FLIGHT_SPANS, spans);
+                        self.shared.counters.add(BATCHES, 1);
+                        self.shared.counters.add(SPANS, spans);
                         if let Some(agent) = agent {
                             self.shared.agents.seen(agent, |status| {
                                 status.batches += 1;
@@ -247,7 +281,7 @@ impl PutStream {
                         Ok(Some(PutReply::Durable { sequence }))
                     }
                     Err(Refused::Later { reason, retry_after }) => {
-                        self.shared.counters.add(counters::FLIGHT_REFUSED, 1);
+                        self.shared.counters.add(REFUSED, 1);
                         Ok(Some(PutReply::Refused { sequence, retry_after, reason }))
                     }
                     // The sender drops it, counts it, and goes on with the next.
@@ -273,7 +307,7 @@ impl PutStream {
         }
         let agent = Name { given: source, bound: self.bound().source(source) };
         if self.decoder.secret().is_none() {
-            self.shared.counters.add(counters::FLIGHT_STREAMS_UNBOUND, 1);
+            self.shared.counters.add(STREAMS_UNBOUND, 1);
             let from = Caller { protocol: "agent", peer: self.address.map(Peer) };
             let said = "it is of an older version, and known by its address only: another \
                         program there could pass for it; run agents of the server's version";
@@ -287,8 +321,8 @@ impl PutStream {
     fn facts(&self, agent: Name, facts: &Bytes) {
         match Facts::read(facts) {
             Ok(facts) => self.shared.agents.told(agent, facts),
-            Err(Unfit::Malformed) => self.shared.counters.add(counters::FACTS_MALFORMED, 1),
-            Err(Unfit::TooLarge) => self.shared.counters.add(counters::FACTS_TOO_LARGE, 1),
+            Err(Unfit::Malformed) => self.shared.counters.add(FACTS_MALFORMED, 1),
+            Err(Unfit::TooLarge) => self.shared.counters.add(FACTS_TOO_LARGE, 1),
         }
     }
 }

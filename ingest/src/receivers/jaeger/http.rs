@@ -11,14 +11,32 @@ use axum::routing::post;
 use spanwise_wire::jaeger::decode_thrift;
 use spanwise_wire::otlp::Rejections;
 
-use crate::counters;
-use crate::failure::Failure;
-use crate::refusals::Caller;
-use crate::server::Shared;
-use crate::{body, plain, take};
+use super::SPANS;
+use crate::receivers::shared::Shared;
+use crate::receivers::{Receiver, Service, pipeline};
+use crate::transport::failure::Failure;
+use crate::transport::refusals::Caller;
+use crate::transport::{body, plain};
+
+/// See [`super::super::RECEIVERS`].
+pub(in crate::receivers) static RECEIVER: Receiver = Receiver {
+    setting: "listen.jaeger_http",
+    flag: "jaeger-http",
+    title: "Jaeger over HTTP",
+    takes: "Jaeger's thrift over HTTP",
+    banner: "Jaeger",
+    banner_note: "",
+    default_port: 14268,
+    is_optional: true,
+    path: "/api/traces",
+    counters: &[&[REQUESTS, SPANS]],
+    service: Service::Http(router),
+};
+
+const REQUESTS: &str = "jaeger_http_requests";
 
 /// The one path, and plain words for others.
-pub(crate) fn router(shared: Arc<Shared>) -> Router {
+fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/api/traces", post(traces))
         .route("/api/traces/", post(traces))
@@ -34,7 +52,7 @@ async fn unknown(State(shared): State<Arc<Shared>>, request: Request) -> Respons
 }
 
 async fn traces(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    shared.counters.add(counters::JAEGER_HTTP_REQUESTS, 1);
+    shared.counters.add(REQUESTS, 1);
     let (parts, body) = request.into_parts();
     let from = Caller::new("Jaeger/HTTP", &parts.extensions);
     plain::answer(&shared, from, take(&shared, &parts.headers, body).await)
@@ -43,8 +61,7 @@ async fn traces(State(shared): State<Arc<Shared>>, request: Request) -> Response
 async fn take(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Rejections, Failure> {
     let ((), encoding, bytes, lease) =
         body::receive(shared, thrift(headers), headers, body).await?;
-    let counter = counters::JAEGER_SPANS;
-    let taken = take::take(shared, encoding, bytes, lease, counter, |bytes, limits| {
+    let taken = pipeline::take(shared, encoding, bytes, lease, SPANS, |bytes, limits| {
         Ok(decode_thrift(bytes, &limits.otlp)?)
     });
     taken.await?.some()

@@ -2,10 +2,10 @@
 
 use ::http::Extensions;
 
+use super::Transport;
+use super::failure::Failure;
+use super::ports::Peer;
 use crate::counters;
-use crate::failure::Failure;
-use crate::ports::Peer;
-use crate::server::Shared;
 
 /// Where a request came from.
 #[derive(Debug, Clone, Copy)]
@@ -25,12 +25,12 @@ impl Caller {
     }
 }
 
-impl Shared {
+impl Transport {
     /// Counts and logs a request that was not taken.
     pub(crate) fn refused(&self, from: Caller, failure: &Failure) {
         let counter = failure.counter();
         self.counters.add(counter, 1);
-        if let Some(more) = self.sparse.due(from.protocol, counter) {
+        if let Some(more) = self.warnings.due(from.protocol, counter) {
             let reason = failure.rpc_status().message;
             tracing::warn!(
                 "{} from {} was not taken: {reason}{more}",
@@ -42,7 +42,7 @@ impl Shared {
 
     /// Logs that a part of a request was not taken, which is counted already.
     pub(crate) fn refused_in_part(&self, from: Caller, message: &str) {
-        if let Some(more) = self.sparse.due(from.protocol, "in part") {
+        if let Some(more) = self.warnings.due(from.protocol, "in part") {
             tracing::warn!("{} from {}: {message}{more}", from.protocol, from.address());
         }
     }
@@ -50,7 +50,7 @@ impl Shared {
     /// Counts and logs a request for something that is not here.
     pub(crate) fn not_here(&self, from: Caller, path: &str, instead: &str) {
         self.counters.add(counters::REQUESTS_WRONG_PATH, 1);
-        if let Some(more) = self.sparse.due(from.protocol, counters::REQUESTS_WRONG_PATH) {
+        if let Some(more) = self.warnings.due(from.protocol, counters::REQUESTS_WRONG_PATH) {
             tracing::warn!(
                 "{} from {} came to `{}`, where nothing is: {instead}{more}",
                 from.protocol,

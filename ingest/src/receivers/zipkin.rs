@@ -12,15 +12,33 @@ use axum::routing::post;
 use spanwise_wire::otlp::Rejections;
 use spanwise_wire::zipkin::{Format, decode};
 
+use super::shared::Shared;
+use super::{Receiver, Service, pipeline};
 use crate::clock::now_unix_nano;
-use crate::counters;
-use crate::failure::Failure;
-use crate::refusals::Caller;
-use crate::server::Shared;
-use crate::{body, plain, take};
+use crate::transport::failure::Failure;
+use crate::transport::refusals::Caller;
+use crate::transport::{body, plain};
+
+/// See [`super::RECEIVERS`].
+pub(super) static RECEIVER: Receiver = Receiver {
+    setting: "listen.zipkin",
+    flag: "zipkin",
+    title: "Zipkin",
+    takes: "Zipkin's spans over HTTP",
+    banner: "Zipkin",
+    banner_note: "",
+    default_port: 9411,
+    is_optional: true,
+    path: "/api/v2/spans",
+    counters: &[&[REQUESTS, SPANS]],
+    service: Service::Http(router),
+};
+
+const REQUESTS: &str = "zipkin_requests";
+const SPANS: &str = "zipkin_spans_accepted";
 
 /// Both versions, and plain words for other paths.
-pub(crate) fn router(shared: Arc<Shared>) -> Router {
+fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/api/v1/spans", post(version_1))
         .route("/api/v1/spans/", post(version_1))
@@ -65,7 +83,7 @@ async fn receive(
     json: Format,
     other: (&'static str, Format),
 ) -> Response {
-    shared.counters.add(counters::ZIPKIN_REQUESTS, 1);
+    shared.counters.add(REQUESTS, 1);
     let (parts, body) = request.into_parts();
     let from = Caller::new("Zipkin", &parts.extensions);
     let format = format(&parts.headers, json, other);
@@ -79,9 +97,8 @@ async fn take(
     body: Body,
 ) -> Result<Rejections, Failure> {
     let (format, encoding, bytes, lease) = body::receive(shared, format, headers, body).await?;
-    let counter = counters::ZIPKIN_SPANS;
     let arrived = now_unix_nano();
-    let taken = take::take(shared, encoding, bytes, lease, counter, move |bytes, limits| {
+    let taken = pipeline::take(shared, encoding, bytes, lease, SPANS, move |bytes, limits| {
         Ok(decode(format, bytes, &limits.otlp, arrived)?)
     });
     taken.await?.some()

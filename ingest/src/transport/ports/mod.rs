@@ -9,6 +9,7 @@ mod phase;
 mod seats;
 mod socket;
 
+use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -38,7 +39,7 @@ use self::phase::{Late, Phase, Times};
 use self::seats::{Seat, Seats};
 use self::socket::Socket;
 use crate::counters;
-use crate::server::Shared;
+use crate::transport::Transport;
 
 pub use self::guard::Allowed;
 pub(crate) use self::seats::House;
@@ -66,7 +67,7 @@ const HTTP1_BUFFER_BYTES: usize = 128 << 10;
 /// One port.
 struct Port {
     name: &'static str,
-    shared: Arc<Shared>,
+    transport: Arc<Transport>,
     router: Router,
     http: auto::Builder<TokioExecutor>,
     speaks: Speaks,
@@ -81,21 +82,21 @@ struct Port {
 pub(crate) async fn serve(
     name: &'static str,
     speaks: Speaks,
-    shared: Arc<Shared>,
+    transport: Arc<Transport>,
     listener: TcpListener,
     router: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let limits = &shared.limits;
+    let limits = &transport.limits;
     let kind = match speaks {
         Speaks::Spans => Kind::Receiver,
         Speaks::Pages => Kind::Api,
     };
-    let house = Arc::clone(&shared.house);
+    let house = Arc::clone(&transport.house);
     let (close, closing) = watch::channel(false);
     let port = Arc::new(Port {
         name,
-        guard: Guard::new(kind, &shared.allowed, listener.local_addr()?.ip()),
+        guard: Guard::new(kind, &transport.allowed, listener.local_addr()?.ip()),
         router,
         http: http(speaks),
         speaks,
@@ -106,7 +107,7 @@ pub(crate) async fn serve(
         },
         seats: Arc::new(Seats::new(house, limits.connections, limits.connections_per_address)),
         closing,
-        shared: Arc::clone(&shared),
+        transport: Arc::clone(&transport),
     });
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
@@ -126,10 +127,10 @@ pub(crate) async fn serve(
     }
     drop(listener);
     // Long-lived streams end by themselves, and the others when they are answered.
-    shared.closing.send_replace(true);
+    transport.closing.send_replace(true);
     close.send_replace(true);
     let all = async { while connections.join_next().await.is_some() {} };
-    let _ = timeout(shared.limits.drain_time, all).await;
+    let _ = timeout(transport.limits.drain_time, all).await;
     Ok(())
 }
 
@@ -169,7 +170,7 @@ impl Port {
         match self.seats.take(peer.0.ip().to_canonical(), &phase, now) {
             Ok((seat, evicted)) => {
                 if evicted {
-                    self.shared.counters.add(counters::CONNECTIONS_EVICTED, 1);
+                    self.transport.counters.add(counters::CONNECTIONS_EVICTED, 1);
                     let why = "it took the place of one that was silent, as there are as many as \
                                there may be (listen.connections)";
                     self.warn(peer, counters::CONNECTIONS_EVICTED, why);
@@ -177,15 +178,15 @@ impl Port {
                 connections.spawn(Arc::clone(self).connection(stream, peer, phase, seat));
             }
             Err(full) => {
-                self.shared.counters.add(full.counter(), 1);
+                self.transport.counters.add(full.counter(), 1);
                 self.warn(peer, full.counter(), full.said());
             }
         }
     }
 
     fn not_accepted(&self, error: &io::Error) {
-        self.shared.counters.add(counters::CONNECTIONS_NOT_ACCEPTED, 1);
-        let Some(more) = self.shared.sparse.due(self.name, counters::CONNECTIONS_NOT_ACCEPTED)
+        self.transport.counters.add(counters::CONNECTIONS_NOT_ACCEPTED, 1);
+        let Some(more) = self.transport.warnings.due(self.name, counters::CONNECTIONS_NOT_ACCEPTED)
         else {
             return;
         };
@@ -205,7 +206,7 @@ impl Port {
     }
 
     fn warn(&self, peer: Peer, counter: &'static str, why: &str) {
-        if let Some(more) = self.shared.sparse.due(self.name, counter) {
+        if let Some(more) = self.transport.warnings.due(self.name, counter) {
             tracing::warn!("{}: a connection from {}: {why}{more}", self.name, peer.0);
         }
     }
@@ -231,8 +232,8 @@ impl Port {
             () = seat.stop.notified() => return self.ended(peer, &End::Evicted),
         };
         if let Some(said) = self.mistaken(first) {
-            self.shared.counters.add(counters::CONNECTIONS_MISTAKEN, 1);
-            self.warn(peer, counters::CONNECTIONS_MISTAKEN, said);
+            self.transport.counters.add(counters::CONNECTIONS_MISTAKEN, 1);
+            self.warn(peer, counters::CONNECTIONS_MISTAKEN, &said);
             let answer = format!(
                 "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\
                  connection: close\r\n\r\n{said}\n",
@@ -295,7 +296,7 @@ impl Port {
 
     fn ended(&self, peer: Peer, end: &End) {
         let End::Late(late) = end else { return };
-        self.shared.counters.add(late.counter(), 1);
+        self.transport.counters.add(late.counter(), 1);
         match late {
             Late::Header => {
                 self.warn(peer, late.counter(), "closed: no whole request came in time");
@@ -309,16 +310,17 @@ impl Port {
     }
 
     /// What a connection is that is not for this port.
-    fn mistaken(&self, first: &[u8]) -> Option<&'static str> {
+    fn mistaken(&self, first: &[u8]) -> Option<Cow<'static, str>> {
         match first {
             [0x16, 0x03, ..] => Some(
                 "this port speaks no TLS: write http:// in the address, set `insecure` in gRPC's \
-                 clients, or put a proxy that ends TLS before it",
+                 clients, or put a proxy that ends TLS before it"
+                    .into(),
             ),
-            [b'P', b'R', b'I', ..] if self.speaks == Speaks::Pages => Some(
-                "this port speaks HTTP/1.1; spans by gRPC have port 4317, by OTLP over HTTP 4318, \
-                 if not configured otherwise",
-            ),
+            [b'P', b'R', b'I', ..] if self.speaks == Speaks::Pages => {
+                let elsewhere = &self.transport.spans_elsewhere;
+                Some(format!("this port speaks HTTP/1.1; {elsewhere}").into())
+            }
             _ => None,
         }
     }
@@ -331,8 +333,8 @@ impl Port {
                 return (StatusCode::NO_CONTENT, headers).into_response();
             }
             Verdict::Refuse(refusal) => {
-                self.shared.counters.add(refusal.counter, 1);
-                if let Some(more) = self.shared.sparse.due(self.name, refusal.counter) {
+                self.transport.counters.add(refusal.counter, 1);
+                if let Some(more) = self.transport.warnings.due(self.name, refusal.counter) {
                     let detail = &refusal.detail;
                     tracing::warn!("{}: a request from {}: {detail}{more}", self.name, peer.0);
                 }
@@ -343,7 +345,7 @@ impl Port {
         let body = match self.speaks {
             // Receivers answer a body that is late, and bound streams otherwise.
             Speaks::Spans => Body::new(body),
-            Speaks::Pages => Body::new(TimedBody::new(body, self.shared.limits.body_time)),
+            Speaks::Pages => Body::new(TimedBody::new(body, self.transport.limits.body_time)),
         };
         let answered = self.router.clone().oneshot(Request::from_parts(parts, body)).await;
         let Ok(mut answer) = answered;

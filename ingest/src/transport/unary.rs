@@ -12,11 +12,11 @@ use http_body_util::{BodyExt, Full};
 use spanwise_wire::compression::Encoding;
 use spanwise_wire::rpc_status::RpcStatus;
 
-use crate::body;
-use crate::budget::Lease;
-use crate::failure::Failure;
-use crate::refusals::Caller;
-use crate::server::Shared;
+use super::Transport;
+use super::body;
+use super::budget::Lease;
+use super::failure::Failure;
+use super::refusals::Caller;
 
 const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 pub(crate) const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
@@ -31,32 +31,32 @@ pub(crate) const PREFIX_BYTES: usize = 5;
 /// Reads the message of a call. `instead` says where those who do not speak
 /// gRPC should go.
 pub(crate) async fn read(
-    shared: &Shared,
+    transport: &Transport,
     request: Request,
-    instead: &str,
+    instead: impl FnOnce() -> String,
 ) -> Result<(Encoding, Bytes, Lease), Failure> {
     let (parts, body) = request.into_parts();
     let named = named_encoding(&parts.headers, instead)?;
-    let mut lease = shared.budget.lease();
-    let limit = shared.limits.body_bytes + PREFIX_BYTES;
-    let bytes = body::read(body, limit, &shared.limits, &mut lease).await?;
+    let mut lease = transport.budget.lease();
+    let limit = transport.limits.body_bytes + PREFIX_BYTES;
+    let bytes = body::read(body, limit, &transport.limits, &mut lease).await?;
     let (flag, message) = unframed(&bytes)?;
     Ok((encoding(flag, named)?, message, lease))
 }
 
 /// The answer to a request that is no gRPC call: in plain words, which its sender can read.
 pub(crate) fn not_grpc(
-    shared: &Shared,
+    transport: &Transport,
     from: Caller,
     request: &Request,
-    instead: &str,
+    instead: impl FnOnce() -> String,
 ) -> Option<Response> {
     let named = named_encoding(request.headers(), instead);
     let failure = match named {
         Err(failure) if !is_grpc(request.headers()) => failure,
         _ => return None,
     };
-    shared.refused(from, &failure);
+    transport.refused(from, &failure);
     let text = format!("{}\n", failure.rpc_status().message);
     Some((failure.http_status(), text).into_response())
 }
@@ -68,10 +68,14 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 }
 
 /// What the call's headers say that its messages are compressed with.
-pub(crate) fn named_encoding(headers: &HeaderMap, instead: &str) -> Result<Encoding, Failure> {
+pub(crate) fn named_encoding(
+    headers: &HeaderMap,
+    instead: impl FnOnce() -> String,
+) -> Result<Encoding, Failure> {
     if !is_grpc(headers) {
         return Err(Failure::Unsupported(format!(
-            "this port speaks gRPC (content-type application/grpc); {instead}"
+            "this port speaks gRPC (content-type application/grpc); {}",
+            instead()
         )));
     }
     let name = headers.get(GRPC_ENCODING).map_or(Some(""), |value| value.to_str().ok());

@@ -1,5 +1,5 @@
 //! The messages of a gRPC call that streams them (gRPC "PROTOCOL-HTTP2"), one
-//! after the other: as [`crate::unary`], they stay bytes until what they may
+//! after the other: as [`super::unary`], they stay bytes until what they may
 //! grow to is accounted for.
 
 use std::time::Duration;
@@ -10,10 +10,10 @@ use http_body_util::BodyExt;
 use spanwise_wire::compression::Encoding;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::budget::Lease;
-use crate::failure::Failure;
-use crate::server::Shared;
-use crate::unary::{self, PREFIX_BYTES};
+use super::Transport;
+use super::budget::Lease;
+use super::failure::Failure;
+use super::unary::{self, PREFIX_BYTES};
 
 /// How often is looked whether there is memory for a message that waits for it.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -45,7 +45,7 @@ impl Messages {
     ///
     /// # Errors
     /// Why the call cannot go on.
-    pub(crate) async fn next(&mut self, shared: &Shared) -> Result<Option<Framed>, Failure> {
+    pub(crate) async fn next(&mut self, transport: &Transport) -> Result<Option<Framed>, Failure> {
         if self.buffer.is_empty() {
             match self.more().await {
                 Ok(true) => {}
@@ -57,16 +57,16 @@ impl Messages {
                 }
             }
         }
-        let limits = &shared.limits;
-        timeout(limits.body_time, self.rest(shared))
+        let limits = &transport.limits;
+        timeout(limits.body_time, self.rest(transport))
             .await
             .unwrap_or(Err(Failure::TimedOut))
             .map(Some)
     }
 
     /// The rest of a message that has begun.
-    async fn rest(&mut self, shared: &Shared) -> Result<Framed, Failure> {
-        let limit_bytes = shared.limits.body_bytes;
+    async fn rest(&mut self, transport: &Transport) -> Result<Framed, Failure> {
+        let limit_bytes = transport.limits.body_bytes;
         self.fill(PREFIX_BYTES).await?;
         let prefix = self.buffer.split_to(PREFIX_BYTES);
         let (flag, length) = match prefix[..] {
@@ -81,11 +81,11 @@ impl Messages {
             )));
         }
         let encoding = unary::encoding(flag, self.named)?;
-        let mut lease = shared.budget.lease();
-        let give_up = Instant::now() + shared.limits.body_time / 2;
+        let mut lease = transport.budget.lease();
+        let give_up = Instant::now() + transport.limits.body_time / 2;
         while !lease.grow(length) {
             if Instant::now() > give_up {
-                return Err(Failure::NoMemory { retry_after: shared.limits.retry_after });
+                return Err(Failure::NoMemory { retry_after: transport.limits.retry_after });
             }
             sleep(LOOK_EVERY).await;
         }

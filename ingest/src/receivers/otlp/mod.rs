@@ -1,4 +1,8 @@
-//! The way of an OTLP request, the same for both protocols.
+//! OTLP over gRPC and over HTTP: the way of a request, the same for both.
+
+pub(crate) mod coalesce;
+pub(super) mod grpc;
+pub(super) mod http;
 
 use std::sync::Arc;
 
@@ -6,13 +10,14 @@ use bytes::Bytes;
 use spanwise_wire::compression::Encoding;
 use spanwise_wire::otlp::{Rejections, decode_json, decode_protobuf};
 
-use crate::budget::Lease;
-use crate::counters;
-use crate::failure::Failure;
+use super::pipeline::{self, Taken};
+use super::shared::Shared;
 use crate::limits::Limits;
-use crate::server::Shared;
-use crate::take::{self, Taken};
-use crate::together;
+use crate::transport::budget::Lease;
+use crate::transport::failure::Failure;
+
+/// Counts spans of both.
+const SPANS: &str = "otlp_spans_accepted";
 
 /// How a request's message is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,13 +34,13 @@ pub(crate) async fn take(
     bytes: Bytes,
     lease: Lease,
 ) -> Result<Rejections, Failure> {
-    let is_small = encoding == Encoding::Identity && bytes.len() <= take::LARGE_BYTES;
+    let is_small = encoding == Encoding::Identity && bytes.len() <= pipeline::LARGE_BYTES;
     let taken = match format {
-        Format::Protobuf if is_small => together::take(shared, bytes, lease).await?,
+        Format::Protobuf if is_small => coalesce::take(shared, bytes, lease).await?,
         Format::Protobuf => alone(shared, encoding, bytes, lease).await?,
         Format::Json => {
             let decode = |bytes: &[u8], limits: &Limits| Ok(decode_json(bytes, &limits.otlp)?);
-            take::take(shared, encoding, bytes, lease, counters::OTLP_SPANS, decode).await?
+            pipeline::take(shared, encoding, bytes, lease, SPANS, decode).await?
         }
     };
     Ok(taken.rejections)
@@ -49,5 +54,5 @@ pub(crate) async fn alone(
     lease: Lease,
 ) -> Result<Taken, Failure> {
     let decode = |bytes: &[u8], limits: &Limits| Ok(decode_protobuf(bytes, &limits.otlp)?);
-    take::take(shared, encoding, bytes, lease, counters::OTLP_SPANS, decode).await
+    pipeline::take(shared, encoding, bytes, lease, SPANS, decode).await
 }

@@ -10,23 +10,23 @@ use http_body_util::BodyExt;
 use spanwise_wire::compression::{DecompressError, Encoding, decompress};
 use tokio::time::timeout;
 
-use crate::budget::Lease;
-use crate::failure::Failure;
+use super::Transport;
+use super::budget::Lease;
+use super::failure::Failure;
 use crate::limits::Limits;
-use crate::server::Shared;
 
 /// Takes a request's body, where its headers allow: `checked` is what a
 /// receiver itself says of them, and comes back with the body.
 pub(crate) async fn receive<T>(
-    shared: &Shared,
+    transport: &Transport,
     checked: Result<T, Failure>,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<(T, Encoding, Bytes, Lease), Failure> {
-    let limits = &shared.limits;
+    let limits = &transport.limits;
     match checked.and_then(|checked| Ok((checked, announced(headers, limits)?))) {
         Ok((checked, encoding)) => {
-            let mut lease = shared.budget.lease();
+            let mut lease = transport.budget.lease();
             let bytes = read(body, limits.body_bytes, limits, &mut lease).await?;
             Ok((checked, encoding, bytes, lease))
         }

@@ -4,14 +4,15 @@ use bytes::Bytes;
 use spanwise_model::SpanRows;
 use spanwise_wire::compression::Encoding;
 use spanwise_wire::otlp::{Decoded, OtlpError, Rejections};
-use spanwise_wire::{DecodeError, LeftOut};
+use spanwise_wire::{DecodeError, LeftOut, MeantFor};
 
-use crate::body;
-use crate::budget::Lease;
-use crate::failure::Failure;
+use super::shared::Shared;
+use super::{otlp, zipkin};
 use crate::limits::Limits;
-use crate::server::Shared;
 use crate::sink::Refused;
+use crate::transport::body;
+use crate::transport::budget::Lease;
+use crate::transport::failure::Failure;
 
 /// Bytes from which decoding leaves the runtime's own threads.
 pub(crate) const LARGE_BYTES: usize = 512 * 1024;
@@ -46,24 +47,25 @@ pub(crate) async fn take<D>(
     decode: D,
 ) -> Result<Taken, Failure>
 where
-    D: FnOnce(&[u8], &Limits) -> Result<Decoded, Failure> + Send + 'static,
+    D: FnOnce(&[u8], &Limits) -> Result<Decoded, Undecoded> + Send + 'static,
 {
     let limits = shared.limits;
     // As many at a time as there are processors: what a request may grow to
     // while it is decoded is bounded per request only.
     let permit = shared.decoders.acquire().await.map_err(|_| shutting_down())?;
     let large = bytes.len() > LARGE_BYTES || encoding != Encoding::Identity;
-    let decode = move || -> Result<(Decoded, Lease), Failure> {
+    let decode = move || -> Result<(Decoded, Lease), Undecoded> {
         let bytes = body::unpack(encoding, bytes, &limits, &mut lease)?;
         Ok((decode(&bytes, &limits)?, lease))
     };
-    let (decoded, lease) = if large {
+    let decoded = if large {
         tokio::task::spawn_blocking(decode)
             .await
-            .map_err(|error| Failure::Internal(format!("decoding failed: {error}")))??
+            .map_err(|error| Failure::Internal(format!("decoding failed: {error}")))?
     } else {
-        decode()?
+        decode()
     };
+    let (decoded, lease) = decoded.map_err(|undecoded| undecoded.explained(shared))?;
     drop(permit);
     hand_over(shared, decoded, lease, counter).await
 }
@@ -113,22 +115,58 @@ pub(crate) async fn accept(
     Ok(spans)
 }
 
-impl From<OtlpError> for Failure {
-    fn from(error: OtlpError) -> Self {
-        match error {
-            OtlpError::Malformed { .. } => Self::Malformed(error.to_string()),
-            OtlpError::TooLarge { .. } => Self::TooLarge(error.to_string()),
-            OtlpError::Model(_) => Self::Internal(error.to_string()),
+/// A body that could not be decoded.
+#[derive(Debug)]
+pub(crate) struct Undecoded {
+    failure: Failure,
+    meant_for: Option<MeantFor>,
+}
+
+impl Undecoded {
+    /// Says also where the body belongs, if it belongs elsewhere.
+    pub(crate) fn explained(self, shared: &Shared) -> Failure {
+        let receiver = match self.meant_for {
+            None => return self.failure,
+            Some(MeantFor::OtlpGrpc) => &otlp::grpc::RECEIVER,
+            Some(MeantFor::Zipkin) => &zipkin::RECEIVER,
+        };
+        match self.failure {
+            Failure::Malformed(reason) => {
+                Failure::Malformed(format!("{reason}; {}", shared.where_is(receiver)))
+            }
+            other => other,
         }
     }
 }
 
-impl From<DecodeError> for Failure {
-    fn from(error: DecodeError) -> Self {
+impl From<Failure> for Undecoded {
+    fn from(failure: Failure) -> Self {
+        Self { failure, meant_for: None }
+    }
+}
+
+impl From<OtlpError> for Undecoded {
+    fn from(error: OtlpError) -> Self {
+        let text = error.to_string();
         match error {
-            DecodeError::Malformed { .. } => Self::Malformed(error.to_string()),
-            DecodeError::TooLarge { .. } => Self::TooLarge(error.to_string()),
-            DecodeError::Model(_) => Self::Internal(error.to_string()),
+            OtlpError::Malformed { meant_for, .. } => {
+                Self { failure: Failure::Malformed(text), meant_for }
+            }
+            OtlpError::TooLarge { .. } => Failure::TooLarge(text).into(),
+            OtlpError::Model(_) => Failure::Internal(text).into(),
+        }
+    }
+}
+
+impl From<DecodeError> for Undecoded {
+    fn from(error: DecodeError) -> Self {
+        let text = error.to_string();
+        match error {
+            DecodeError::Malformed { meant_for, .. } => {
+                Self { failure: Failure::Malformed(text), meant_for }
+            }
+            DecodeError::TooLarge { .. } => Failure::TooLarge(text).into(),
+            DecodeError::Model(_) => Failure::Internal(text).into(),
         }
     }
 }

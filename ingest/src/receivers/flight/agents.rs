@@ -8,9 +8,10 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::facts::Facts;
+use super::{AGENTS_FORGOTTEN, FACTS_TOO_LARGE};
 use crate::clock::now_unix_nano;
-use crate::counters::{self, Counters};
-use crate::facts::Facts;
+use crate::counters::Counters;
 
 /// Most agents remembered; beyond, the one that was silent longest is forgotten.
 const MOST: usize = 1024;
@@ -45,7 +46,7 @@ struct Agent {
     facts_bytes: usize,
 }
 
-/// By the names that the store knows them by ([`crate::binding`]), so that nobody speaks for
+/// By the names that the store knows them by ([`super::binding`]), so that nobody speaks for
 /// another one.
 pub(crate) struct Agents {
     known: Mutex<HashMap<[u8; 16], Agent>>,
@@ -83,7 +84,7 @@ impl Agents {
             && let Some(oldest) = least(&all, |_| true)
         {
             all.remove(&oldest);
-            self.counters.add(counters::AGENTS_FORGOTTEN, 1);
+            self.counters.add(AGENTS_FORGOTTEN, 1);
         }
         let agent = all.entry(name.bound).or_insert_with(|| Agent {
             facts_bytes: 0,
@@ -119,7 +120,7 @@ impl Agents {
         {
             bytes -= std::mem::take(&mut agent.facts_bytes);
             agent.status.facts = Value::Null;
-            self.counters.add(counters::FACTS_TOO_LARGE, 1);
+            self.counters.add(FACTS_TOO_LARGE, 1);
         }
     }
 
@@ -162,7 +163,7 @@ mod tests {
     }
 
     fn agents() -> (Agents, Arc<Counters>) {
-        let counters = Arc::new(Counters::new());
+        let counters = Arc::new(Counters::new(&[]));
         (Agents::new(10_000, Arc::clone(&counters)), counters)
     }
 
@@ -176,7 +177,7 @@ mod tests {
         let all = agents.snapshot();
         let told = all.iter().filter(|agent| !agent.facts.is_null()).count();
         assert!((5..=10).contains(&told), "{told}");
-        assert_eq!(counters.snapshot()[counters::FACTS_TOO_LARGE], 20 - told as u64);
+        assert_eq!(counters.snapshot()[FACTS_TOO_LARGE], 20 - told as u64);
         assert!(!all[0].facts.is_null(), "the last one's is there");
     }
 
@@ -189,7 +190,7 @@ mod tests {
         }
         let all = agents.snapshot();
         assert_eq!(all.len(), MOST);
-        assert_eq!(counters.snapshot()[counters::AGENTS_FORGOTTEN], 11);
+        assert_eq!(counters.snapshot()[AGENTS_FORGOTTEN], 11);
         assert!(all.iter().any(|agent| agent.connected), "the connected one stays");
         agents.closed(name(0));
         assert!(agents.snapshot().iter().all(|agent| !agent.connected));

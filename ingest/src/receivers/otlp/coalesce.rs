@@ -18,12 +18,11 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-use crate::budget::Lease;
-use crate::counters;
-use crate::failure::Failure;
-use crate::otlp;
-use crate::server::Shared;
-use crate::take::{self, Taken};
+use super::SPANS;
+use crate::receivers::pipeline::{self, Taken, Undecoded};
+use crate::receivers::shared::Shared;
+use crate::transport::budget::Lease;
+use crate::transport::failure::Failure;
 
 /// Bytes of requests that are decoded at once, in about a millisecond. One that is
 /// larger by itself is by itself.
@@ -193,16 +192,16 @@ async fn hand_over(
     let taken = match decoded {
         Ok((batch, parts)) => {
             let lease = shared.budget.lease();
-            let accepted = take::accept(&shared, batch, lease, counters::OTLP_SPANS).await;
+            let accepted = pipeline::accept(&shared, batch, lease, SPANS).await;
             accepted.map(|_| parts)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(Undecoded::from(error).explained(&shared)),
     };
     shared.gathering.answered(requests.len());
     match taken {
         Ok(parts) => {
             for (request, part) in requests.into_iter().zip(parts) {
-                take::count(&shared, &part.rejections, &part.left_out);
+                pipeline::count(&shared, &part.rejections, &part.left_out);
                 let taken = Taken { spans: part.rows as u64, rejections: part.rejections };
                 // Who has hung up is told nothing.
                 let _ = request.answer.send(Ok(taken));
@@ -211,7 +210,7 @@ async fn hand_over(
         // They are together by chance.
         Err(Failure::TooLarge(_)) if requests.len() > 1 => {
             for Waiting { body, lease, answer } in requests {
-                let taken = otlp::alone(&shared, Encoding::Identity, body, lease).await;
+                let taken = super::alone(&shared, Encoding::Identity, body, lease).await;
                 let _ = answer.send(taken);
             }
         }
@@ -226,7 +225,7 @@ async fn hand_over(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Budget;
+    use crate::transport::budget::Budget;
 
     fn request(bytes: usize) -> Waiting {
         let lease = Budget::new(usize::MAX).lease();

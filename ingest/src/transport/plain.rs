@@ -7,13 +7,13 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use spanwise_wire::otlp::Rejections;
 
-use crate::failure::Failure;
-use crate::refusals::{Caller, shown};
-use crate::server::Shared;
+use super::Transport;
+use super::failure::Failure;
+use super::refusals::{Caller, shown};
 
 /// The answer to a request, which is counted where it failed.
 pub(crate) fn answer(
-    shared: &Shared,
+    transport: &Transport,
     from: Caller,
     result: Result<Rejections, Failure>,
 ) -> Response {
@@ -21,13 +21,13 @@ pub(crate) fn answer(
         Ok(rejections) => {
             let mut text = rejections.message().unwrap_or_default();
             if !text.is_empty() {
-                shared.refused_in_part(from, &text);
+                transport.refused_in_part(from, &text);
                 text.push('\n');
             }
             (StatusCode::ACCEPTED, text).into_response()
         }
         Err(failure) => {
-            shared.refused(from, &failure);
+            transport.refused(from, &failure);
             let status = failure.rpc_status();
             let mut response =
                 (failure.http_status(), format!("{}\n", status.message)).into_response();
@@ -55,13 +55,13 @@ pub(crate) fn content_type(headers: &HeaderMap) -> String {
 
 /// The answer to requests for paths that are not here.
 pub(crate) fn not_here(
-    shared: &Shared,
+    transport: &Transport,
     protocol: &'static str,
     request: &Request,
     instead: &'static str,
 ) -> Response {
     let path = request.uri().path();
-    shared.not_here(Caller::new(protocol, request.extensions()), path, instead);
+    transport.not_here(Caller::new(protocol, request.extensions()), path, instead);
     let text = format!("there is no `{}` here; {instead}\n", shown(path));
     (StatusCode::NOT_FOUND, text).into_response()
 }

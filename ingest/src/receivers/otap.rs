@@ -24,15 +24,28 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::budget::Lease;
-use crate::counters;
-use crate::failure::Failure;
-use crate::messages::{Framed, Messages};
-use crate::places::Place;
-use crate::refusals::Caller;
-use crate::server::{Shared, shutting_down};
-use crate::take::{self, Taken};
-use crate::{body, grpc, unary};
+use super::otlp::grpc::instead;
+use super::pipeline::{self, Taken};
+use super::shared::Shared;
+use crate::transport::budget::Lease;
+use crate::transport::failure::Failure;
+use crate::transport::messages::{Framed, Messages};
+use crate::transport::refusals::Caller;
+use crate::transport::shutting_down;
+use crate::transport::stream_limit::StreamPermit;
+use crate::transport::{body, unary};
+
+const BATCHES: &str = "otap_batches";
+const ORPHANS: &str = "otap_rows_dropped_no_owner";
+const SPANS: &str = "otap_spans_accepted";
+const STREAMS_BROKEN: &str = "otap_streams_broken";
+const STREAMS_OPENED: &str = "otap_streams_opened";
+const STREAMS_OUTGROWN: &str = "otap_streams_outgrown";
+const STREAMS_REFUSED: &str = "otap_streams_refused";
+
+/// What is counted here.
+pub(in crate::receivers) const COUNTERS: [&str; 7] =
+    [BATCHES, ORPHANS, SPANS, STREAMS_BROKEN, STREAMS_OPENED, STREAMS_OUTGROWN, STREAMS_REFUSED];
 
 /// How long the end of a stream may take to be written.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -42,26 +55,26 @@ type Frames = mpsc::Sender<Result<Frame<Bytes>, Infallible>>;
 /// `ArrowTracesService/ArrowTraces`.
 pub(crate) async fn traces(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let from = Caller::new("OTAP", request.extensions());
-    if let Some(answer) = unary::not_grpc(&shared, from, &request, grpc::INSTEAD) {
+    if let Some(answer) = unary::not_grpc(&shared, from, &request, || instead(&shared)) {
         return answer;
     }
     let (parts, body) = request.into_parts();
-    let named = match unary::named_encoding(&parts.headers, grpc::INSTEAD) {
+    let named = match unary::named_encoding(&parts.headers, || instead(&shared)) {
         Ok(named) => named,
         Err(failure) => {
             shared.refused(from, &failure);
             return unary::failed(failure.rpc_status());
         }
     };
-    let Some(place) = shared.otap_streams.take(from.peer.map(|peer| peer.0.ip())) else {
-        shared.counters.add(counters::OTAP_STREAMS_REFUSED, 1);
+    let Some(permit) = shared.otap_streams.take(from.peer.map(|peer| peer.0.ip())) else {
+        shared.counters.add(STREAMS_REFUSED, 1);
         return unary::failed(RpcStatus {
             code: RpcCode::ResourceExhausted,
             message: "as many OTAP streams are open as are allowed; retry later".to_owned(),
             retry_after: Some(shared.limits.retry_after),
         });
     };
-    shared.counters.add(counters::OTAP_STREAMS_OPENED, 1);
+    shared.counters.add(STREAMS_OPENED, 1);
     let (frames, answers) = mpsc::channel(shared.limits.otap_batches.max(1));
     let stream = BatchStream {
         decoder: Some(StreamDecoder::new(shared.limits.otap)),
@@ -70,7 +83,7 @@ pub(crate) async fn traces(State(shared): State<Arc<Shared>>, request: Request) 
         shared,
         from,
         frames,
-        _place: place,
+        _permit: permit,
     };
     tokio::spawn(stream.run(Messages::new(body, named)));
     let mut response = Response::new(Body::new(StreamBody::new(ReceiverStream::new(answers))));
@@ -90,7 +103,7 @@ struct BatchStream {
     /// A permit for each batch that may wait to be durable.
     waiting: Arc<Semaphore>,
     frames: Frames,
-    _place: Place,
+    _permit: StreamPermit,
 }
 
 /// Why a stream ends before its sender ends it.
@@ -155,12 +168,12 @@ impl BatchStream {
                     return Err(failure.into());
                 }
             };
-            self.shared.counters.add(counters::OTAP_BATCHES, 1);
+            self.shared.counters.add(BATCHES, 1);
             let (batch, lease) = match self.decode(framed).await {
                 Ok(decoded) => decoded,
                 Err((id, failure)) => {
                     self.shared.refused(self.from, &failure);
-                    self.shared.counters.add(counters::OTAP_STREAMS_BROKEN, 1);
+                    self.shared.counters.add(STREAMS_BROKEN, 1);
                     if let Some(id) = id {
                         answer(&self.frames, refusal(id, &failure)).await;
                     }
@@ -209,7 +222,7 @@ impl BatchStream {
         if bytes <= self.shared.limits.otap_kept_bytes && self.kept.resize(bytes) {
             return Ok(());
         }
-        self.shared.counters.add(counters::OTAP_STREAMS_OUTGROWN, 1);
+        self.shared.counters.add(STREAMS_OUTGROWN, 1);
         Err(End(RpcStatus::new(
             RpcCode::Unavailable,
             format!(
@@ -223,10 +236,10 @@ impl BatchStream {
 /// Hands a batch to the sink; what to answer.
 async fn take(shared: &Shared, from: Caller, batch: Batch, lease: Lease) -> BatchStatus {
     let orphans = u64::try_from(batch.orphans).unwrap_or(u64::MAX);
-    shared.counters.add(counters::OTAP_ORPHANS, orphans);
+    shared.counters.add(ORPHANS, orphans);
     let taken = async {
-        let (rows, rejections) = take::counted(shared, batch.decoded?);
-        let spans = take::accept(shared, rows, lease, counters::OTAP_SPANS).await?;
+        let (rows, rejections) = pipeline::counted(shared, batch.decoded?);
+        let spans = pipeline::accept(shared, rows, lease, SPANS).await?;
         Taken { spans, rejections }.some()
     };
     match taken.await {

@@ -1,0 +1,72 @@
+//! What all receivers share.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use spanwise_wire::flight::Templates;
+use tokio::sync::Semaphore;
+
+use super::flight::agents::Agents;
+use super::otlp::coalesce::Gathering;
+use super::{Receiver, ReceiverAddresses};
+use crate::sink::Sink;
+use crate::transport::Transport;
+use crate::transport::budget::Budget;
+use crate::transport::stream_limit::StreamLimit;
+
+/// What all receivers share, besides what all ports do.
+pub(crate) struct Shared {
+    pub(crate) transport: Arc<Transport>,
+    pub(crate) sink: Arc<dyn Sink>,
+    /// Where the other receivers listen, for whoever came to the wrong one.
+    addresses: ReceiverAddresses,
+    /// Requests decoded at a time.
+    pub(crate) decoders: Semaphore,
+    pub(crate) gathering: Gathering,
+    pub(crate) agents: Agents,
+    /// Agents' streams.
+    pub(crate) flight_streams: StreamLimit,
+    /// What the attributes of their spans have in common.
+    pub(crate) templates: Arc<Templates>,
+    /// Collectors' streams.
+    pub(crate) otap_streams: StreamLimit,
+    /// What collectors' streams keep between their batches.
+    pub(crate) otap_kept: Budget,
+}
+
+impl Deref for Shared {
+    type Target = Transport;
+
+    fn deref(&self) -> &Transport {
+        &self.transport
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        transport: Arc<Transport>,
+        sink: Arc<dyn Sink>,
+        addresses: ReceiverAddresses,
+    ) -> Self {
+        let limits = &transport.limits;
+        let processors = available_parallelism().map_or(2, Into::into);
+        Self {
+            sink,
+            addresses,
+            decoders: Semaphore::new(processors),
+            gathering: Gathering::default(),
+            agents: Agents::new(limits.facts_bytes, Arc::clone(&transport.counters)),
+            flight_streams: StreamLimit::new(limits.flight_streams, limits.streams_per_address),
+            templates: Arc::default(),
+            otap_streams: StreamLimit::new(limits.otap_streams, limits.streams_per_address),
+            otap_kept: Budget::new(limits.otap_all_kept_bytes),
+            transport,
+        }
+    }
+
+    /// Where that receiver is, in a sentence.
+    pub(crate) fn where_is(&self, receiver: &Receiver) -> String {
+        self.addresses.where_is(receiver)
+    }
+}

@@ -1,0 +1,173 @@
+//! The table of all settings: a row each, with its type, its default, its flag and its meaning.
+//! A new setting is a row here, and a field of the table's struct wherever it is used.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use spanwise_capture_ebpf::filter::Selectors;
+use spanwise_capture_ebpf::kernel::HookChoice;
+
+use super::StoreAt;
+use super::settings::Default::{DataDirectory, Text};
+use super::settings::{Setting, SettingType, flag, tables};
+use super::units::{
+    ByteSize, Cores, Count, Limit, List, ListenAddress, MemoryBudget, OptionalText, PositiveTime,
+    Secret, Share, SizeBetween, Switch, TimeSpan,
+};
+
+tables! {
+    /// Settings that are in no table.
+    root: RootSettings {
+        data: PathBuf = DataDirectory, flag("data", "DIRECTORY"),
+            "directory that holds all data";
+        log: String = Text("info"), flag("log", "FILTER"),
+            "what to log: a level, or a filter such as info,spanwise_store=debug";
+    }
+
+    /// Where the server listens, besides for spans.
+    listen: ListenSettings {
+        address: IpAddr = Text("127.0.0.1"), flag("listen", "IP"),
+            "address for the listeners that name only a port; 0.0.0.0 opens them to other \
+             machines: nobody is asked for a password, so do that only in networks that you trust";
+        http: ListenAddress = Text("7070"), flag("http", "ADDRESS"),
+            "UI and API: PORT or IP:PORT";
+    }
+
+    /// Bounds of every port.
+    listen: PortSettings {
+        connections: Count<1, 1_048_576> = Text("1024"), None,
+            "connections that a port may have at a time; those that ask nothing make room for \
+             others";
+        connections_per_address: Count<1, 1_048_576> = Text("512"), None,
+            "the same of one address; raise it where many programs come through one proxy";
+        header_time: PositiveTime = Text("10s"), None,
+            "how long the header of a request may take to arrive";
+        body_time: PositiveTime = Text("30s"), None,
+            "how long the body of a request may take to arrive";
+        idle_time: PositiveTime = Text("5m"), None,
+            "how long a connection may ask nothing before it is closed";
+        answer_time: PositiveTime = Text("30s"), None,
+            "how long an answer may wait for somebody to read it";
+    }
+
+    /// Who may ask the API.
+    server: ServerSettings {
+        allowed_hosts: List = Text(""), None,
+            "names under which browsers and programs ask the server, such as traces.example.org \
+             or *.example.org; those of loopback, and addresses that it listens on, need not be \
+             listed";
+        allowed_origins: List = Text(""), None,
+            "web pages besides the UI that may ask the API, by their origin: \
+             https://tools.example.org";
+    }
+
+    /// Who may send spans, and what of a span is kept.
+    receivers: ReceiverSettings {
+        allowed_origins: List = Text(""), None,
+            "web pages that may send spans, by their origin: https://shop.example.org; a * \
+             stands for anything";
+        span_attributes: Count<1, 65_536> = Text("1024"), None,
+            "attributes of a span that are kept; it says how many are not";
+        span_events: Count<1, 65_536> = Text("1024"), None,
+            "events of a span that are kept, likewise";
+        span_links: Count<1, 65_536> = Text("1024"), None,
+            "links of a span that are kept, likewise";
+    }
+
+    /// What is forgotten.
+    retain: RetainSettings {
+        age: Limit<TimeSpan> = Text("7d"), flag("retain-age", "TIME"),
+            "spans older than this are forgotten; or unlimited";
+        bytes: Limit<ByteSize> = Text("20GiB"), flag("retain-bytes", "SIZE"),
+            "the oldest spans beyond this are forgotten; or unlimited";
+    }
+
+    /// Where spans are kept.
+    store: StoreSettings {
+        url: Secret<StoreAt> = Text("embedded"), flag("store", "URL"),
+            "where spans are kept: embedded (in the data directory), or \
+             clickhouse://USER:PASSWORD@HOST:8123/DATABASE, or clickhouses:// for TLS";
+        object_storage: OptionalText = Text(""), flag("object-storage", "URL"),
+            "where files of spans are brought to: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, \
+             az://CONTAINER/PREFIX; empty to keep them on this disk. Credentials, region and \
+             endpoint come from the environment (AWS_…, GOOGLE_…, AZURE_…)";
+        upload_after: TimeSpan = Text("10m"), None,
+            "how long a file stays on this disk only; larger ones are fewer, and what waits is \
+             lost with the disk";
+        cache_bytes: ByteSize = Text("10GiB"), None,
+            "disk for copies of what is in object storage";
+        object_storage_take_over: OptionalText = Text(""), flag("object-storage-take-over", "ID"),
+            "the id of a server that is gone for good, whose files this one takes over";
+        spool_bytes: ByteSize = Text("4GiB"), None,
+            "disk for spans that wait for ClickHouse";
+        recent_bytes: ByteSize = Text("128MiB"), None,
+            "memory for spans that are not yet in files";
+        generation_bytes: ByteSize = Text("64MiB"), None,
+            "log size at which spans move to files";
+        generation_age: TimeSpan = Text("60s"), None,
+            "age of the log at which spans move to files";
+        min_free_bytes: ByteSize = Text("256MiB"), None,
+            "disk space that is left to others";
+    }
+
+    /// How traces are put together.
+    assemble: AssembleSettings {
+        timing: Switch = Text("on"), flag("timing", "ON|OFF"),
+            "on or off: whether calls that nothing else gives to a request are linked by time \
+             alone, as a guess that says how sure it is";
+    }
+
+    /// How the agent works.
+    agent: AgentSettings {
+        server: String = Text("http://127.0.0.1:4317"), flag("server", "URL"),
+            "the server that `spanwise agent` reports to";
+        hook: HookChoice = Text("auto"), flag("hook", "HOOK"),
+            "auto, sock-length, inet-fexit, sys-exit-btf or sys-exit-raw";
+        host: OptionalText = Text(""), flag("host", "NAME"),
+            "this machine's name on spans; empty for its host name";
+        payload_bytes: SizeBetween<64, 1024> = Text("1024"), flag("payload-bytes", "SIZE"),
+            "bytes of each message that are looked at, 64 to 1024";
+        tls: Switch = Text("on"), flag("tls", "ON|OFF"),
+            "on or off: whether to read in the clear what TLS libraries encrypt";
+        only: Selectors = Text(""), flag("only", "SELECTORS"),
+            "what is traced, such as service=cart,service=web-*,port=8000-8099,netns=blue; empty \
+             for everything";
+        except: Selectors = Text(""), flag("except", "SELECTORS"),
+            "what is not, written likewise";
+        sample: Share = Text("100%"), flag("sample", "SHARE"),
+            "share of requests to report that neither fail nor are slow; those always are";
+        sample_slow: TimeSpan = Text("1s"), flag("sample-slow", "TIME"),
+            "what takes this long is slow";
+        cpu_budget: Limit<Cores> = Text("unlimited"), flag("cpu-budget", "CPUS"),
+            "CPUs that the agent may take, such as 0.5; it reports less where it would take \
+             more, and says so";
+        memory_budget: Limit<MemoryBudget> = Text("unlimited"), flag("memory-budget", "SIZE"),
+            "memory that `spanwise agent` may take, at least 64MiB, likewise";
+        ring_bytes: SizeBetween<65_536, 1_073_741_824> = Text("8MiB"), None,
+            "memory between the kernel and the agent";
+        queue_bytes: ByteSize = Text("16MiB"), None,
+            "memory for spans while the server is away";
+        plugins: List = Text(""), flag("plugin", "FILE"),
+            "files of WebAssembly plugins that read protocols of your own; a list";
+        record: OptionalText = Text(""), flag("record", "FILE"),
+            "file to which kernel events are written too, for tests";
+    }
+}
+
+/// Those that are taken over from a changed file without a restart.
+pub(crate) const LIVE: &[&str] =
+    &["agent.only", "agent.except", "agent.sample", "agent.sample_slow", LABEL];
+
+/// Keys of one `[[agent.service]]`.
+const SERVICE_KEYS: &[&str] = &["name", "port", "executable", "command"];
+/// Its own key.
+pub(crate) const SERVICE: &str = "agent.service";
+
+/// Keys of one `[[agent.label]]`.
+const LABEL_KEYS: &[&str] =
+    &["executable", "command", "unit", "set", "from_environment", "from_file"];
+/// Its own key.
+pub(crate) const LABEL: &str = "agent.label";
+
+/// Lists of tables, with the keys that each may have.
+pub(crate) const LISTS: &[(&str, &[&str])] = &[(SERVICE, SERVICE_KEYS), (LABEL, LABEL_KEYS)];
