@@ -172,7 +172,7 @@ impl ServerSettings {
 #[derive(Debug, Args)]
 pub(crate) struct AgentSettings {
     /// Hooks: auto, sock-length, inet-fexit, sys-exit-btf or sys-exit-raw [setting: agent.hook]
-    #[arg(long, value_name = "HOOK", value_parser = checked::<spanwise_capture_ebpf::kernel::HookChoice>, help_heading = "Settings")]
+    #[arg(long, value_name = "HOOK", value_parser = checked::<spanwise_capture_agent::HookChoice>, help_heading = "Settings")]
     hook: Option<String>,
     /// This machine's name on spans [setting: agent.host, default: its host name]
     #[arg(long, value_name = "NAME", help_heading = "Settings")]
@@ -185,10 +185,10 @@ pub(crate) struct AgentSettings {
     tls: Option<String>,
     /// Trace only this: service=NAME (with one * for any text), port=N, port=FIRST-LAST,
     /// netns=NAME, separated by commas [setting: agent.only]
-    #[arg(long, value_name = "SELECTORS", value_parser = checked::<spanwise_capture_ebpf::filter::Selectors>, help_heading = "Settings")]
+    #[arg(long, value_name = "SELECTORS", value_parser = checked::<spanwise_capture_agent::filter::Selectors>, help_heading = "Settings")]
     only: Option<String>,
     /// Do not trace this, written likewise [setting: agent.except]
-    #[arg(long, value_name = "SELECTORS", value_parser = checked::<spanwise_capture_ebpf::filter::Selectors>, help_heading = "Settings")]
+    #[arg(long, value_name = "SELECTORS", value_parser = checked::<spanwise_capture_agent::filter::Selectors>, help_heading = "Settings")]
     except: Option<String>,
     /// Of requests that neither fail nor are slow, report this share, for example
     /// 10% [setting: agent.sample]
