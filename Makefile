@@ -36,8 +36,8 @@ web: $(UI) ## Build the UI
 
 # Maven leaves a jar alone that has not changed.
 HELPER := target/java-helper/spanwise-java-helper.jar
-$(HELPER): capture/jvm/pom.xml $(shell find capture/jvm/src -type f)
-	mvn -q -B -f capture/jvm/pom.xml package
+$(HELPER): agents/jvm/pom.xml $(shell find agents/jvm/src -type f)
+	mvn -q -B -f agents/jvm/pom.xml package
 	@touch $@
 
 java-helper: setup $(HELPER) ## Build the helper for Java, which the program takes in
@@ -93,7 +93,8 @@ test-properties: setup ## Property tests with other random cases in every round:
 	@for round in $$(seq $(PROPERTY_ROUNDS)); do \
 	    export PROPTEST_RNG_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); \
 	    echo "round $$round: PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED"; \
-	    $(CHECKED) $(CARGO) test -q --release --locked -p spanwise-assemble -p spanwise-capture-ebpf \
+	    $(CHECKED) $(CARGO) test -q --release --locked -p spanwise-assemble -p spanwise-capture-protocols \
+	        -p spanwise-capture-attribution -p spanwise-capture-tracer \
 	        -p spanwise-store -p spanwise-wire --lib --test hostile --test datagrams --test messaging \
 	        --test http2 --test plugins --test otlp --test otap --test jaeger --test zipkin \
 	        --test flight || exit 1; \

@@ -75,7 +75,7 @@ def arguments():
                         help="how long a replay waits for the assembler (default %(default)g)")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIRECTORY", help="write the rows of wrong traces there")
     parser.add_argument("--record", type=pathlib.Path, metavar="DIRECTORY",
-                        help="write what the kernel told of each cell there, for capture/ebpf/tests/links.rs; give few")
+                        help="write what the kernel told of each cell there, for capture/tracer/tests/links.rs; give few")
     parser.add_argument("--keep-logs", action="store_true", help="keep what the programs said and noted")
     parser.add_argument("--write", type=pathlib.Path, metavar="FILE", help="write the tables there")
     options = parser.parse_args()

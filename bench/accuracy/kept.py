@@ -1,5 +1,5 @@
 """A cell as a case for tests: what the kernel told of its program, and which calls
-belong to which request. `capture/ebpf/tests/links.rs` goes through it again."""
+belong to which request. `capture/tracer/tests/links.rs` goes through it again."""
 
 import gzip
 import json
@@ -8,7 +8,7 @@ import score
 
 # Bytes of each message that are kept: the first line, and what marks the end.
 PAYLOAD_BYTES = 256
-# As `Runtime` is called in capture/ebpf/src/process.rs; others are programs.
+# As `Runtime` is called in capture/protocols/src/process.rs; others are programs.
 LANGUAGES = {"python": "cpython", "node": "nodejs", "go": "go", "java": "java"}
 
 

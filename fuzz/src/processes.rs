@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use spanwise_capture_ebpf::process::{Naming, Process, ProcessDirectory, Runtime};
+use spanwise_capture_protocols::process::{Naming, Process, ProcessDirectory, Runtime};
 use spanwise_model::ResourceJson;
 
 /// Knows every process, by the same name.

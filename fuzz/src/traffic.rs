@@ -7,12 +7,12 @@ use std::fs;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use spanwise_capture_ebpf::event::{
+use spanwise_capture_tracer::event::{
     Closed, Command, Direction, Endpoint, LeftOut, Opened, Plaintext, Record, Records, Role, Task,
     Unread,
 };
-use spanwise_capture_ebpf::recording::{self, RecordedData, RecordedDatagram, RecordedEvent};
-use spanwise_capture_ebpf::tracer::{Assumed, Tracer, TracerConfig};
+use spanwise_capture_tracer::recording::{self, RecordedData, RecordedDatagram, RecordedEvent};
+use spanwise_capture_tracer::{Assumed, Tracer, TracerConfig};
 
 use crate::processes::Directory;
 

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use spanwise_capture_ebpf::event::Direction;
-use spanwise_capture_ebpf::plugins::Plugin;
-use spanwise_capture_ebpf::recording::{RecordedData, RecordedEvent};
-use spanwise_capture_ebpf::tracer::{Tracer, TracerConfig};
+use spanwise_capture_tracer::event::Direction;
+use spanwise_capture_protocols::plugins::Plugin;
+use spanwise_capture_tracer::recording::{RecordedData, RecordedEvent};
+use spanwise_capture_tracer::{Tracer, TracerConfig};
 use spanwise_fuzz::processes::Directory;
 
 /// Longest that the kernel side captures of a call.

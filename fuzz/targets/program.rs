@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use spanwise_capture_ebpf::tls_functions;
+use spanwise_capture_ebpf::libraries::tls_functions;
 use spanwise_fuzz::program::program;
 
 /// Most places that are probed in one file.

@@ -4,7 +4,7 @@
 A machine has nginx, redis-server, curl, redis-cli, a server and an agent in its memory, and
 nothing else. In it each client asks the same a few times, in plaintext and TLS, and the spans
 are counted: as many of each kind as requests, on both sides. Then the tests of the kernel side
-run there (capture/ebpf/tests/kernel.rs): every call, as the hooks show it.
+run there (capture/agent/tests/kernel.rs): every call, as the hooks show it.
 
     kernels.py --spanwise target/release/spanwise [--release bookworm] [--hook sys-exit-raw]
 """
@@ -90,7 +90,7 @@ def put_program(root, source, target=None):
 
 def tests():
     """The tests of the kernel side, compiled."""
-    command = ["cargo", "test", "--release", "--locked", "-p", "spanwise-capture-ebpf", "--test", "kernel",
+    command = ["cargo", "test", "--release", "--locked", "-p", "spanwise-capture-agent", "--test", "kernel",
                "--no-run", "--message-format", "json-render-diagnostics"]
     made = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=HERE.parent.parent, check=True).stdout
     return next(said["executable"] for said in map(json.loads, made.splitlines())

@@ -6,7 +6,7 @@
 Each scenario (PROTOCOL/scenarios.py) runs a server behind a relay on 127.0.0.1,
 lets a client talk to it, and writes PROTOCOL/SCENARIO.jsonl: the events that the
 kernel side would report for the client's socket and for the server's (see
-capture/ebpf/src/recording.rs for the form). The relay captures as the kernel
+capture/tracer/src/recording.rs for the form). The relay captures as the kernel
 side does: the first 1024 bytes of each transfer, 64 after 16 KiB of one turn.
 """
 

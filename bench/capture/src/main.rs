@@ -25,11 +25,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use calls::{CALLS, Fixture};
-use spanwise_capture_ebpf::event::Event;
-use spanwise_capture_ebpf::filter::Filter;
 use spanwise_capture_ebpf::kernel::{
     EmptyHooks, Hook, HookChoice, Kernel, KernelConfig, RingReader, decode,
 };
+use spanwise_capture_host::filter::Filter;
+use spanwise_capture_tracer::event::Event;
 
 // As the agent has.
 #[global_allocator]

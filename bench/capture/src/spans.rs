@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use spanwise_capture_ebpf::event::{Command, Data, Direction, Endpoint, Event, Opened, Role};
-use spanwise_capture_ebpf::process::{Process, ProcessDirectory};
-use spanwise_capture_ebpf::processes::Processes;
-use spanwise_capture_ebpf::recording::{self, RecordedEvent};
-use spanwise_capture_ebpf::tracer::{Tracer, TracerConfig};
+use spanwise_capture_host::processes::Processes;
+use spanwise_capture_protocols::process::{Process, ProcessDirectory};
+use spanwise_capture_tracer::event::{Command, Data, Direction, Endpoint, Event, Opened, Role};
+use spanwise_capture_tracer::recording::{self, RecordedEvent};
+use spanwise_capture_tracer::{Tracer, TracerConfig};
 use spanwise_wire::flight::{Encoder, Origin};
 
 const CONNECTIONS: usize = 50;

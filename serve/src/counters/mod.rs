@@ -186,14 +186,19 @@ mod tests {
             1,
         );
         add("store", &mut between(&store, "counter: \"", "\""), 1);
-        let tracer = sources("capture/ebpf/src/counters.rs").concat();
-        let list = tracer.split("\ncounters! {").nth(1).unwrap().split("\n}").next().unwrap();
-        let lines = list.lines().map(str::trim).filter(|line| !line.starts_with("//"));
-        add("agent", &mut lines.filter_map(|line| Some(line.strip_suffix(',')?.to_owned())), 30);
-        let running = sources("capture/ebpf/src/agent/running.rs").concat();
+        for (file, least) in
+            [("capture/tracer/src/counters.rs", 15), ("capture/protocols/src/counters.rs", 10)]
+        {
+            let source = sources(file).concat();
+            let list = source.split("\ncounters! {").nth(1).unwrap().split("\n}").next().unwrap();
+            let lines = list.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+            let names = lines.filter_map(|line| Some(line.strip_suffix(',')?.to_owned()));
+            add("agent", &mut { names }, least);
+        }
+        let running = sources("capture/agent/src/running.rs").concat();
         let list = running.split("\nfn counters(").nth(1).unwrap().split("\n}").next().unwrap();
         add("agent", &mut between(list, "(\"", "\""), 10);
-        let tasks = sources("capture/ebpf/src/tasks/mod.rs").concat();
+        let tasks = sources("capture/ebpf/src/runtimes/mod.rs").concat();
         add(
             "agent",
             &mut between(&tasks, "\"processes_with_", "\"")

@@ -8,7 +8,7 @@ use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 use serde::Serialize;
-use spanwise_capture_ebpf::processes::{LabelRule, ServiceRule};
+use spanwise_capture_agent::{LabelRule, ServiceRule};
 
 use super::settings::{Form, environment_name, nearest, setting, settings};
 use super::table::{LABEL, LISTS, SERVICE};

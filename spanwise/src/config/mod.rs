@@ -14,11 +14,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use spanwise_capture_ebpf::agent::LiveConfig;
-use spanwise_capture_ebpf::budget::Budget;
-use spanwise_capture_ebpf::filter::Filter;
-use spanwise_capture_ebpf::processes::{LabelRule, ServiceRule};
-use spanwise_capture_ebpf::sampling::Sampling;
+use spanwise_capture_agent::budget::Budget;
+use spanwise_capture_agent::filter::Filter;
+use spanwise_capture_agent::{LabelRule, LiveConfig, Sampling, ServiceRule};
 use spanwise_ingest::{Allowed, ReceiverAddresses};
 use spanwise_store::clickhouse::Address as ClickHouseAddress;
 use spanwise_store::embedded::ObjectStorageConfig;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use spanwise_capture_ebpf::agent::{Agent, AgentConfig};
-use spanwise_capture_ebpf::plugins::Plugin;
+use spanwise_capture_agent::plugins::Plugin;
+use spanwise_capture_agent::{Agent, AgentConfig};
 use spanwise_wire::flight::{FlightSender, SenderConfig};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

@@ -23,7 +23,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use spanwise_capture_ebpf::plugins::Plugin;
+use spanwise_capture_agent::plugins::Plugin;
 use spanwise_ingest::Receiver;
 use tokio::runtime::Handle;
 
@@ -145,7 +145,7 @@ fn reload_on_hang_up(loaded: &Arc<Loaded>, agent: &LocalAgent) -> Result<(), Fai
 
 /// `spanwise doctor`
 pub(crate) fn doctor(json: bool) -> Result<(), Failure> {
-    let report = spanwise_capture_ebpf::doctor::examine();
+    let report = spanwise_capture_agent::doctor::examine();
     if json {
         let text = serde_json::to_string_pretty(&report).map_err(Failure::cannot)?;
         print(&format!("{text}\n"))?;

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::event::{
+use spanwise_capture_tracer::event::{
     Closed, Command, Data, Datagram, Direction, Endpoint, Event, LeftOut, Opened, Plaintext,
     ProcessEvent, Record, Records, Role, Task, Thread, UNIX_PATH_BYTES, UnixPath, Unread,
 };

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use libbpf_rs::{MapCore, MapFlags};
 
 use super::Kernel;
-use crate::filter::{Filter, MAX_SELECTORS, Namespace};
+use spanwise_capture_host::filter::{Filter, MAX_SELECTORS, Namespace};
 
 /// The kernel did not take the filter.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +81,7 @@ impl Kernel {
     ///
     /// # Errors
     /// The kernel's reason.
-    pub(crate) fn capture_more(&self, connection: u64) -> Result<(), FilterError> {
+    pub fn capture_more(&self, connection: u64) -> Result<(), FilterError> {
         let map = self.object.maps().find(|map| map.name() == "generous_connections");
         let map = map.ok_or_else(|| FilterError("it has no such map".to_owned()))?;
         map.update(&connection.to_ne_bytes(), &[1], MapFlags::ANY)
@@ -91,7 +91,7 @@ impl Kernel {
     /// Of the connections that the filter wants, only this many in 2^32 are looked
     /// at from the next [`Self::set_filter`] on: the same ones on all hosts, where
     /// addresses are not translated.
-    pub(crate) fn share_connections(&self, share: u32) {
+    pub fn share_connections(&self, share: u32) {
         self.connection_share.store(share, Ordering::Relaxed);
     }
 

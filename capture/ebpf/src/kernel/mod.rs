@@ -24,7 +24,7 @@ pub use probe::{Probe, ProbeOutcome, probe_all};
 pub use ring::{EventsMap, RingReader};
 pub(crate) use tasks::{TaskKind, TaskRule};
 use uprobes::Uprobes;
-pub(crate) use uprobes::{Does, Function};
+pub(crate) use uprobes::{Function, ProbeKind};
 
 /// Bounds and choices for the kernel side.
 #[derive(Debug, Clone)]
@@ -275,7 +275,7 @@ impl Kernel {
 
     /// Events of any kind for which the ring buffer had no room so far: what is asked for
     /// some hundred times a second.
-    pub(crate) fn events_lost(&self) -> u64 {
+    pub fn events_lost(&self) -> u64 {
         let counted = self.tallies.counted();
         counted[1] + counted[2]
     }

@@ -10,7 +10,7 @@ use libbpf_rs::{
 use parking_lot::Mutex;
 
 use super::Hook;
-use crate::rights;
+use spanwise_capture_host::rights;
 
 /// An ELF object, aligned as its reader wants it.
 #[repr(align(8))]

@@ -79,7 +79,7 @@ impl Kernel {
 
     /// From now on it is told when this process makes threads, until it ends or runs another
     /// program.
-    pub(crate) fn watch_threads(&self, process: u32) {
+    pub fn watch_threads(&self, process: u32) {
         let attached = &mut *self.thread_made.lock();
         if attached.is_none() {
             let tried = objects::attach(&self.object, &[THREAD_MADE]);

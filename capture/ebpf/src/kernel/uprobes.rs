@@ -9,7 +9,7 @@ use super::Kernel;
 
 /// What a function does, and so which programs go where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Does {
+pub(crate) enum ProbeKind {
     /// `(session, buffer, count)`, returns how many bytes were written.
     Write,
     /// `(session, buffer, count)`, returns how many bytes were read.
@@ -46,7 +46,7 @@ pub(crate) enum Does {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Function {
     /// What it does.
-    pub(crate) does: Does,
+    pub(crate) does: ProbeKind,
     /// Its first byte's place in the file.
     pub(crate) file_offset: u64,
 }
@@ -103,7 +103,7 @@ impl Uprobes {
     }
 }
 
-impl Does {
+impl ProbeKind {
     /// Whether its end is of interest, and can be met by changing the return
     /// address.
     const fn returns(self) -> bool {
@@ -157,13 +157,13 @@ impl Kernel {
         if let Some(reason) = self.uprobe_refusal() {
             return Err(reason.to_owned());
         }
-        let offsets_of = |wanted: &dyn Fn(Does) -> bool| -> Vec<usize> {
+        let offsets_of = |wanted: &dyn Fn(ProbeKind) -> bool| -> Vec<usize> {
             let wanted = functions.iter().filter(|function| wanted(function.does));
             wanted.filter_map(|function| usize::try_from(function.file_offset).ok()).collect()
         };
         let mut links = Vec::new();
         // The ends first: a beginning without one would leave calls open.
-        links.extend(self.set("tls_exit", true, path, &offsets_of(&Does::returns))?);
+        links.extend(self.set("tls_exit", true, path, &offsets_of(&ProbeKind::returns))?);
         for program in TASK_PROGRAMS.iter().chain(TLS_PROGRAMS) {
             let offsets = offsets_of(&|does| does.entry() == *program);
             links.extend(self.set(program, *program == PYTHON_MADE, path, &offsets)?);

@@ -11,21 +11,21 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
 use super::go;
 use crate::golang::Program;
-use crate::kernel::{Does, Function};
+use crate::kernel::{Function, ProbeKind};
 
 /// Functions that are looked for. GnuTLS's and others' that take the same
 /// arguments in the same places are handled as OpenSSL's.
-const FUNCTIONS: &[(&str, Does)] = &[
-    ("SSL_write", Does::Write),
-    ("SSL_read", Does::Read),
-    ("SSL_write_ex", Does::WriteEx),
-    ("SSL_read_ex", Does::ReadEx),
-    ("SSL_do_handshake", Does::Handshake),
-    ("SSL_free", Does::Free),
-    ("gnutls_record_send", Does::Write),
-    ("gnutls_record_recv", Does::Read),
-    ("gnutls_handshake", Does::Handshake),
-    ("gnutls_deinit", Does::Free),
+const FUNCTIONS: &[(&str, ProbeKind)] = &[
+    ("SSL_write", ProbeKind::Write),
+    ("SSL_read", ProbeKind::Read),
+    ("SSL_write_ex", ProbeKind::WriteEx),
+    ("SSL_read_ex", ProbeKind::ReadEx),
+    ("SSL_do_handshake", ProbeKind::Handshake),
+    ("SSL_free", ProbeKind::Free),
+    ("gnutls_record_send", ProbeKind::Write),
+    ("gnutls_record_recv", ProbeKind::Read),
+    ("gnutls_handshake", ProbeKind::Handshake),
+    ("gnutls_deinit", ProbeKind::Free),
 ];
 
 /// Most bytes of symbols, of their names, and of writable sections together, that
@@ -98,7 +98,7 @@ fn find_in(file: &File) -> Option<Vec<Function>> {
 }
 
 /// What to set at the function whose name these bytes begin with.
-fn probe(name: &[u8]) -> Option<Does> {
+fn probe(name: &[u8]) -> Option<ProbeKind> {
     let known = FUNCTIONS.iter().find(|(known, _)| {
         name.strip_prefix(known.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
     });
@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn names_are_compared_whole() {
-        assert_eq!(probe(b"SSL_read\0"), Some(Does::Read));
-        assert_eq!(probe(b"SSL_read_ex\0SSL"), Some(Does::ReadEx));
+        assert_eq!(probe(b"SSL_read\0"), Some(ProbeKind::Read));
+        assert_eq!(probe(b"SSL_read_ex\0SSL"), Some(ProbeKind::ReadEx));
         for other in [&b"SSL_readable\0"[..], b"SSL_rea\0", b"SSL_read", b""] {
             assert_eq!(probe(other), None);
         }

@@ -1,7 +1,7 @@
 //! Where Go's `crypto/tls` stands in a program.
 
 use crate::golang::{Body, Program};
-use crate::kernel::{Does, Function};
+use crate::kernel::{Function, ProbeKind};
 
 const WRITE: &[u8] = b"crypto/tls.(*Conn).Write";
 const READ: &[u8] = b"crypto/tls.(*Conn).Read";
@@ -14,12 +14,12 @@ pub(super) fn find(program: &Program<'_>) -> Vec<Function> {
 
 fn functions(program: &Program<'_>) -> Option<Vec<Function>> {
     let mut found = Vec::new();
-    for (name, begins) in [(WRITE, Does::GoWrite), (READ, Does::GoRead)] {
+    for (name, begins) in [(WRITE, ProbeKind::GoWrite), (READ, ProbeKind::GoRead)] {
         let place = program.function(name)?;
         let Body { framed, returns } = program.body(place)?;
-        if begins == Does::GoRead {
+        if begins == ProbeKind::GoRead {
             for file_offset in returns {
-                found.push(Function { does: Does::GoReadEnd, file_offset });
+                found.push(Function { does: ProbeKind::GoReadEnd, file_offset });
             }
         }
         found.push(Function { does: begins, file_offset: framed });

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use self::maps::Mapped;
 use crate::kernel::{Function, Kernel};
 use crate::probed::{FileId, ProbedFiles, Set};
-use crate::processes::environment_variable;
+use spanwise_capture_host::processes::environment_variable;
 
 /// A program is looked at when its start is heard of, for it may end soon, and
 /// again after this long, for it may load libraries late.
@@ -134,7 +134,7 @@ fn look_at(
 }
 
 /// Sets probes in the TLS libraries of processes, and takes them away.
-pub(crate) struct Libraries {
+pub struct Libraries {
     ask: Sender<Asked>,
     /// How many processes were asked for, and how many of these looked at.
     asked: u64,
@@ -158,7 +158,7 @@ impl Libraries {
     ///
     /// # Errors
     /// Where the system refuses a thread.
-    pub(crate) fn start() -> std::io::Result<Self> {
+    pub fn start() -> std::io::Result<Self> {
         let (ask, asked) = channel();
         let (tell, seen) = channel();
         let done = Arc::new(AtomicU64::new(0));
@@ -200,7 +200,7 @@ impl Libraries {
     }
 
     /// A process runs a new program.
-    pub(crate) fn started(&mut self, process: u32) {
+    pub fn started(&mut self, process: u32) {
         self.ended(process);
         if self.waiting.len() < MAX_WAITING {
             self.ask(process, false);
@@ -209,7 +209,7 @@ impl Libraries {
     }
 
     /// A process was seen to begin a TLS connection.
-    pub(crate) fn speaks_tls(&mut self, process: u32) {
+    pub fn speaks_tls(&mut self, process: u32) {
         let now = Instant::now();
         let pause = match self.looked.get(&process) {
             Some((at, pause)) if now.duration_since(*at) < *pause => return,
@@ -224,7 +224,7 @@ impl Libraries {
     }
 
     /// A process has ended, or runs another program.
-    pub(crate) fn ended(&mut self, process: u32) {
+    pub fn ended(&mut self, process: u32) {
         self.looked.remove(&process);
         if self.opted_out.remove(&process) {
             self.gone.push(process);
@@ -232,7 +232,7 @@ impl Libraries {
     }
 
     /// Sets and takes away probes as far as that is due.
-    pub(crate) fn tick(&mut self, kernel: &Kernel) {
+    pub fn tick(&mut self, kernel: &Kernel) {
         let now = Instant::now();
         let (due, waiting) =
             std::mem::take(&mut self.waiting).into_iter().partition(|(at, _)| *at <= now);
@@ -273,17 +273,17 @@ impl Libraries {
     }
 
     /// How often a process was to be looked at.
-    pub(crate) const fn asked(&self) -> u64 {
+    pub const fn asked(&self) -> u64 {
         self.asked
     }
 
     /// How often that has been done.
-    pub(crate) fn looked_at(&self) -> u64 {
+    pub fn looked_at(&self) -> u64 {
         self.done.load(Ordering::Acquire)
     }
 
     /// Files that have probes now.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.probed.count()
     }
 

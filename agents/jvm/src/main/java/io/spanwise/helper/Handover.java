@@ -1,0 +1,219 @@
+package io.spanwise.helper;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ForkJoinTask;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.function.BiConsumer;
+import java.util.function.BiFunction;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import java.util.function.Supplier;
+
+/**
+ * What the rewritten classes call. Whatever fails here, the program gets what it has given.
+ */
+public final class Handover {
+  /** What runs virtual threads is handed over among carriers, and is nobody's work. */
+  private static final String CONTINUATION = "java.lang.VirtualThread";
+  /** What a pool's thread does is told by what it takes, not by who has had it made. */
+  private static final String WORKER = "java.util.concurrent.ThreadPoolExecutor$Worker";
+
+  private Handover() {}
+
+  private static boolean isWrapped(Object task) {
+    return task == null || task instanceof Handed || task instanceof Handed.Periodic;
+  }
+
+  public static Runnable wrap(Runnable task) {
+    if (isWrapped(task)) {
+      return task;
+    }
+    try {
+      if (task.getClass().getName().startsWith(CONTINUATION)) {
+        return task;
+      }
+      return new Handed.OfRunnable(ThreadState.mine().hand(0), task);
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+      return task;
+    }
+  }
+
+  /**
+   * What a pool is given. What has a wrapped function inside is left, as is what may have to be
+   * compared in the pool's queue.
+   */
+  public static Runnable wrapQueued(Runnable task) {
+    if (task instanceof FutureTask
+        || task instanceof CompletableFuture.AsynchronousCompletionTask
+        || task instanceof Comparable) {
+      return task;
+    }
+    return wrap(task);
+  }
+
+  /** What a platform thread is made for. */
+  public static Runnable wrapStarted(Runnable task) {
+    if (isWrapped(task)) {
+      return task;
+    }
+    try {
+      if (task.getClass().getName().equals(WORKER)) {
+        return task;
+      }
+      return new Handed.OfRunnable(ThreadState.mine().hand(Work.STARTED), task);
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+      return task;
+    }
+  }
+
+  /** What a virtual thread is made for. */
+  public static Runnable wrapVirtual(Runnable task) {
+    try {
+      return task == null ? null : new Handed.OfThread(ThreadState.mine().hand(0), task);
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+      return task;
+    }
+  }
+
+  public static Runnable wrapPeriodic(Runnable task) {
+    return isWrapped(task) ? task : new Handed.Periodic(task);
+  }
+
+  public static <T> Callable<T> wrap(Callable<T> task) {
+    try {
+      return isWrapped(task) ? task : new Handed.OfCallable<>(ThreadState.mine().hand(0), task);
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+      return task;
+    }
+  }
+
+  public static <T> Supplier<T> wrap(Supplier<T> task) {
+    try {
+      return isWrapped(task) ? task : new Handed.OfSupplier<>(ThreadState.mine().hand(0), task);
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+      return task;
+    }
+  }
+
+  public static <A, T> Function<A, T> wrap(Function<A, T> task) {
+    try {
+      return isWrapped(task) ? task : new Handed.OfFunction<>(ThreadState.mine().hand(0), task);
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+      return task;
+    }
+  }
+
+  public static <A, B, T> BiFunction<A, B, T> wrap(BiFunction<A, B, T> task) {
+    try {
+      return isWrapped(task) ? task : new Handed.OfBiFunction<>(ThreadState.mine().hand(0), task);
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+      return task;
+    }
+  }
+
+  public static <A> Consumer<A> wrap(Consumer<A> task) {
+    try {
+      return isWrapped(task) ? task : new Handed.OfConsumer<>(ThreadState.mine().hand(0), task);
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+      return task;
+    }
+  }
+
+  public static <A, B> BiConsumer<A, B> wrap(BiConsumer<A, B> task) {
+    try {
+      return isWrapped(task) ? task : new Handed.OfBiConsumer<>(ThreadState.mine().hand(0), task);
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+      return task;
+    }
+  }
+
+  /** As the program has given it. */
+  public static Runnable unwrap(Runnable task) {
+    return task instanceof Handed.OfRunnable ? ((Handed.OfRunnable) task).task : task;
+  }
+
+  public static List<Runnable> unwrap(List<Runnable> tasks) {
+    List<Runnable> found = new ArrayList<>(tasks.size());
+    tasks.forEach(task -> found.add(unwrap(task)));
+    return found;
+  }
+
+  /** A task as it stands in the queue of a pool. */
+  public static Runnable queued(Object pool, Runnable task) {
+    if (!(pool instanceof ThreadPoolExecutor)) {
+      return task;
+    }
+    for (Runnable each : ((ThreadPoolExecutor) pool).getQueue()) {
+      if (each instanceof Handed.OfRunnable && ((Handed.OfRunnable) each).task.equals(task)) {
+        return each;
+      }
+    }
+    return task;
+  }
+
+  /** A task is forked, or given to a fork-join pool. */
+  public static void fork(ForkJoinTask<?> task) {
+    try {
+      if (task != null && !(task instanceof CompletableFuture.AsynchronousCompletionTask)) {
+        Forked.put(task, ThreadState.mine().hand(0));
+      }
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+    }
+  }
+
+  /** A task of a fork-join pool begins. */
+  public static void begins(ForkJoinTask<?> task) {
+    try {
+      Work work = Forked.take(task);
+      if (work != null) {
+        ThreadState.mine().begins(task, work);
+      }
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+    }
+  }
+
+  /** A task of a fork-join pool has ended. */
+  public static void ends(ForkJoinTask<?> task) {
+    try {
+      if (Forked.isUsed()) {
+        ThreadState.mine().ends(task);
+      }
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+    }
+  }
+
+  static Work begin() {
+    try {
+      ThreadState state = ThreadState.mine();
+      return state.enter(state.begin());
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+      return null;
+    }
+  }
+
+  /** The thread that runs ends. */
+  public static void threadEnds() {
+    try {
+      ThreadState.end();
+    } catch (Throwable failure) {
+      Helper.failed(failure);
+    }
+  }
+}

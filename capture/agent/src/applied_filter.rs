@@ -1,0 +1,287 @@
+//! The filter at work: what the kernel was told of it, and what is left out here
+//! because the kernel does not know it yet, or cannot.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use spanwise_capture_ebpf::kernel::{FilterError, Kernel};
+use spanwise_capture_host::filter::{Filter, Namespace};
+use spanwise_capture_protocols::process::Process;
+use spanwise_capture_tracer::event::{Datagram, Endpoint, Event, Opened, Role};
+
+/// Connections that the kernel reports and nobody wants to see, at once; beyond,
+/// all are forgotten and told of anew.
+const MAX_CONNECTIONS: usize = 65_536;
+
+/// The filter, and the connections and processes that it leaves out. The agent's
+/// own server is always left out.
+#[derive(Default)]
+pub(crate) struct Applied {
+    filter: Filter,
+    server: Vec<SocketAddr>,
+    /// Learnt when they accept on one of the server's endpoints.
+    servers: HashSet<u32>,
+    /// Processes all of whose services are left out.
+    processes: HashSet<u32>,
+    /// Of processes that have other services as well, and of those of whom the
+    /// kernel learns with the next [`Self::tell`].
+    connections: HashMap<u64, Opened>,
+    /// What the kernel does not know yet.
+    untold: HashMap<u32, bool>,
+    stale: bool,
+}
+
+impl Applied {
+    pub(crate) fn new(filter: Filter, server: Vec<SocketAddr>) -> Self {
+        Self { filter, server, stale: true, ..Self::default() }
+    }
+
+    pub(crate) const fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// Another filter; the kernel learns of it with the next [`Self::tell`]. Gives
+    /// the connections that were left out, which may be wanted now.
+    pub(crate) fn replace(&mut self, filter: Filter) -> Vec<Opened> {
+        self.filter = filter;
+        self.untold.extend(self.processes.drain().map(|process| (process, false)));
+        self.stale = true;
+        self.connections.drain().map(|(_, opened)| opened).collect()
+    }
+
+    /// Sockets ask anew with the next [`Self::tell`].
+    pub(crate) const fn ask_again(&mut self) {
+        self.stale = true;
+    }
+
+    /// Whether an event is to be passed over. `describe` tells who a process is.
+    pub(crate) fn covers(
+        &mut self,
+        event: &Event<'_>,
+        describe: impl FnOnce(u32) -> Arc<Process>,
+    ) -> bool {
+        match event {
+            Event::Opened(opened) => {
+                let left_out = self.opened(opened, describe);
+                if left_out {
+                    if self.connections.len() >= MAX_CONNECTIONS {
+                        self.connections.clear();
+                    }
+                    self.connections.insert(opened.connection, *opened);
+                }
+                left_out
+            }
+            Event::Data(data) => {
+                !self.connections.is_empty() && self.connections.contains_key(&data.connection)
+            }
+            Event::Task(task) => {
+                task.connection != 0 && self.connections.contains_key(&task.connection)
+            }
+            Event::Records(records) => self.connections.contains_key(&records.connection),
+            Event::Datagram(datagram) => self.leaves_out_datagram(datagram, describe),
+            Event::Closed(closed) => self.connections.remove(&closed.connection).is_some(),
+            Event::LeftOut(left_out) => self.connections.remove(&left_out.connection).is_some(),
+            Event::Thread(_) => false,
+            Event::Exec(process) | Event::Exit(process) => {
+                self.servers.remove(&process.process);
+                if self.processes.remove(&process.process) {
+                    self.untold.insert(process.process, false);
+                }
+                false
+            }
+        }
+    }
+
+    fn opened(&mut self, opened: &Opened, describe: impl FnOnce(u32) -> Arc<Process>) -> bool {
+        let is_server = |endpoint: &Endpoint| {
+            self.server.contains(&SocketAddr::new(endpoint.address, endpoint.port))
+        };
+        if is_server(&opened.local) {
+            self.servers.insert(opened.process);
+        }
+        if self.servers.contains(&opened.process) || is_server(&opened.remote) {
+            return true;
+        }
+        if !self.filter.names_services() {
+            return false;
+        }
+        let process = describe(opened.process);
+        let name = process.service(served_port(opened.role, opened.local.port));
+        let wanted = self.filter.wants_service(&name);
+        if !wanted && self.leaves_out_all_of(&process) && self.processes.insert(opened.process) {
+            self.untold.insert(opened.process, true);
+            self.stale = true;
+        }
+        !wanted
+    }
+
+    fn leaves_out_all_of(&self, process: &Process) -> bool {
+        process.services().all(|name| !self.filter.wants_service(&name))
+    }
+
+    fn leaves_out_datagram(
+        &self,
+        datagram: &Datagram<'_>,
+        describe: impl FnOnce(u32) -> Arc<Process>,
+    ) -> bool {
+        if self.servers.contains(&datagram.process) || self.processes.contains(&datagram.process) {
+            return true;
+        }
+        let remote_port = datagram.remote.map_or(0, |remote| remote.port);
+        if !self.filter.wants_ports(datagram.local.port, remote_port) {
+            return true;
+        }
+        let inside = |namespaces: &[Namespace]| {
+            let inode = Some(datagram.network_namespace);
+            namespaces.iter().any(|namespace| namespace.inode() == inode)
+        };
+        if !self.filter.only.namespaces.is_empty() && !inside(&self.filter.only.namespaces)
+            || inside(&self.filter.except.namespaces)
+        {
+            return true;
+        }
+        self.filter.names_services()
+            && !self.filter.wants_service(&describe(datagram.process).default_service)
+    }
+
+    /// Tells the kernel what it does not know yet. To be called about once a
+    /// second: each time that something has changed, every socket asks anew.
+    /// `describe` is asked about processes that are left out and may meanwhile
+    /// serve something else.
+    ///
+    /// # Errors
+    /// Where the kernel refuses; the next call tries again.
+    pub(crate) fn tell(
+        &mut self,
+        kernel: &Kernel,
+        mut describe: impl FnMut(u32) -> Arc<Process>,
+    ) -> Result<(), FilterError> {
+        let wanted: Vec<u32> = self
+            .processes
+            .iter()
+            .copied()
+            .filter(|process| !self.leaves_out_all_of(&describe(*process)))
+            .collect();
+        for process in wanted {
+            self.processes.remove(&process);
+            self.untold.insert(process, false);
+            self.stale = true;
+        }
+        for (process, ignored) in self.untold.drain() {
+            // One too many for the kernel's table is left out here.
+            if let Err(error) = kernel.ignore_process(process, ignored)
+                && ignored
+            {
+                tracing::debug!("process {process} is left out by the agent alone: {error}");
+            }
+        }
+        // A namespace may have come to exist by its name.
+        let named = self.filter.only.namespaces.iter().chain(&self.filter.except.namespaces);
+        let names_any = named.into_iter().any(|found| matches!(found, Namespace::Named(_)));
+        if self.stale || names_any {
+            kernel.set_filter(&self.filter, self.stale)?;
+            self.stale = false;
+        }
+        Ok(())
+    }
+}
+
+/// The port that names a service: the local one where the process serves on it.
+fn served_port(role: Role, local: u16) -> Option<u16> {
+    (role == Role::Server).then_some(local)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanwise_capture_protocols::process::{Naming, Runtime};
+    use spanwise_capture_tracer::event::{Closed, Command, LeftOut, ProcessEvent};
+    use spanwise_model::ResourceJson;
+
+    fn named(executable: &str, ports: &[u16]) -> Arc<Process> {
+        let naming = Naming::ByPort { executable: executable.into(), rules: Arc::new([]) };
+        Arc::new(Process {
+            process: 10,
+            host: "h".into(),
+            instance: "h/10".into(),
+            runtime: Runtime::Other(executable.into()),
+            resource: ResourceJson::from_attributes(std::iter::empty()),
+            default_service: naming.service(ports.first().copied()),
+            served_ports: ports.to_vec(),
+            naming,
+        })
+    }
+
+    fn opened(connection: u64, role: Role, local: u16, remote: u16) -> Event<'static> {
+        let end = |port| Endpoint { address: "127.0.0.1".parse().expect("an address"), port };
+        Event::Opened(Opened {
+            time_nano: 1,
+            connection,
+            process: 10,
+            thread: 10,
+            sleeps: 0,
+            role,
+            local: end(local),
+            remote: end(remote),
+            network_namespace: 1,
+            connect_nano: None,
+            command: Command::default(),
+            first_seqs: None,
+            unix: None,
+        })
+    }
+
+    fn except(selectors: &str) -> Applied {
+        let except = selectors.parse().expect("selectors");
+        Applied::new(Filter { except, ..Filter::default() }, Vec::new())
+    }
+
+    #[test]
+    fn the_server_and_connections_to_it_are_left_out() {
+        let server: SocketAddr = "127.0.0.1:4317".parse().expect("an address");
+        let mut applied = Applied::new(Filter::default(), vec![server]);
+        let nobody = |_| -> Arc<Process> { panic!("nobody asks for names") };
+        assert!(applied.covers(&opened(1, Role::Client, 5000, 4317), nobody));
+        assert!(applied.covers(&opened(2, Role::Server, 4317, 5000), nobody));
+        assert!(applied.covers(&opened(3, Role::Server, 7070, 5001), nobody), "the same process");
+        let closed = Closed {
+            time_nano: 2,
+            connection: 1,
+            reset: false,
+            retransmits: 0,
+            received_up_to: None,
+        };
+        assert!(applied.covers(&Event::Closed(closed), nobody));
+        assert!(!applied.covers(&Event::Closed(closed), nobody), "forgotten");
+        let exit = ProcessEvent { time_nano: 3, process: 10 };
+        assert!(!applied.covers(&Event::Exit(exit), nobody));
+        assert!(!applied.covers(&opened(4, Role::Server, 7070, 5001), nobody), "another process");
+    }
+
+    #[test]
+    fn a_process_with_another_service_is_left_out_by_its_connections() {
+        let mut applied = except("service=nginx:443");
+        let both = named("nginx", &[80, 443]);
+        assert!(!applied.covers(&opened(1, Role::Server, 80, 5000), |_| Arc::clone(&both)));
+        assert!(applied.covers(&opened(2, Role::Server, 443, 5000), |_| Arc::clone(&both)));
+        assert!(applied.processes.is_empty(), "the kernel must go on reporting port 80");
+        let alone = named("nginx", &[443]);
+        assert!(applied.covers(&opened(3, Role::Client, 5000, 9000), |_| alone));
+        assert!(applied.processes.contains(&10));
+        assert_eq!(applied.untold.get(&10), Some(&true));
+    }
+
+    #[test]
+    fn another_filter_takes_everything_back() {
+        let mut applied = except("service=wrk");
+        assert!(applied.covers(&opened(1, Role::Client, 5000, 80), |_| named("wrk", &[])));
+        applied.untold.clear();
+        let again = applied.replace(Filter::default());
+        assert_eq!(again.iter().map(|opened| opened.connection).collect::<Vec<_>>(), [1]);
+        assert_eq!(applied.untold.get(&10), Some(&false));
+        let left_out = LeftOut { time_nano: 1, connection: 1 };
+        assert!(!applied.covers(&Event::LeftOut(left_out), |_| named("wrk", &[])));
+        assert!(!applied.covers(&opened(2, Role::Client, 5000, 80), |_| named("wrk", &[])));
+    }
+}

@@ -1,0 +1,246 @@
+//! The agent: kernel side, tracer and delivery on one thread.
+
+mod applied_filter;
+pub mod budget;
+pub mod doctor;
+mod running;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufWriter;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+pub use spanwise_capture_ebpf::kernel::{Hook, HookChoice, LoadError};
+use spanwise_capture_ebpf::kernel::{Kernel, KernelConfig};
+pub use spanwise_capture_host::filter;
+use spanwise_capture_host::filter::Filter;
+use spanwise_capture_host::processes::Processes;
+pub use spanwise_capture_host::processes::ServiceRule;
+pub use spanwise_capture_protocols::plugins;
+use spanwise_capture_protocols::plugins::{Plugin, PluginFacts};
+pub use spanwise_capture_protocols::process::LabelRule;
+pub use spanwise_capture_tracer::sampling::Sampling;
+use spanwise_model::SpanRows;
+
+use crate::budget::Budget;
+
+/// What the agent is to do.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    /// Which hooks to use.
+    pub hook: HookChoice,
+    /// Bytes of the ring buffer between the kernel and the agent.
+    pub ring_bytes: u32,
+    /// Bytes of payload to look at of each call, at most 1024.
+    pub payload_bytes: u32,
+    /// The operator's names for services.
+    pub service_rules: Vec<ServiceRule>,
+    /// Host name to report; the system's own where absent.
+    pub host: Option<String>,
+    /// Processes never traced, besides the agent's own.
+    pub ignored_processes: Vec<u32>,
+    /// Connections to these are never traced: the server that spans go to.
+    pub ignored_endpoints: Vec<SocketAddr>,
+    /// What may change later, too.
+    pub live: LiveConfig,
+    /// What the agent may take.
+    pub budget: Budget,
+    /// Whether the agent is all that this process does: its budget is then that of
+    /// the process, else that of one thread.
+    pub owns_process: bool,
+    /// Whether to read in the clear what TLS libraries encrypt.
+    pub tls: bool,
+    /// Where to write every event, for tests and bug reports.
+    pub record: Option<PathBuf>,
+    /// What reads protocols of the operator's own.
+    pub plugins: Vec<Plugin>,
+}
+
+/// What may change while the agent runs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LiveConfig {
+    /// What is traced.
+    pub filter: Filter,
+    /// Which spans are kept.
+    pub sampling: Sampling,
+    /// What processes are labelled with.
+    pub labels: Vec<LabelRule>,
+}
+
+impl Default for AgentConfig {
+    fn default() -> Self {
+        let kernel = KernelConfig::default();
+        Self {
+            hook: kernel.hook,
+            ring_bytes: kernel.ring_bytes,
+            payload_bytes: kernel.payload_bytes,
+            service_rules: Vec::new(),
+            host: None,
+            ignored_processes: Vec::new(),
+            ignored_endpoints: Vec::new(),
+            live: LiveConfig::default(),
+            budget: Budget::default(),
+            owns_process: false,
+            tls: kernel.tls,
+            record: None,
+            plugins: Vec::new(),
+        }
+    }
+}
+
+/// Why the agent does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The kernel side does not.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The file for events cannot be written.
+    #[error("cannot write events to {}: {source}", path.display())]
+    Record {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The system refused a thread.
+    #[error("cannot start the agent's thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// Facts about a running agent.
+#[derive(Debug, Clone, Serialize)]
+pub struct AgentFacts {
+    /// Host name that it reports.
+    pub host: String,
+    /// Hooks in use.
+    pub hook: Hook,
+    /// What is traced, in words.
+    pub filter: String,
+    /// How much of it is reported, in words: less than everything where the
+    /// operator samples, or the budget would not be kept.
+    pub detail: String,
+    /// Counters by name: what was seen, and what was lost or given up.
+    pub counters: BTreeMap<String, u64>,
+    /// The plugins in use, and how they are doing.
+    pub plugins: Vec<PluginFacts>,
+}
+
+/// What the agent's thread shares with those who ask.
+struct Shared {
+    facts: Arc<Mutex<AgentFacts>>,
+    /// Set where it is to change.
+    live: Arc<Mutex<Option<LiveConfig>>>,
+    stopping: Arc<AtomicBool>,
+}
+
+/// A running agent. [`Agent::stop`] detaches it from the kernel.
+pub struct Agent {
+    facts: Arc<Mutex<AgentFacts>>,
+    live: Arc<Mutex<Option<LiveConfig>>>,
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Agent {
+    /// Attaches to the kernel and starts to trace; finished spans go to
+    /// `deliver` as batches, which must not block.
+    ///
+    /// # Errors
+    /// Where the kernel allows no hook, or the recording cannot be written.
+    pub fn start(
+        config: AgentConfig,
+        deliver: Box<dyn FnMut(SpanRows) + Send>,
+    ) -> Result<Self, AgentError> {
+        let recorder = config
+            .record
+            .as_ref()
+            .map(|path| {
+                File::create(path)
+                    .map(BufWriter::new)
+                    .map_err(|source| AgentError::Record { path: path.clone(), source })
+            })
+            .transpose()?;
+        let mut ignored_processes = config.ignored_processes.clone();
+        ignored_processes.push(std::process::id());
+        let kernel_config = KernelConfig {
+            hook: config.hook,
+            ring_bytes: config.ring_bytes,
+            payload_bytes: config.payload_bytes,
+            ignored_processes,
+            tls: config.tls,
+        };
+        let host = config.host.clone().unwrap_or_else(Processes::host_name);
+        let stopping = Arc::new(AtomicBool::new(false));
+        let live = Arc::new(Mutex::new(None));
+        let (started, attached) = mpsc::channel();
+        let thread = {
+            let stopping = Arc::clone(&stopping);
+            let live = Arc::clone(&live);
+            let host = host.clone();
+            std::thread::Builder::new()
+                .name("agent".to_owned())
+                .spawn(move || {
+                    // The kernel side stays on the thread that made it.
+                    let kernel = match Kernel::attach(&kernel_config) {
+                        Ok(kernel) => kernel,
+                        Err(error) => {
+                            let _ = started.send(Err(error));
+                            return;
+                        }
+                    };
+                    let facts = Arc::new(Mutex::new(AgentFacts {
+                        host: host.clone(),
+                        hook: kernel.hook(),
+                        filter: config.live.filter.to_string(),
+                        detail: String::new(),
+                        counters: BTreeMap::new(),
+                        plugins: config.plugins.iter().map(Plugin::facts).collect(),
+                    }));
+                    let shared = Shared { facts, live, stopping };
+                    let _ = started.send(Ok(Arc::clone(&shared.facts)));
+                    running::run(&kernel, config, host, recorder, deliver, &shared);
+                })
+                .map_err(AgentError::Thread)?
+        };
+        let facts = attached.recv().map_err(|_| {
+            AgentError::Thread(std::io::Error::other("it ended before it was attached"))
+        })??;
+        Ok(Self { facts, live, stopping, thread: Some(thread) })
+    }
+
+    /// Facts as of about a second ago.
+    pub fn facts(&self) -> AgentFacts {
+        self.facts.lock().clone()
+    }
+
+    /// From now on, or at least within some 20 ms, this holds.
+    pub fn reconfigure(&self, live: LiveConfig) {
+        *self.live.lock() = Some(live);
+    }
+
+    /// Detaches from the kernel, delivers what is finished, and ends; the facts as
+    /// of then.
+    pub fn stop(mut self) -> AgentFacts {
+        self.end();
+        self.facts()
+    }
+
+    fn end(&mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,247 @@
+//! Calls of programs that handle many requests at once belong to the right ones: every
+//! request has a token in its path, which the calls made for it have, too.
+//!
+//! These tests load BPF and so need the right to; without it they fail. They need Go.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use spanwise_capture_agent::{Agent, AgentConfig};
+use spanwise_capture_ebpf::kernel::{Hook, HookChoice};
+use support::agents::{trace, with};
+use support::links::{Links, links};
+use support::programs::{Directory, Running, free_port, wait_for, wait_until_looked_at};
+
+/// Calls for each request, as the programs make them.
+const CALLS: usize = 3;
+
+/// A program of the tests' own, built once with these flags.
+fn built(module: &str, flags: &[&str]) -> PathBuf {
+    static BUILDING: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _building = BUILDING.lock();
+    let name = format!("{module}-{}", flags.join("").replace(['=', ' '], ""));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tasks-{name}"));
+    let made = Command::new("go")
+        .args(["build", "-o"])
+        .arg(&program)
+        .args(flags)
+        .arg(".")
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tasks").join(module))
+        .status();
+    assert!(made.expect("go runs").success(), "the program of {module} is built");
+    program
+}
+
+fn grpc() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| built("grpc", &[]))
+}
+
+fn http() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| built("go", &[]))
+}
+
+/// Waits until so many processes of Go are followed.
+fn wait_until_followed(agent: &Agent, count: u64) {
+    let end = Instant::now() + Duration::from_secs(20);
+    let name = "processes_with_goroutines_followed";
+    while agent.facts().counters.get(name).is_none_or(|found| *found < count) {
+        assert!(Instant::now() < end, "not followed: {:?}", agent.facts().counters);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// How the programs speak with each other.
+#[derive(Clone, Copy)]
+struct Kinds {
+    program: &'static Path,
+    /// Of the front, and of the load that asks it.
+    front: [&'static str; 2],
+    /// Of the backend, and of the front that asks it.
+    backend: [&'static str; 2],
+}
+
+const CONCURRENCY: usize = 32;
+const REQUESTS: usize = 640;
+
+fn run(hook: HookChoice, kinds: Kinds, way: &str, concurrency: usize, requests: usize) -> Links {
+    let directory = Directory::new(&format!("tasks-{way}"));
+    directory.certificate();
+    let ports = [free_port(), free_port()];
+    let [front, backend] = ports.map(|port| port.to_string());
+    let url = |kind: &str, port: u16| {
+        let scheme = if kind.contains("tls") { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{port}")
+    };
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(kinds.program);
+        command.args(arguments).current_dir(directory.path()).stdin(Stdio::null());
+        Running(command.spawn().expect("it was built"))
+    };
+    let record = std::env::var_os("SPANWISE_RECORD").map(PathBuf::from);
+    let config = AgentConfig { tls: true, record, ..with(hook) };
+    let traced = trace(config, |agent| {
+        let _backend = start(&["backend", &backend, kinds.backend[0]]);
+        wait_for(ports[1]);
+        let behind = url(kinds.backend[0], ports[1]);
+        let _front = start(&["front", &front, kinds.front[0], &behind, kinds.backend[1]]);
+        wait_for(ports[0]);
+        wait_until_looked_at(agent);
+        wait_until_followed(agent, 2);
+        let asked = url(kinds.front[0], ports[0]);
+        let load = |letter: &str, concurrency: usize, requests: usize| {
+            let done = Command::new(kinds.program)
+                .args(["load", &asked, kinds.front[1], way, letter])
+                .args([concurrency.to_string(), requests.to_string()])
+                .status();
+            assert!(done.expect("it was built").success());
+        };
+        // What goroutines are made by is watched once that has been missed. The
+        // requests of this load are not counted.
+        load("u", 4, 40);
+        std::thread::sleep(Duration::from_secs(2));
+        load("t", 1, 20);
+        load("t", concurrency, requests);
+    });
+    assert_eq!(traced.counters.get("kernel_events_lost_ring_full"), Some(&0));
+    if std::env::var_os("SPANWISE_SAY").is_some() {
+        for (name, value) in traced.counters.iter().filter(|(_, value)| **value > 0) {
+            println!("{name} {value}");
+        }
+    }
+    links(&traced, ports[0], ports[1])
+}
+
+/// Every linked call is right, and nearly all are linked.
+fn check(hook: impl Into<HookChoice>, kinds: Kinds, way: &str) {
+    check_at(hook, kinds, way, CONCURRENCY, REQUESTS);
+}
+
+fn check_at(
+    hook: impl Into<HookChoice>,
+    kinds: Kinds,
+    way: &str,
+    concurrency: usize,
+    requests: usize,
+) {
+    let hook = hook.into();
+    let links = run(hook, kinds, way, concurrency, requests);
+    let Kinds { front, backend, .. } = kinds;
+    println!("{hook}, {concurrency} at once, {way}, {front:?}, {backend:?}: {links:?}");
+    let made = CALLS * (requests + 20);
+    assert!(links.calls * 100 >= made * 99, "of {made} calls: {links:?}");
+    assert_eq!(links.wrong, 0, "{links:?}");
+    assert!(links.right * 100 >= links.calls * 99, "{links:?}");
+}
+
+fn plain() -> Kinds {
+    Kinds { program: http(), front: ["plain", "pooled"], backend: ["plain", "pooled"] }
+}
+
+#[test]
+fn a_shared_client_calls_for_the_goroutine_that_asks_it() {
+    check(Hook::SockLength, plain(), "sequential");
+    check(Hook::SockLength, plain(), "parallel");
+}
+
+#[test]
+fn sys_exit_hooks_tell_goroutines_apart_too() {
+    check(Hook::SysExitBtf, plain(), "parallel");
+    check(Hook::SysExitRaw, plain(), "sequential");
+    check(HookChoice::Older(Hook::SysExitBtf), plain(), "parallel");
+}
+
+#[test]
+fn connections_for_one_call_each_are_followed() {
+    let kinds = Kinds { backend: ["plain", "fresh"], front: ["plain", "fresh"], ..plain() };
+    check(Hook::SockLength, kinds, "parallel");
+}
+
+#[test]
+fn goroutines_of_goroutines_are_followed() {
+    check(Hook::SockLength, plain(), "deep");
+}
+
+#[test]
+fn encrypted_calls_are_followed() {
+    let tls = Kinds { backend: ["tls", "pooled"], front: ["tls", "pooled"], ..plain() };
+    check(Hook::SockLength, tls, "sequential");
+    check(Hook::SysExitRaw, Kinds { backend: ["tls", "fresh"], ..tls }, "parallel");
+    check(HookChoice::Older(Hook::SysExitRaw), tls, "sequential");
+}
+
+fn over_grpc() -> Kinds {
+    Kinds { program: grpc(), front: ["plain", ""], backend: ["plain", "unary"] }
+}
+
+#[test]
+fn calls_of_grpc_on_one_connection_are_told_apart() {
+    check(Hook::SockLength, over_grpc(), "sequential");
+    check(Hook::SockLength, over_grpc(), "parallel");
+    check(Hook::SysExitBtf, over_grpc(), "deep");
+}
+
+#[test]
+fn streams_of_grpc_are_told_apart() {
+    let kinds = Kinds { backend: ["plain", "stream"], ..over_grpc() };
+    check(Hook::SockLength, kinds, "parallel");
+    let workers = Kinds { front: ["plain workers", ""], ..kinds };
+    check(Hook::SysExitRaw, workers, "sequential");
+}
+
+#[test]
+fn encrypted_grpc_is_told_apart() {
+    let kinds = Kinds { front: ["tls", ""], backend: ["tls", "unary"], ..over_grpc() };
+    check(Hook::SockLength, kinds, "parallel");
+}
+
+#[test]
+fn programs_without_symbols_are_followed() {
+    let stripped = ["-ldflags=-s -w", "-trimpath"];
+    let program: &'static Path = Box::leak(built("go", &stripped).into_boxed_path());
+    check(Hook::SockLength, Kinds { program, ..plain() }, "parallel");
+    let program: &'static Path = Box::leak(built("go", &["-buildmode=pie"]).into_boxed_path());
+    check(Hook::SockLength, Kinds { program, ..plain() }, "sequential");
+}
+
+/// For checking the tables of layouts: programs of other versions, built by hand.
+#[test]
+#[ignore = "needs SPANWISE_TASKS_PROGRAM, a build of tests/tasks/go or tests/tasks/grpc"]
+fn a_program_of_another_version_is_followed() {
+    let program = std::env::var("SPANWISE_TASKS_PROGRAM").expect("SPANWISE_TASKS_PROGRAM");
+    let program: &'static Path = Path::new(Box::leak(program.into_boxed_str()));
+    check(Hook::SockLength, Kinds { program, ..plain() }, "parallel");
+    let tls = Kinds { front: ["tls", "pooled"], backend: ["tls", "pooled"], program };
+    check(Hook::SockLength, tls, "deep");
+}
+
+/// As many at once as the machine can bear: with a debug build the agent is late.
+#[test]
+#[ignore = "takes long"]
+fn hundreds_of_requests_at_once_are_told_apart() {
+    let h2 = Kinds { backend: ["tls h2", "h2"], front: ["tls h2", "h2"], ..plain() };
+    let tls = Kinds { backend: ["tls", "pooled"], front: ["tls", "fresh"], ..plain() };
+    for concurrency in [8, 64, 256] {
+        for (kinds, way) in [
+            (plain(), "parallel"),
+            (tls, "sequential"),
+            (h2, "parallel"),
+            (over_grpc(), "parallel"),
+            (Kinds { backend: ["plain", "stream"], ..over_grpc() }, "deep"),
+        ] {
+            check_at(Hook::SockLength, kinds, way, concurrency, 2560);
+        }
+    }
+}
+
+#[test]
+fn streams_of_http2_are_followed() {
+    let kinds = Kinds { backend: ["tls h2", "h2"], front: ["tls h2", "h2"], ..plain() };
+    check(Hook::SockLength, kinds, "parallel");
+    check(Hook::SockLength, kinds, "sequential");
+}

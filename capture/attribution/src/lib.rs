@@ -1,0 +1,595 @@
+//! Fragments: which server request a client request was made for.
+//!
+//! A set of open server requests is kept for each line of execution of a process: for
+//! each logical task where the kernel side knows it, else for each thread. A task's
+//! calls belong to its own request, or to that of the task by which it was made. Exactly
+//! one candidate is taken, with what speaks for it; of several none is: a wrong parent is
+//! worse than none.
+
+mod ancestry;
+mod background_calls;
+mod handoff;
+mod lineage;
+mod lines;
+mod names;
+mod open;
+pub mod pending_calls;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use std::sync::Arc;
+
+use ahash::{AHashMap, AHashSet};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use spanwise_capture_protocols::attribution::{
+    Attribution, Call, Caller, Fragment, Handled, NO_SORT,
+};
+use spanwise_capture_protocols::process::{Process, ProcessDirectory, Runtime};
+use spanwise_model::Evidence;
+
+use self::ancestry::Origin;
+use self::background_calls::BackgroundCalls;
+use self::lineage::{Ended, Lineage, Root};
+use self::lines::{Line, THREAD, is_work, origin};
+pub use self::names::Names;
+use self::open::{Open, OpenRequests};
+pub use self::turns::Trust;
+use self::turns::Turns;
+
+/// Requests that a process must have handled each on one thread, before its
+/// threads count as proof.
+const PROVEN_AFTER: u32 = 20;
+/// How sure a link is without that proof.
+const LIKELY: f32 = 0.9;
+/// Processes known at once; those beyond get no fragments.
+const MAX_PROCESSES: usize = 65_536;
+/// Tasks that may come to answer for a call: who has made it, and so many above it.
+const MAX_MAKERS: usize = 4;
+/// Threads of a process of which it is remembered that they read requests.
+const MAX_READERS: usize = 4096;
+/// How long a request that is over is remembered for those that it has made.
+const ENDED_NANO: u64 = 2_000_000_000;
+
+#[derive(Debug, Default)]
+struct ProcessState {
+    open: OpenRequests,
+    lineage: Lineage,
+    handoffs: handoff::Handoffs,
+    /// When it was last said that a task's origin is not known.
+    orphan_nano: u64,
+    /// What one task reads of a connection with streams, others handle (Go).
+    hands_streams_over: bool,
+    /// A task that writes to a connection which several share writes what waits of all.
+    writes_for_others: bool,
+    /// A thread says nothing: by the runtime's nature, or as seen.
+    threads_shared: bool,
+    /// Whether it was asked for that its threads are seen being made.
+    threads_watched: bool,
+    /// Threads that have read requests, by no task.
+    readers: AHashSet<u32>,
+    /// Requests handled each on one thread, alone,
+    disciplined: u32,
+    /// and those of them while others were open on other threads: loops serve one after
+    /// the other on one thread, too, as long as there is one at a time.
+    disciplined_among_others: u32,
+    /// Calls whose task told that they were made for a request.
+    told_by_task: u32,
+    turns: Turns,
+    background: BackgroundCalls,
+}
+
+/// Who may have made a call for the request that it answers later on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Maker {
+    /// See [`origin`].
+    pub(crate) line: u64,
+    /// When it made the call, or whoever has: for what was read before.
+    pub(crate) since_nano: u64,
+}
+
+/// The open server requests of every process.
+pub struct Attributor {
+    /// Who processes are.
+    pub directory: Box<dyn ProcessDirectory>,
+    processes: AHashMap<u32, ProcessState>,
+    /// When connections were established that were accepted since.
+    established: AHashMap<u64, u64>,
+    random: SmallRng,
+    /// When events were last found to be lost, `CLOCK_MONOTONIC`.
+    lost_nano: u64,
+    /// Processes found to have no thread discipline since the last look.
+    demoted: u64,
+    /// Processes with tasks whose origin is not known, since the last look.
+    orphans: Vec<u32>,
+    /// Processes that make calls on threads of which that is so, likewise.
+    thread_makers: Vec<u32>,
+}
+
+impl Attributor {
+    /// One whose fragment ids come from this seed.
+    pub fn new(seed: u64, directory: Box<dyn ProcessDirectory>) -> Self {
+        let random = SmallRng::seed_from_u64(seed);
+        Self {
+            directory,
+            processes: AHashMap::new(),
+            established: AHashMap::new(),
+            random,
+            lost_nano: 0,
+            demoted: 0,
+            orphans: Vec::new(),
+            thread_makers: Vec::new(),
+        }
+    }
+
+    /// Whether the process was introduced and has not gone since.
+    pub fn knows(&self, process: u32) -> bool {
+        self.processes.contains_key(&process)
+    }
+
+    /// Takes note of a process and of what its runtime means for threads.
+    pub fn introduce(&mut self, process: u32, runtime: &Runtime) {
+        if self.processes.len() < MAX_PROCESSES {
+            let threads_shared = matches!(runtime, Runtime::Go | Runtime::Node);
+            let hands_streams_over = matches!(runtime, Runtime::Go);
+            let writes_for_others = matches!(runtime, Runtime::Python);
+            let fresh = ProcessState {
+                threads_shared,
+                hands_streams_over,
+                writes_for_others,
+                ..ProcessState::default()
+            };
+            self.processes.insert(process, fresh);
+        }
+    }
+
+    /// The process has ended or runs another program now.
+    pub fn forget(&mut self, process: u32) {
+        self.processes.remove(&process);
+    }
+
+    /// A connection was accepted that was established at this time.
+    pub fn accepted(&mut self, connection: u64, time_nano: u64) {
+        self.established.insert(connection, time_nano);
+    }
+
+    /// Nothing will be heard of a connection any more.
+    pub fn closed(&mut self, connection: u64) {
+        self.established.remove(&connection);
+    }
+
+    /// Events were lost, at this time or before. A request that was open then
+    /// may be over, and its thread at another that was not seen: for that it is
+    /// not the process that is to blame, but what it does is not certain either.
+    pub const fn events_lost(&mut self, now_nano: u64) {
+        self.lost_nano = now_nano;
+    }
+
+    /// A thread has read something on a connection; what, follows.
+    pub fn bytes_read(&mut self, reader: Caller, connection: u64) {
+        if reader.task != 0 {
+            return;
+        }
+        let Some(state) = self.processes.get_mut(&reader.process) else { return };
+        let ProcessState { open, turns, .. } = state;
+        turns.read(reader, connection, || {
+            let open = open.on_line(Line::Thread(reader.thread));
+            open.iter().any(|open| open.connection != connection)
+        });
+    }
+
+    /// What was read is the answer to a call that was made for this fragment's request, or
+    /// some of it.
+    pub fn answer_read(&mut self, reader: Caller, fragment: u64) {
+        if let Some(state) = self.processes.get_mut(&reader.process) {
+            state.turns.read_for(reader, fragment);
+        }
+    }
+
+    /// Whether such fragments are those of the process's calls.
+    pub fn trust_in_turns(&self, process: u32) -> Trust {
+        self.processes.get(&process).map_or(Trust::None, ProcessState::trust_in_turns)
+    }
+
+    /// A task was made at this time. Where `connection` is not 0, it was made in a
+    /// callback for what has just been read of that. One that is `lasting` may go on with
+    /// what others give it.
+    pub fn task_made(
+        &mut self,
+        process: u32,
+        task: u64,
+        parent: u64,
+        connection: u64,
+        lasting: bool,
+        time_nano: u64,
+    ) {
+        let Some(state) = self.processes.get_mut(&process) else { return };
+        let known = matches!(state.lineage.root(parent), Root::Request(_) | Root::Several(_));
+        let root = match connection {
+            connection if connection != 0 && !known => state.root_on(connection, time_nano),
+            _ => state.root_by(parent, time_nano),
+        };
+        state.lineage.born(task, parent, root, lasting, time_nano);
+    }
+
+    /// A thread is made.
+    pub fn thread_made(&mut self, maker: Caller, thread: u32) {
+        let Some(state) = self.processes.get_mut(&maker.process) else { return };
+        let root = match Line::of(&maker) {
+            Line::Thread(_) if state.threads_shared => Root::None,
+            Line::Thread(thread) => state.root_of_thread(thread),
+            Line::Task(task) => state.root_by(task, maker.time_nano),
+            Line::None => Root::None,
+        };
+        let made = u64::from(thread) | THREAD;
+        state.lineage.born(made, origin(&maker), root, true, maker.time_nano);
+    }
+
+    /// A task has ended: it was no pool's worker, that goes on with the work of others.
+    pub fn task_ended(&mut self, process: u32, task: u64) {
+        if let Some(state) = self.processes.get_mut(&process) {
+            state.lineage.task_ended(task);
+        }
+    }
+
+    /// A thread has.
+    pub fn thread_ended(&mut self, process: u32, thread: u32) {
+        self.task_ended(process, u64::from(thread) | THREAD);
+    }
+
+    /// A task that was made earlier has this parent.
+    pub fn task_known(&mut self, process: u32, task: u64, parent: u64) {
+        if let Some(state) = self.processes.get_mut(&process) {
+            state.lineage.note(task, parent);
+        }
+    }
+
+    /// The process tells of work, see [`crate::event::Task::teller`].
+    pub fn work_handed_over(&mut self, process: u32, work: u64, origin: u64, at: (u32, u64)) {
+        if let Some(state) = self.processes.get_mut(&process) {
+            state.work_handed_over(work, origin, at.0, at.1);
+        }
+    }
+
+    fn demote(&mut self, process: u32) {
+        if let Some(state) = self.processes.get_mut(&process)
+            && !state.threads_shared
+        {
+            state.threads_shared = true;
+            self.demoted += 1;
+        }
+    }
+
+    /// Who may come to answer the request for which a call was made that could be for
+    /// several: who has made it, and whom that comes of.
+    pub fn makers(&mut self, sender: Caller) -> Vec<Maker> {
+        let Some(state) = self.processes.get_mut(&sender.process) else { return Vec::new() };
+        let reads = state.readers.contains(&sender.thread);
+        let full = state.readers.len() >= MAX_READERS;
+        let knows_better = is_work(sender.task);
+        if knows_better || (sender.task == 0 && (reads || full)) {
+            return Vec::new();
+        }
+        let mut makers = vec![Maker { line: origin(&sender), since_nano: sender.time_nano }];
+        let mut child = sender.task;
+        while makers.len() < MAX_MAKERS
+            && let Some((line, since_nano)) = state.lineage.made_by(child)
+        {
+            makers.push(Maker { line, since_nano });
+            child = line;
+        }
+        makers
+    }
+
+    /// When the request was read that a process has had open for the longest.
+    pub fn oldest_open_nano(&self, process: u32) -> Option<u64> {
+        self.processes.get(&process)?.open.oldest_nano()
+    }
+
+    /// Processes demoted since the last call.
+    pub fn take_demoted(&mut self) -> u64 {
+        std::mem::take(&mut self.demoted)
+    }
+
+    /// Processes that serve requests and make calls in tasks of which it is not known by
+    /// which they were made, since the last call.
+    pub fn take_orphans(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.orphans)
+    }
+
+    /// Processes that serve requests and make calls on threads of which it is not known by
+    /// which they were made, since the last call.
+    pub fn take_thread_makers(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.thread_makers)
+    }
+
+    /// A request is sent: for which server request? `opener` has connected for it, where
+    /// it is the first on its connection.
+    pub fn request_sent(&mut self, sender: Caller, opener: Option<Caller>) -> Fragment {
+        self.call_made(sender, opener, Call::New(NO_SORT))
+    }
+}
+
+impl Attribution for Attributor {
+    fn process(&mut self, process: u32) -> Arc<Process> {
+        let described = self.directory.describe(process);
+        if !self.knows(process) {
+            self.introduce(process, &described.runtime);
+        }
+        described
+    }
+
+    fn request_read(
+        &mut self,
+        reader: Caller,
+        connection: u64,
+        stream: u64,
+        exchange: u64,
+    ) -> Fragment {
+        let Some(state) = self.processes.get_mut(&reader.process) else {
+            return Fragment::None;
+        };
+        let fragment = self.random.random::<u64>();
+        state.background.passed(state.open.count(), reader.time_nano);
+        state.turns.read_for(reader, fragment);
+        let line = match Line::of(&reader) {
+            // Until it is handed over, nobody makes calls for it.
+            Line::Task(_) if stream != 0 && state.hands_streams_over => Line::None,
+            line => line,
+        };
+        if let Line::Thread(thread) = line
+            && state.readers.len() < MAX_READERS
+        {
+            state.readers.insert(thread);
+        }
+        if let Line::Task(task) = line {
+            state.lineage.serves(task);
+            if let Some(established_nano) = self.established.get(&connection) {
+                state.lineage.read_by(task, connection, *established_nano);
+            }
+        }
+        let open = state.open.on_line(line);
+        // A thread that reads the next request is done with one whose response
+        // had begun, unless it is of the kind that violates anyway. With one that
+        // was there when events were lost it may be done; what was proven of the
+        // process is to be proven again. On no line, each is by itself.
+        let lost_nano = self.lost_nano;
+        let doubtful = |other: &Open| other.read_nano < lost_nano && other.connection != connection;
+        if open.iter().any(|other| !other.weak && doubtful(other)) {
+            state.disciplined = 0;
+            state.disciplined_among_others = 0;
+        }
+        let over = |other: &&Open| line != Line::None && (other.weak || doubtful(other));
+        let gone: Vec<u64> = open.iter().filter(over).map(|other| other.exchange).collect();
+        for exchange in gone {
+            state.open.take(exchange);
+        }
+        let others = state.open.on_line_mut(line);
+        let overlapped = !others.is_empty();
+        let mut violated = false;
+        for other in others {
+            other.overlapped = true;
+            // Requests pipelined on one connection are handled one by one.
+            violated |= other.connection != connection;
+        }
+        let read_nano = reader.time_nano;
+        state
+            .handoffs
+            .read(line, handoff::Read { exchange, fragment, connection, nano: read_nano });
+        let pipelined = state.open.on_connection(connection).next().is_some();
+        let weak = false;
+        let open = Open { exchange, connection, fragment, read_nano, weak, overlapped, pipelined };
+        state.open.insert(line, open);
+        if violated && matches!(line, Line::Thread(_)) {
+            self.demote(reader.process);
+        }
+        Fragment::Own(fragment)
+    }
+
+    fn request_handed(&mut self, reader: Caller, exchange: u64, task: u64) {
+        let Some(state) = self.processes.get_mut(&reader.process) else { return };
+        state.lineage.serves(task);
+        state.open.move_to(exchange, Line::Task(task));
+    }
+
+    fn unseen_handed(&mut self, process: u32, task: u64) {
+        if let Some(state) = self.processes.get_mut(&process) {
+            state.lineage.serves(task);
+        }
+    }
+
+    fn call_made(&mut self, sender: Caller, opener: Option<Caller>, call: Call) -> Fragment {
+        let lost_nano = self.lost_nano;
+        let Some(state) = self.processes.get_mut(&sender.process) else {
+            return Fragment::None;
+        };
+        match state.of_task(sender, lost_nano) {
+            Origin::Request(found) => {
+                let is_new = matches!(call, Call::New(_));
+                state.told_by_task = state.told_by_task.saturating_add(u32::from(is_new));
+                return found;
+            }
+            Origin::Unknown if state.open.count() > 0 && state.is_orphan_due(sender.time_nano) => {
+                self.orphans.push(sender.process);
+            }
+            Origin::Unknown | Origin::Elsewhere => {}
+        }
+        if state.is_of_others(sender.task, &self.established) {
+            return state.nobodys(sender, call);
+        }
+        if sender.task != 0 {
+            return state.sole(sender, call);
+        }
+        // What the program says itself is better than what its threads are seen to do.
+        if let Some(found) = state.of_started(sender, lost_nano) {
+            return found;
+        }
+        if let Trust::Sure(sure) = state.trust_in_turns()
+            && let Some(fragment) = state.turns.made_for(opener.unwrap_or(sender))
+        {
+            return within(fragment, Evidence::Turn, sure);
+        }
+        if !state.threads_shared {
+            match state.open.on_line(Line::Thread(sender.thread)) {
+                [only] => {
+                    let proven = state.is_disciplined()
+                        && only.read_nano >= lost_nano
+                        && !state.turns.are_shared();
+                    return within(
+                        only.fragment,
+                        Evidence::Thread,
+                        if proven { 1.0 } else { LIKELY },
+                    );
+                }
+                [] => {}
+                several => return Fragment::Ambiguous { candidates: several.len() },
+            }
+            if let Some(found) = state.of_thread(sender, lost_nano) {
+                return found;
+            }
+            if state.open.count() > 0 && !std::mem::replace(&mut state.threads_watched, true) {
+                self.thread_makers.push(sender.process);
+            }
+        }
+        state.sole(sender, call)
+    }
+
+    fn call_made_among_others(
+        &mut self,
+        sender: Caller,
+        opener: Option<Caller>,
+        call: Call,
+    ) -> Fragment {
+        match self.processes.get_mut(&sender.process) {
+            Some(state) if state.writes_for_others || is_work(sender.task) => {
+                state.sole(sender, call)
+            }
+            _ => self.call_made(sender, opener, call),
+        }
+    }
+
+    fn turn_of(&self, sender: Caller, opener: Option<Caller>) -> Option<u64> {
+        let state = self.processes.get(&sender.process)?;
+        state.turns.made_for(opener.unwrap_or(sender))
+    }
+
+    fn answer_awaited(&mut self, sender: Caller, connection: u64) {
+        if let Some(state) = self.processes.get_mut(&sender.process) {
+            state.turns.called(sender, connection);
+        }
+    }
+
+    fn weaken(&mut self, reader: Caller, exchange: u64) {
+        let Some(state) = self.processes.get_mut(&reader.process) else { return };
+        if let Some(open) = state.open.get_mut(exchange) {
+            open.weak = true;
+        }
+    }
+
+    fn answered_by(&mut self, process: u32, exchange: u64, task: u64) {
+        let Some(state) = self.processes.get_mut(&process) else { return };
+        if !matches!(state.open.line_of(exchange), Some(Line::Thread(_))) {
+            return;
+        }
+        let Some(connection) = state.open.get(exchange).map(|open| open.connection) else {
+            return;
+        };
+        if let Some(established_nano) = self.established.get(&connection) {
+            state.lineage.answered_by(task, connection, *established_nano);
+        }
+    }
+
+    fn request_over(
+        &mut self,
+        reader: Caller,
+        exchange: u64,
+        end_nano: u64,
+        handled: Option<Handled>,
+    ) {
+        let Caller { process, thread, .. } = reader;
+        let Some(state) = self.processes.get_mut(&process) else { return };
+        state.background.passed(state.open.count(), end_nano);
+        let Some((line, closed)) = state.open.take(exchange) else { return };
+        let Open { connection, fragment, .. } = closed;
+        let task = if let Line::Task(task) = line { Some(task) } else { None };
+        // Nobody else asks for what is over.
+        if task.is_some() || state.lineage.has_tasks() || state.handoffs.has_begun() {
+            state.lineage.ended(task, Ended { exchange, connection, fragment, end_nano });
+        }
+        if !matches!(line, Line::Thread(_)) {
+            return;
+        }
+        // What was written may answer another request, which nobody saw.
+        let Some(handled) = handled.filter(|_| closed.read_nano >= self.lost_nano) else { return };
+        // Where no other request is open, whatever is done is done for this one.
+        if state.open.count() > 0 {
+            state.turns.answered(handled.first_writer, fragment);
+        }
+        if handled.first_writer.thread != thread || handled.last_thread != thread {
+            self.demote(process);
+        } else if !closed.overlapped {
+            let among_others = u32::from(state.open.count() > 0);
+            state.disciplined = state.disciplined.saturating_add(1);
+            state.disciplined_among_others =
+                state.disciplined_among_others.saturating_add(among_others);
+        }
+    }
+}
+
+impl ProcessState {
+    /// Whether its threads serve one request each, as far as it has had as many to serve
+    /// as now.
+    const fn is_disciplined(&self) -> bool {
+        let handled = match self.open.count() {
+            0 | 1 => self.disciplined,
+            _ => self.disciplined_among_others,
+        };
+        handled >= PROVEN_AFTER
+    }
+
+    /// Where a thread does several things at a time, its answers tell; where it does one,
+    /// that tells more.
+    fn trust_in_turns(&self) -> Trust {
+        let is_shared = self.threads_shared || self.turns.are_shared();
+        if is_shared { self.turns.trust() } else { Trust::Unknown }
+    }
+
+    fn count(&mut self, sender: Caller, call: Call) {
+        if let Call::New(sort) = call {
+            self.background.called(origin(&sender), sort, self.open.count(), sender.time_nano);
+        }
+    }
+
+    /// Of no request, as far as its task tells; it may have been given the work.
+    fn nobodys(&mut self, sender: Caller, call: Call) -> Fragment {
+        self.count(sender, call);
+        match self.open.count() {
+            0 => Fragment::None,
+            candidates => Fragment::Ambiguous { candidates },
+        }
+    }
+
+    /// The only request that is open, unless calls of that kind are made for none as often.
+    fn sole(&mut self, sender: Caller, call: Call) -> Fragment {
+        self.count(sender, call);
+        let (line, sort) = (origin(&sender), call.sort());
+        match self.open.count() {
+            0 => Fragment::None,
+            1 => {
+                let Some(only) = self.open.any() else {
+                    return Fragment::None;
+                };
+                match self.background.made_for(line, sort, LIKELY) {
+                    Some(sure) => within(only.fragment, Evidence::SoleRequest, sure),
+                    None => Fragment::Ambiguous { candidates: 1 },
+                }
+            }
+            candidates => Fragment::Ambiguous { candidates },
+        }
+    }
+}
+
+const fn within(fragment: u64, evidence: Evidence, confidence: f32) -> Fragment {
+    Fragment::Within { fragment, evidence, confidence }
+}

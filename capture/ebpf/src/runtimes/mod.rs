@@ -1,0 +1,477 @@
+//! Logical tasks: how the kernel side finds out which goroutine, asyncio task or virtual
+//! thread makes a call. What is looked for differs between runtimes and their versions: it
+//! is never guessed, and where it is not known there is no rule, which is counted. The
+//! looking is done on a thread of its own, for programs can be large.
+
+mod glibc;
+mod go;
+mod greenlets;
+mod handoff;
+mod jvm;
+mod memory;
+mod python;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::kernel::{Function, Kernel, TaskKind, TaskRule};
+use crate::probed::{FileId, ProbedFiles, Set};
+use spanwise_capture_host::processes::environment_variable;
+
+/// A process is looked at when it is heard of, and again after each of these, for a
+/// runtime may be loaded late: most while it starts, for connections that were made
+/// before are followed less far.
+const LOOK_AGAIN: [Duration; 8] = [
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_millis(1000),
+    Duration::from_millis(1500),
+    Duration::from_millis(2500),
+    Duration::from_millis(4000),
+    Duration::from_millis(7000),
+    Duration::from_secs(15),
+];
+/// How often it is looked whether anybody still uses the files that have probes.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// How often it is looked whether a process that may come to tell of its tasks does.
+const TELLS_EVERY: Duration = Duration::from_secs(3);
+/// Most processes that wait to be looked at.
+const MAX_WAITING: usize = 16_384;
+
+/// A process that has this variable with the value `off` has no rule.
+const SWITCH: &str = "SPANWISE_TASKS";
+
+/// Functions of a file that are probed for a rule's sake.
+#[derive(Debug)]
+pub(crate) struct Probes {
+    pub(crate) file: FileId,
+    /// Held open, so that it can be reached when the process has ended.
+    pub(crate) handle: File,
+    /// Without these, there is no rule.
+    pub(crate) functions: Vec<Function>,
+    /// Where tasks are made: probed only where it turns out to matter, for it is done
+    /// often.
+    pub(crate) births: Vec<Function>,
+    /// Those of a library that goes with it.
+    pub(crate) also: Option<Box<Self>>,
+    /// Some of what it calls tasks cannot be read, for this reason.
+    pub(crate) missing: Option<String>,
+}
+
+impl Probes {
+    /// Of one file, for all that is called tasks.
+    pub(crate) const fn new(
+        file: FileId,
+        handle: File,
+        functions: Vec<Function>,
+        births: Vec<Function>,
+    ) -> Self {
+        Self { file, handle, functions, births, also: None, missing: None }
+    }
+}
+
+/// What is known of the tasks of a process.
+#[derive(Debug)]
+pub(crate) enum Tasks {
+    /// Its runtime has none, or none that is known of: threads are all there is.
+    None,
+    /// They cannot be read, for this reason.
+    Unknown(String),
+    /// They can.
+    Known(TaskRule, Option<Probes>),
+    /// As this says, until the program itself tells, which it may begin with at any time.
+    MayTell(Box<Tasks>),
+}
+
+/// What is remembered from one process to the next.
+#[derive(Default)]
+pub(crate) struct Looker {
+    go: go::Programs,
+}
+
+impl Looker {
+    /// How the tasks of a process are read.
+    pub(crate) fn tasks(&mut self, process: u32) -> Tasks {
+        let Ok(executable) = File::open(format!("/proc/{process}/exe")) else {
+            return Tasks::None;
+        };
+        let mapped = memory::mappings(process);
+        let table = handoff::table(process, &mapped);
+        let found = match self.go.tasks(executable) {
+            Tasks::None => match python::tasks(process, &mapped) {
+                Tasks::None => jvm::tasks(process, &mapped, table),
+                found => found,
+            },
+            found => found,
+        };
+        let found = match (found, table) {
+            (Tasks::None, Some(table)) => Tasks::Known(table.rule(), None),
+            (found, _) => found,
+        };
+        if matches!(found, Tasks::Known(..) | Tasks::MayTell(_))
+            && environment_variable(process, SWITCH).as_deref() == Some("off")
+        {
+            return Tasks::None;
+        }
+        found
+    }
+}
+
+/// What is known now of the tasks of all processes.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Survey {
+    /// How many processes are followed, by what is followed in them.
+    pub followed: BTreeMap<&'static str, usize>,
+    /// How many should be and are not, by reason.
+    pub unknown: BTreeMap<String, usize>,
+}
+
+/// Looks at all processes that run.
+pub fn survey() -> Survey {
+    let mut survey = Survey::default();
+    let mut looker = Looker::default();
+    for process in running() {
+        let tasks = match looker.tasks(process) {
+            Tasks::MayTell(tasks) => *tasks,
+            tasks => tasks,
+        };
+        match tasks {
+            Tasks::None | Tasks::MayTell(_) => {}
+            Tasks::Known(rule, probes) => {
+                for kind in kinds(&rule) {
+                    *survey.followed.entry(kind.name()).or_default() += 1;
+                }
+                if let Some(reason) = probes.and_then(|probes| probes.missing) {
+                    *survey.unknown.entry(reason).or_default() += 1;
+                }
+            }
+            Tasks::Unknown(reason) => *survey.unknown.entry(reason).or_default() += 1,
+        }
+    }
+    survey
+}
+
+fn running() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// What is followed by a rule.
+fn kinds(rule: &TaskRule) -> impl Iterator<Item = TaskKind> {
+    let tells = rule.kind == TaskKind::Jvm && handoff::is_part_of(rule);
+    [Some(rule.kind), tells.then_some(TaskKind::Told)].into_iter().flatten()
+}
+
+/// Which process is to be looked at, and whether only for what it tells itself.
+type Asked = (u32, bool);
+
+/// Looks at processes until nobody asks any more.
+fn look(asked: &Receiver<Asked>, seen: &Sender<(u32, Tasks)>, done: &AtomicU64) {
+    let mut looker = Looker::default();
+    while let Ok((process, only_told)) = asked.recv() {
+        let due = !only_told || handoff::table(process, &memory::mappings(process)).is_some();
+        let told = if due { seen.send((process, looker.tasks(process))) } else { Ok(()) };
+        done.fetch_add(1, Ordering::Release);
+        if told.is_err() {
+            return;
+        }
+    }
+}
+
+/// What became of a process.
+#[derive(Debug)]
+enum Followed {
+    Asked,
+    /// And where its executable makes tasks, while that has no probes.
+    Known(TaskRule, Vec<Function>),
+    Unknown,
+}
+
+/// Has the tasks of processes read.
+pub struct TaskRules {
+    ask: Sender<Asked>,
+    /// How many processes were asked for, and how many of these looked at.
+    asked: u64,
+    done: Arc<AtomicU64>,
+    seen: Receiver<(u32, Tasks)>,
+    waiting: Vec<(Instant, u32)>,
+    processes: HashMap<u32, Followed>,
+    /// Files with probes, and those with probes where tasks are made.
+    probed: ProbedFiles,
+    births: ProbedFiles,
+    swept: Instant,
+    /// Processes that may come to tell of their tasks themselves, and when they were
+    /// looked at for that.
+    may_tell: HashSet<u32>,
+    may_tell_looked: Instant,
+    /// Processes that have ended since the last tick.
+    gone: Vec<u32>,
+    /// Reasons that were given already.
+    said: HashSet<String>,
+}
+
+impl TaskRules {
+    /// Looks at all processes that run now.
+    ///
+    /// # Errors
+    /// Where the system refuses a thread.
+    pub fn start() -> std::io::Result<Self> {
+        let (ask, asked) = channel();
+        let (tell, seen) = channel();
+        let done = Arc::new(AtomicU64::new(0));
+        std::thread::Builder::new().name("tasks".to_owned()).spawn({
+            let done = Arc::clone(&done);
+            move || look(&asked, &tell, &done)
+        })?;
+        let mut rules = Self {
+            ask,
+            asked: 0,
+            done,
+            seen,
+            waiting: Vec::new(),
+            processes: HashMap::new(),
+            probed: ProbedFiles::start()?,
+            births: ProbedFiles::start()?,
+            swept: Instant::now(),
+            may_tell: HashSet::new(),
+            may_tell_looked: Instant::now(),
+            gone: Vec::new(),
+            said: HashSet::new(),
+        };
+        running().for_each(|process| rules.ask(process, false));
+        Ok(rules)
+    }
+
+    fn ask(&mut self, process: u32, only_told: bool) {
+        let waiting = self.asked - self.done.load(Ordering::Acquire);
+        if waiting < MAX_WAITING as u64 && self.ask.send((process, only_told)).is_ok() {
+            self.asked += 1;
+            self.processes.entry(process).or_insert(Followed::Asked);
+        }
+    }
+
+    /// A process runs a new program.
+    pub fn started(&mut self, process: u32) {
+        self.ended(process);
+        self.look(process);
+    }
+
+    /// A process was heard of, which may have been forked by another one.
+    pub fn met(&mut self, process: u32) {
+        if !self.processes.contains_key(&process) {
+            self.look(process);
+        }
+    }
+
+    fn look(&mut self, process: u32) {
+        self.ask(process, false);
+        if self.waiting.len() < MAX_WAITING {
+            let now = Instant::now();
+            self.waiting.extend(LOOK_AGAIN.map(|pause| (now + pause, process)));
+        }
+    }
+
+    /// A process has ended, or runs another program.
+    pub fn ended(&mut self, process: u32) {
+        self.may_tell.remove(&process);
+        if self.processes.remove(&process).is_some() {
+            self.gone.push(process);
+        }
+    }
+
+    /// Gives rules to the kernel side as far as that is due.
+    pub fn tick(&mut self, kernel: &Kernel) {
+        for process in self.gone.drain(..) {
+            kernel.remove_task_rule(process);
+        }
+        let now = Instant::now();
+        let (due, waiting) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|(at, _)| *at <= now);
+        self.waiting = waiting;
+        let due: Vec<(Instant, u32)> = due;
+        for (_, process) in due {
+            if self.may_change(process) {
+                self.ask(process, false);
+            }
+        }
+        if now - self.may_tell_looked >= TELLS_EVERY {
+            self.may_tell_looked = now;
+            for process in self.may_tell.iter().copied().collect::<Vec<_>>() {
+                self.ask(process, true);
+            }
+        }
+        while let Ok((process, tasks)) = self.seen.try_recv() {
+            // It may have ended meanwhile.
+            if self.may_change(process) {
+                self.found(kernel, process, tasks);
+            }
+        }
+        if now - self.swept >= SWEEP_EVERY {
+            self.swept = now;
+            self.probed.sweep();
+            self.births.sweep();
+        }
+    }
+
+    /// Whether more may be known of a process later: it has not been looked at, or may
+    /// load a library.
+    fn may_change(&self, process: u32) -> bool {
+        match self.processes.get(&process) {
+            Some(Followed::Asked) => true,
+            Some(Followed::Known(rule, _)) => match rule.kind {
+                TaskKind::Python => true,
+                TaskKind::Jvm => !handoff::is_part_of(rule),
+                TaskKind::Go | TaskKind::Told => false,
+            },
+            // It may have been about to begin.
+            Some(Followed::Unknown) => true,
+            None => false,
+        }
+    }
+
+    fn found(&mut self, kernel: &Kernel, process: u32, tasks: Tasks) {
+        let tasks = match tasks {
+            Tasks::MayTell(tasks) => {
+                self.may_tell.insert(process);
+                *tasks
+            }
+            tasks => {
+                self.may_tell.remove(&process);
+                tasks
+            }
+        };
+        let followed = match tasks {
+            Tasks::None | Tasks::MayTell(_) => return,
+            Tasks::Known(rule, probes) => match self.follow(kernel, process, &rule, &probes) {
+                Ok(true) => {
+                    if let Some(reason) = probes.as_ref().and_then(|probes| probes.missing.clone())
+                    {
+                        self.say(process, reason);
+                    }
+                    Followed::Known(rule, probes.map(|probes| probes.births).unwrap_or_default())
+                }
+                Ok(false) => {
+                    self.waiting.push((Instant::now() + LOOK_AGAIN[0], process));
+                    return;
+                }
+                Err(reason) => self.unknown(process, reason),
+            },
+            Tasks::Unknown(reason) => self.unknown(process, reason),
+        };
+        self.processes.insert(process, followed);
+    }
+
+    /// Sets the probes of a rule, then the rule; `false` where that has to wait.
+    fn follow(
+        &mut self,
+        kernel: &Kernel,
+        process: u32,
+        rule: &TaskRule,
+        probes: &Option<Probes>,
+    ) -> Result<bool, String> {
+        let mut next = probes.as_ref();
+        while let Some(Probes { file, handle, functions, also, .. }) = next {
+            next = also.as_deref();
+            if functions.is_empty() {
+                continue;
+            }
+            match self.probed.set(kernel, process, *file, handle, functions) {
+                Set::Now | Set::Before => {}
+                Set::Later => return Ok(false),
+                Set::Refused(reason) => return Err(reason),
+            }
+        }
+        kernel.set_task_rule(process, rule).map(|()| true)
+    }
+
+    /// A process has made calls in tasks of which it is not known by which they were
+    /// made: from now on, that is seen.
+    pub fn watch_births(&mut self, kernel: &Kernel, process: u32) {
+        let Some(Followed::Known(rule, births)) = self.processes.get_mut(&process) else {
+            return;
+        };
+        if births.is_empty() {
+            return;
+        }
+        let Ok(executable) = File::open(format!("/proc/{process}/exe")) else { return };
+        let Ok(file) = FileId::of(&executable) else { return };
+        match self.births.set(kernel, process, file, &executable, births) {
+            // What is asked for again is tried again.
+            Set::Later => return,
+            Set::Now | Set::Before => {
+                *rule = go::with_births(rule);
+                if let Err(reason) = kernel.set_task_rule(process, rule) {
+                    tracing::debug!("tasks of process {process} are followed less far: {reason}");
+                }
+            }
+            Set::Refused(reason) => {
+                tracing::debug!("tasks of process {process} are followed less far: {reason}");
+            }
+        }
+        births.clear();
+    }
+
+    fn unknown(&mut self, process: u32, reason: String) -> Followed {
+        self.say(process, reason);
+        Followed::Unknown
+    }
+
+    fn say(&mut self, process: u32, reason: String) {
+        if self.said.len() < MAX_WAITING && !self.said.contains(&reason) {
+            tracing::warn!(
+                "requests inside process {process} are linked where only one is open: {reason}"
+            );
+            self.said.insert(reason);
+        }
+    }
+
+    /// How many processes have rules, and how many should have, by counters' names.
+    pub fn counts(&self) -> BTreeMap<&'static str, u64> {
+        let mut counts = BTreeMap::from([
+            ("processes_with_goroutines_followed", 0),
+            ("processes_with_tasks_unknown", 0),
+        ]);
+        for followed in self.processes.values() {
+            match followed {
+                Followed::Asked => {}
+                Followed::Known(rule, _) => {
+                    for kind in kinds(rule) {
+                        *counts.entry(kind.counter()).or_default() += 1;
+                    }
+                }
+                Followed::Unknown => {
+                    *counts.entry("processes_with_tasks_unknown").or_default() += 1;
+                }
+            }
+        }
+        counts
+    }
+}
+
+impl TaskKind {
+    /// What is followed, for people.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Go => "goroutines",
+            Self::Python => "Python contexts and greenlets",
+            Self::Jvm => "virtual threads",
+            Self::Told => "work handed between threads",
+        }
+    }
+
+    /// Counts processes whose tasks are read.
+    const fn counter(self) -> &'static str {
+        match self {
+            Self::Go => "processes_with_goroutines_followed",
+            Self::Python => "processes_with_python_contexts_followed",
+            Self::Jvm => "processes_with_virtual_threads_followed",
+            Self::Told => "processes_with_handed_work_followed",
+        }
+    }
+}

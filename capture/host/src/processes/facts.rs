@@ -1,0 +1,229 @@
+//! What `/proc` tells of a process. Every read may fail, for processes come
+//! and go: what cannot be read is absent.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The most bytes read of any file under `/proc`.
+const FILE_BYTES: u64 = 256 * 1024;
+
+/// Facts of one process, as far as they could be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// File name of the executable, without a ` (deleted)` mark.
+    pub(super) executable: String,
+    /// Its full path.
+    pub(super) executable_path: Option<PathBuf>,
+    /// The arguments, joined by spaces.
+    pub(super) command_line: String,
+    /// `OTEL_SERVICE_NAME`.
+    pub(super) otel_service_name: Option<String>,
+    /// `OTEL_RESOURCE_ATTRIBUTES`, as its keys and values.
+    pub(super) otel_resource: Vec<(String, String)>,
+    /// Control group path.
+    pub(super) cgroup: String,
+    /// Host name inside the process's own root.
+    pub(super) inner_host: Option<String>,
+}
+
+impl Facts {
+    /// Reads what there is of a process below `proc` (`/proc`).
+    pub(super) fn read(proc: &Path, process: u32) -> Self {
+        let directory = proc.join(process.to_string());
+        let executable_path = fs::read_link(directory.join("exe")).ok();
+        let executable = executable_path
+            .as_deref()
+            .and_then(Path::file_name)
+            .map(|name| name.to_string_lossy().trim_end_matches(" (deleted)").to_owned())
+            .unwrap_or_default();
+        let command_line = read_bytes(&directory.join("cmdline")).unwrap_or_default();
+        let command = read_text(&directory.join("comm")).unwrap_or_default();
+        let executable = called(&executable, command.trim_end(), &command_line);
+        let environment = read_bytes(&directory.join("environ")).unwrap_or_default();
+        Self {
+            executable,
+            executable_path,
+            command_line: {
+                let text = String::from_utf8_lossy(&command_line).replace('\0', " ");
+                text.trim_end().chars().take(1024).collect()
+            },
+            otel_service_name: variable(&environment, "OTEL_SERVICE_NAME"),
+            otel_resource: variable(&environment, "OTEL_RESOURCE_ATTRIBUTES")
+                .map(|list| resource_attributes(&list))
+                .unwrap_or_default(),
+            cgroup: read_text(&directory.join("cgroup"))
+                .map(|text| cgroup_path(&text).to_owned())
+                .unwrap_or_default(),
+            inner_host: read_text(&directory.join("root/etc/hostname"))
+                .map(|name| name.trim().to_owned())
+                .filter(|name| !name.is_empty()),
+        }
+    }
+}
+
+/// What a program is called: the name that it was started by where kernel and
+/// command line agree on it (one executable may have several: Debian's
+/// redis-server is a link), else its executable's.
+fn called(executable: &str, command: &str, command_line: &[u8]) -> String {
+    let first = command_line.split(|byte| matches!(byte, 0 | b' ')).next().unwrap_or_default();
+    let first = String::from_utf8_lossy(first);
+    let name = first.trim_end_matches(':').rsplit('/').next().unwrap_or_default();
+    // The kernel keeps 15 bytes of a name.
+    let agrees = !command.is_empty() && name.starts_with(command);
+    if executable.is_empty() {
+        command
+    } else if agrees {
+        name
+    } else {
+        executable
+    }
+    .to_owned()
+}
+
+fn read_bytes(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(FILE_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn read_text(path: &Path) -> Option<String> {
+    read_bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A variable that a process was started with; absent where it is empty, or the
+/// process is gone or may not be looked at.
+pub fn environment_variable(process: u32, name: &str) -> Option<String> {
+    variable(&read_bytes(Path::new(&format!("/proc/{process}/environ")))?, name)
+}
+
+/// A variable of a NUL-separated environment block; absent where empty.
+fn variable(environment: &[u8], name: &str) -> Option<String> {
+    environment
+        .split(|byte| *byte == 0)
+        .filter_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+        .map(|value| String::from_utf8_lossy(value).trim().to_owned())
+        .find(|value| !value.is_empty())
+}
+
+/// The keys and values of `OTEL_RESOURCE_ATTRIBUTES` (OpenTelemetry resource
+/// SDK specification: `key=value` pairs, separated by commas, percent-encoded).
+fn resource_attributes(list: &str) -> Vec<(String, String)> {
+    list.split(',')
+        .filter_map(|pair| {
+            let (key, value) = pair.split_once('=')?;
+            let key = key.trim();
+            (!key.is_empty()).then(|| (key.to_owned(), percent_decode(value.trim())))
+        })
+        .collect()
+}
+
+fn percent_decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let byte = (bytes[at] == b'%')
+            .then(|| text.get(at + 1..at + 3))
+            .flatten()
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        decoded.push(byte.unwrap_or(bytes[at]));
+        at += if byte.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+/// The path in `/proc/PID/cgroup`: the unified hierarchy's where there is one,
+/// else systemd's own, else the first.
+fn cgroup_path(text: &str) -> &str {
+    let path = |line: &'_ str| line.splitn(3, ':').nth(2).map(str::len);
+    let find = |wanted: fn(&str) -> bool| text.lines().find(|line| wanted(line));
+    find(|line| line.starts_with("0::") && line.len() > "0::/".len())
+        .or_else(|| find(|line| line.contains(":name=systemd:")))
+        .or_else(|| find(|_| true))
+        .and_then(|line| path(line).map(|length| &line[line.len() - length..]))
+        .unwrap_or_default()
+}
+
+/// The systemd unit at the end of a control group path, without `.service`.
+/// A person's own service manager (`user@1000.service`) is no unit of interest.
+pub(super) fn systemd_unit(cgroup: &str) -> Option<&str> {
+    cgroup
+        .rsplit('/')
+        .filter_map(|part| part.strip_suffix(".service"))
+        .find(|unit| !unit.is_empty() && !unit.starts_with("user@"))
+}
+
+/// The container id in a control group path (Docker, containerd, CRI-O,
+/// Podman; cgroup v1 and v2): 64 hexadecimal digits in the last part that has
+/// them.
+pub(super) fn container_id(cgroup: &str) -> Option<&str> {
+    cgroup.rsplit('/').find_map(|part| {
+        let name = part.strip_suffix(".scope").unwrap_or(part);
+        let id = name.rsplit(['-', ':']).next()?;
+        (id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_and_containers_are_read_from_control_group_paths() {
+        let id = "ab".repeat(32);
+        assert_eq!(systemd_unit("/system.slice/nginx.service"), Some("nginx"));
+        assert_eq!(systemd_unit("/user.slice/user-1000.slice/user@1000.service/app.slice"), None);
+        assert_eq!(systemd_unit("/user.slice/session-1.scope"), None);
+        for path in [
+            format!("/system.slice/docker-{id}.scope"),
+            format!("/docker/{id}"),
+            format!("/kubepods.slice/kubepods-pod1.slice/cri-containerd-{id}.scope"),
+            format!("/machine.slice/libpod-{id}.scope/container"),
+        ] {
+            assert_eq!(container_id(&path), Some(id.as_str()), "{path}");
+        }
+        assert_eq!(container_id("/system.slice/nginx.service"), None);
+    }
+
+    #[test]
+    fn the_right_hierarchy_counts() {
+        assert_eq!(cgroup_path("0::/system.slice/a.service\n"), "/system.slice/a.service");
+        assert_eq!(
+            cgroup_path("2:cpu:/x\n1:name=systemd:/system.slice/b.service\n0::/\n"),
+            "/system.slice/b.service"
+        );
+        assert_eq!(cgroup_path(""), "");
+    }
+
+    #[test]
+    fn environment_values_are_found_whole() {
+        let block = b"XOTEL_SERVICE_NAME=no\0OTEL_SERVICE_NAME= cart \0A=b\0";
+        assert_eq!(variable(block, "OTEL_SERVICE_NAME").as_deref(), Some("cart"));
+        assert_eq!(variable(b"OTEL_SERVICE_NAME=\0", "OTEL_SERVICE_NAME"), None);
+        assert_eq!(
+            resource_attributes("team=a%20b, zone=z1,broken,=x"),
+            [("team".to_owned(), "a b".to_owned()), ("zone".to_owned(), "z1".to_owned())]
+        );
+        assert_eq!(percent_decode("50%"), "50%");
+    }
+
+    #[test]
+    fn a_program_is_called_by_the_name_it_was_started_by() {
+        let redis = b"redis-server 127.0.0.1:8109\0";
+        assert_eq!(called("redis-check-rdb", "redis-server", redis), "redis-server");
+        assert_eq!(called("python3.11", "gunicorn", b"/usr/bin/python3\0-m"), "python3.11");
+        assert_eq!(called("postgres", "postgres", b"postgres: shop shop idle\0"), "postgres");
+        assert_eq!(called("", "curl", b""), "curl");
+        let long = b"/opt/a-very-long-program-name\0";
+        assert_eq!(called("x", "a-very-long-pro", long), "a-very-long-program-name");
+    }
+
+    #[test]
+    fn this_process_can_be_read() {
+        let facts = Facts::read(Path::new("/proc"), std::process::id());
+        assert!(!facts.executable.is_empty());
+        assert!(facts.command_line.contains(&facts.executable));
+        assert_eq!(Facts::read(Path::new("/proc"), u32::MAX).executable, "");
+    }
+}

@@ -1,0 +1,140 @@
+//! What header blocks say (RFC 9113, section 8.3), as requests and answers.
+
+use crate::sessions::Attributes;
+
+use super::grpc;
+use super::names::{Name, TRACE_HEADERS};
+use super::table::Knowledge;
+use crate::formats::http::{self, Asked, Target, add};
+use crate::sessions::{Answer, Request, Tag};
+use crate::trace_headers::TraceHeaders;
+
+/// Says that fields of an exchange were unknown, or known only by inference, for
+/// the connection is older than the agent or bytes of it were not captured.
+const HPACK: &str = "spanwise.hpack";
+
+/// Says how much is known, unless that is all.
+pub(super) fn add_knowledge(attributes: &mut Attributes, known: Knowledge) {
+    attributes.retain(|(key, _)| *key != HPACK);
+    match known {
+        Knowledge::Known => {}
+        Knowledge::Inferred => add(attributes, HPACK, "inferred"),
+        Knowledge::Partial => add(attributes, HPACK, "partial"),
+    }
+}
+
+/// The fields of a block that a span shows.
+#[derive(Debug, Default)]
+pub(super) struct Fields {
+    pub(super) method: Option<String>,
+    pub(super) scheme: Option<String>,
+    authority: Option<Vec<u8>>,
+    host: Option<Vec<u8>>,
+    pub(super) path: Option<Vec<u8>>,
+    pub(super) agent: Option<Vec<u8>>,
+    length: Option<u64>,
+    pub(super) status: Option<u16>,
+    pub(super) is_grpc: bool,
+    pub(super) grpc_status: Option<i32>,
+    pub(super) grpc_message: Option<String>,
+    pub(super) grpc_timeout_nano: Option<u64>,
+    trace: TraceHeaders,
+    /// Numbers whose names are unknown.
+    unnamed: Vec<i32>,
+    /// There are fields of which nothing is known.
+    unseen: bool,
+}
+
+fn number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+impl Fields {
+    /// Takes note of a field.
+    pub(super) fn add(&mut self, name: Name, value: &[u8]) {
+        match name {
+            Name::Method => self.method = Some(crate::bytes::text(value, 32)),
+            Name::Scheme => self.scheme = Some(crate::bytes::text(value, 16)),
+            Name::Authority => self.authority = Some(value.to_vec()),
+            Name::Host => self.host = Some(value.to_vec()),
+            Name::Path => self.path = Some(value.to_vec()),
+            Name::UserAgent => self.agent = Some(value.to_vec()),
+            Name::ContentLength => self.length = number(value),
+            Name::Status => self.status = number(value),
+            Name::ContentType => self.is_grpc = grpc::is_content_type(value),
+            Name::GrpcStatus => self.grpc_status = number(value),
+            Name::GrpcMessage => self.grpc_message = Some(grpc::message(value)),
+            Name::GrpcTimeout => self.grpc_timeout_nano = grpc::timeout_nano(value),
+            Name::Unnamed => self.unnamed.extend(number::<i32>(value)),
+            Name::Unseen => self.unseen = true,
+            Name::Trace(at) => self.trace.header(TRACE_HEADERS[at].as_bytes(), value),
+        }
+    }
+
+    /// Where a request goes; old clients say `host`.
+    pub(super) fn authority(&self) -> Option<&[u8]> {
+        self.authority.as_deref().or(self.host.as_deref())
+    }
+
+    /// `http` unless another is said.
+    pub(super) fn scheme(&self) -> &str {
+        self.scheme.as_deref().unwrap_or("http")
+    }
+
+    /// Whether it is a request's head, not trailers.
+    pub(super) const fn asks(&self) -> bool {
+        self.method.is_some() || self.path.is_some() || self.scheme.is_some()
+    }
+
+    /// The code in the block that ends a call. There is one, so it is the only
+    /// number whose name is not known, if there is no other.
+    pub(super) fn infer_status(&mut self) -> bool {
+        let code = match (self.grpc_status, self.unseen, self.unnamed.as_slice()) {
+            (None, false, [code @ 0..=16]) => Some(*code),
+            _ => None,
+        };
+        self.grpc_status = self.grpc_status.or(code);
+        code.is_some()
+    }
+
+    /// The request that it makes.
+    pub(super) fn request(self, known: Knowledge) -> Request {
+        let mut request = if self.is_grpc { grpc::request(&self) } else { self.http_request() };
+        request.headers = self.trace;
+        add_knowledge(&mut request.attributes, known);
+        request
+    }
+
+    fn http_request(&self) -> Request {
+        let path = self.path.as_deref().unwrap_or_default();
+        let asked = Asked {
+            method: self.method.as_deref(),
+            target: Target::of(self.authority(), path),
+            scheme: self.scheme(),
+            agent: self.agent.as_deref(),
+            length: self.length,
+            version: Some("2"),
+        };
+        http::request(&asked)
+    }
+
+    /// What it adds to the answer to a request that was `asked`. `serving` where the traced
+    /// process sent it.
+    pub(super) fn answer(self, asked: Tag, answer: &mut Answer, is_grpc: bool, serving: bool) {
+        if !is_grpc && let Some(status) = self.status {
+            *answer = http::answer(asked, status, self.length, serving);
+        }
+        if let Some(id) = self.trace.request_id {
+            answer.request_id = Some(id);
+        }
+        if !is_grpc || answer.status_code.is_some() {
+            return;
+        }
+        if let Some(code) = self.grpc_status {
+            grpc::conclude(answer, code, self.grpc_message.as_deref(), serving);
+        } else if let Some(status) = self.status.filter(|status| *status != 200) {
+            let message = format!("HTTP {status}");
+            grpc::conclude(answer, grpc::code_of_status(status), Some(&message), serving);
+        }
+    }
+}

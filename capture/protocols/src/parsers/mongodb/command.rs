@@ -1,0 +1,284 @@
+//! Commands of MongoDB and their answers: what of them is shown. No values are.
+
+use crate::sessions::Attributes;
+use spanwise_model::AttributeValue;
+
+use super::bson::{Elements, Value, elements};
+use crate::bytes::text;
+use crate::sessions::{Answer, Failure, Request};
+
+/// Longest name of a command, of a database and of a collection that is shown.
+const MAX_COMMAND_BYTES: usize = 64;
+const MAX_NAME_BYTES: usize = 255;
+/// Longest error message that is shown.
+const MAX_ERROR_BYTES: usize = 512;
+
+/// Commands whose first element names a collection.
+const OF_COLLECTIONS: [&str; 24] = [
+    "aggregate",
+    "collMod",
+    "collStats",
+    "compact",
+    "convertToCapped",
+    "count",
+    "create",
+    "createIndexes",
+    "createSearchIndexes",
+    "delete",
+    "distinct",
+    "drop",
+    "dropIndexes",
+    "explain",
+    "find",
+    "findAndModify",
+    "findandmodify",
+    "insert",
+    "killCursors",
+    "listIndexes",
+    "mapReduce",
+    "reIndex",
+    "update",
+    "validate",
+];
+
+/// Commands by which drivers open connections and watch over them: they make a
+/// span only where they fail.
+const SILENT: [&str; 8] = [
+    "hello",
+    "isMaster",
+    "ismaster",
+    "ping",
+    "saslStart",
+    "saslContinue",
+    "authenticate",
+    "getnonce",
+];
+
+/// Errors whose message names databases, collections, users and the like, and no
+/// values. The messages of others lose what is in quotes and braces.
+const NAMING_ERRORS: [i32; 7] = [13, 18, 26, 48, 59, 73, 85];
+
+/// What a request asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Command {
+    pub(super) name: String,
+    pub(super) database: Option<String>,
+    pub(super) collection: Option<String>,
+}
+
+impl Command {
+    /// A command of this name on `database.collection`.
+    pub(super) fn on(name: &str, full_name: &[u8]) -> Self {
+        let dot = memchr::memchr(b'.', full_name).unwrap_or(full_name.len());
+        Self {
+            name: name.to_owned(),
+            database: shown(&full_name[..dot]),
+            collection: full_name.get(dot + 1..).and_then(shown),
+        }
+    }
+
+    /// Reads a command's document; `None` where it is none.
+    pub(super) fn read(body: Elements<'_>) -> Option<Self> {
+        let mut command = Self::default();
+        for (index, (name, value)) in body.enumerate() {
+            match (index, name, value) {
+                // Drivers of old wrapped commands so.
+                (0, b"$query" | b"query", Value::Document(content)) => {
+                    return Self::read(elements(content));
+                }
+                (0, name, value) => {
+                    let plain = name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_');
+                    if !plain || name.is_empty() || name.len() > MAX_COMMAND_BYTES {
+                        return None;
+                    }
+                    command.name = text(name, MAX_COMMAND_BYTES);
+                    if let Value::Text(collection) = value
+                        && OF_COLLECTIONS.contains(&command.name.as_str())
+                    {
+                        command.collection = shown(collection);
+                    }
+                }
+                (_, b"$db", Value::Text(database)) => command.database = shown(database),
+                (_, b"collection", Value::Text(collection)) if command.name == "getMore" => {
+                    command.collection = shown(collection);
+                }
+                _ => {}
+            }
+        }
+        (!command.name.is_empty()).then_some(command)
+    }
+
+    /// The command of which only the documents that it is about were seen.
+    pub(super) fn of_sequence(name: &[u8]) -> Option<Self> {
+        let name = match name {
+            b"documents" => "insert",
+            b"updates" => "update",
+            b"deletes" => "delete",
+            _ => return None,
+        };
+        Some(Self { name: name.to_owned(), ..Self::default() })
+    }
+
+    /// Whether its answers may go on without end.
+    pub(super) fn watches(&self) -> bool {
+        SILENT.contains(&self.name.as_str())
+    }
+
+    /// The request that it is.
+    pub(super) fn request(&self) -> Request {
+        let mut attributes = Attributes::with_capacity(4);
+        let mut add = |key: &'static str, value: &str| {
+            attributes.push((key, AttributeValue::String(value.to_owned())));
+        };
+        add("db.system.name", "mongodb");
+        if let Some(database) = &self.database {
+            add("db.namespace", database);
+        }
+        if let Some(collection) = &self.collection {
+            add("db.collection.name", collection);
+        }
+        add("db.operation.name", &self.name);
+        let operation = match &self.collection {
+            Some(collection) => format!("{} {collection}", self.name),
+            None => self.name.clone(),
+        };
+        Request { attributes, silent: self.watches(), ..Request::new(operation) }
+    }
+}
+
+/// A request that cannot be read.
+pub(super) fn compressed() -> Request {
+    let mut request = Request::new("compressed");
+    request.attributes.push(("db.system.name", "mongodb".into()));
+    request
+}
+
+fn shown(name: &[u8]) -> Option<String> {
+    Some(text(name, MAX_NAME_BYTES)).filter(|name| !name.is_empty())
+}
+
+/// Reads the document that answers a command. What was not captured of it is
+/// taken to be well: what failed says so at the beginning.
+pub(super) fn answer(body: Elements<'_>, answer: &mut Answer) {
+    let mut refused = false;
+    let mut error = Problem::default();
+    let mut part: Option<Problem> = None;
+    for (name, value) in body {
+        match (name, value) {
+            (b"ok", Value::Number(ok)) => refused = ok == 0.0,
+            (b"ok", Value::Bool(ok)) => refused = !ok,
+            // Legacy replies: an error of the query itself.
+            (b"$err", Value::Text(message)) => {
+                refused = true;
+                error.message = text(message, MAX_ERROR_BYTES);
+            }
+            (b"writeErrors", Value::Document(list)) => {
+                if let Some((_, Value::Document(first))) = elements(list).next() {
+                    part.get_or_insert_default().read(elements(first));
+                }
+            }
+            (b"writeConcernError", Value::Document(content)) if part.is_none() => {
+                part.get_or_insert_default().read(elements(content));
+            }
+            (name, value) => error.element(name, value),
+        }
+    }
+    let problem = if refused { Some(error) } else { part };
+    let Some(problem) = problem else { return };
+    answer.status_code = problem.code;
+    if let Some(code) = problem.code {
+        let code = code.to_string().into();
+        answer.attributes.push(("db.response.status_code", code));
+    }
+    answer.failure = Some(problem.failure());
+}
+
+/// What an error says of itself.
+#[derive(Debug, Default)]
+struct Problem {
+    code: Option<i32>,
+    name: String,
+    message: String,
+}
+
+impl Problem {
+    fn read(&mut self, body: Elements<'_>) {
+        for (name, value) in body {
+            self.element(name, value);
+        }
+    }
+
+    fn element(&mut self, name: &[u8], value: Value<'_>) {
+        match (name, value) {
+            (b"code", Value::Number(code)) => self.code = Some(code as i32),
+            (b"codeName", Value::Text(name)) => self.name = text(name, MAX_COMMAND_BYTES),
+            (b"errmsg", Value::Text(message)) => self.message = text(message, MAX_ERROR_BYTES),
+            _ => {}
+        }
+    }
+
+    fn failure(self) -> Failure {
+        let kind = self.code.map_or_else(|| "error".to_owned(), |code| code.to_string());
+        let mut message = match self.code {
+            Some(code) if NAMING_ERRORS.contains(&code) => self.message,
+            _ => without_values(&self.message),
+        };
+        if message.is_empty() {
+            message = "failed".to_owned();
+        }
+        let message = if self.name.is_empty() {
+            format!("{kind}: {message}")
+        } else {
+            format!("{kind} ({}): {message}", self.name)
+        };
+        Failure { kind, message }
+    }
+}
+
+/// The message without what is in braces and in quotes. Values may have either
+/// in them, so all from the first to the last goes.
+fn without_values(message: &str) -> String {
+    let mut shown = message.to_owned();
+    for (open, close) in [('{', '}'), ('"', '"'), ('\'', '\'')] {
+        let Some(first) = shown.find(open) else { continue };
+        let rest = match shown.rfind(close) {
+            Some(last) if last > first => shown[last + 1..].to_owned(),
+            // It was cut off.
+            _ => String::new(),
+        };
+        shown.truncate(first);
+        shown.push(open);
+        shown.push('?');
+        shown.push(close);
+        shown.push_str(&rest);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_errors_show_no_values() {
+        let duplicate = "E11000 duplicate key error collection: shop.users index: email_1 dup key: \
+            { email: \"gehe}im\" }";
+        assert_eq!(
+            without_values(duplicate),
+            "E11000 duplicate key error collection: shop.users index: email_1 dup key: {?}"
+        );
+        assert_eq!(without_values("Failed to parse 'it's' as 'x'"), "Failed to parse '?'");
+        assert_eq!(without_values("cut { geheim"), "cut {?}");
+        assert_eq!(without_values("plain"), "plain");
+    }
+
+    #[test]
+    fn names_of_collections_are_told_from_other_names() {
+        let command = Command::on("find", b"shop.users.old");
+        assert_eq!(command.database.as_deref(), Some("shop"));
+        assert_eq!(command.collection.as_deref(), Some("users.old"));
+        let user = b"\x24\0\0\0\x02createUser\0\x07\0\0\0geheim\0\0";
+        let command = Command::read(super::super::bson::document(user).unwrap()).unwrap();
+        assert_eq!((command.name.as_str(), command.collection), ("createUser", None));
+    }
+}

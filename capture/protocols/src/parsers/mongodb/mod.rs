@@ -1,0 +1,332 @@
+//! MongoDB's wire protocol: OP_MSG, and of the older messages those by which
+//! drivers still open connections. Requests and responses name each other.
+
+mod bson;
+mod command;
+mod message;
+
+use spanwise_model::protocol;
+
+use self::command::Command;
+use self::message::{
+    COMPRESSED, DELETE, GET_MORE, Header, INSERT, KILL_CURSORS, MESSAGE, Message, Messages, QUERY,
+    REPLY, UPDATE, recognise,
+};
+use crate::bytes::{Input, Mark, Side};
+use crate::framing::{Frames, Head, Step};
+use crate::parser::Known;
+use crate::parser::{Outcome, Protocol};
+use crate::sessions::{Conversation, Request};
+
+/// MongoDB, to whoever tells protocols apart.
+pub(crate) const KNOWN: Known =
+    Known { name: "mongodb", recognise, parser: |_| Box::new(Mongodb::new()) };
+
+/// Malformed messages in a row after which the connection is no MongoDB.
+const MAX_STRIKES: u8 = 3;
+
+/// What the message being read of a request is.
+#[derive(Debug)]
+enum Passing {
+    /// Nothing that is shown.
+    Nothing,
+    /// One that will be answered.
+    Asked,
+    /// One that nobody will answer.
+    Told(Mark, Box<Request>),
+}
+
+/// What the message being read of a response is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answering {
+    /// An answer to no request.
+    Nothing,
+    /// Part of one, which goes on with a message that answers this one.
+    Part { goes_on: u32 },
+    /// The last of one.
+    Last,
+}
+
+/// The parser of one connection.
+struct Mongodb {
+    requests: Frames<Messages>,
+    responses: Frames<Messages>,
+    passing: Passing,
+    answering: Answering,
+    /// The response last sent, where the server goes on without being asked.
+    exhaust: Option<u32>,
+    /// A compressed request that has no answer yet. It may want none: what says
+    /// so is compressed, too.
+    compressed: Option<u32>,
+    strikes: u8,
+}
+
+impl Mongodb {
+    const fn new() -> Self {
+        Self {
+            requests: Frames::new(Messages(Side::Request)),
+            responses: Frames::new(Messages(Side::Response)),
+            passing: Passing::Nothing,
+            answering: Answering::Nothing,
+            exhaust: None,
+            compressed: None,
+            strikes: 0,
+        }
+    }
+
+    fn strike(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
+        conversation.counters.malformed_messages += 1;
+        conversation.abandon();
+        self.strikes += 1;
+        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
+    }
+
+    fn read_request(
+        &mut self,
+        input: &mut Input<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
+        loop {
+            match self.requests.read(input) {
+                Step::More => {
+                    if matches!(self.passing, Passing::Asked) {
+                        conversation.request_reached(input.mark);
+                    }
+                    return Outcome::Read;
+                }
+                Step::Head(head) => {
+                    if !self.request(&head, conversation) {
+                        self.requests.lose();
+                        input.skip_all();
+                        return self.strike(conversation);
+                    }
+                }
+                Step::End(end) => match std::mem::replace(&mut self.passing, Passing::Nothing) {
+                    Passing::Nothing => {}
+                    Passing::Asked => conversation.request_reached(end),
+                    Passing::Told(start, request) => {
+                        conversation.tell(start, end, *request);
+                    }
+                },
+                Step::Unseen => {
+                    // Responses name their requests: what was missed does no harm.
+                    conversation.counters.framing_lost += 1;
+                    self.passing = Passing::Nothing;
+                }
+                Step::Malformed => {
+                    self.passing = Passing::Nothing;
+                    return self.strike(conversation);
+                }
+                Step::Resumed => conversation.counters.resynchronised += 1,
+            }
+        }
+    }
+
+    /// Takes a request; `false` where it is none.
+    fn request(&mut self, head: &Head<'_>, conversation: &mut Conversation<'_>) -> bool {
+        let Some(header) = Header::read(Side::Request, &head.header) else { return false };
+        self.end_compressed(conversation);
+        let content = &*head.content;
+        // `database.collection` after a number that says how, or nothing.
+        let full_name = || {
+            let name = content.get(4..).unwrap_or_default();
+            &name[..memchr::memchr(0, name).unwrap_or(name.len())]
+        };
+        let (request, answered) = match header.opcode {
+            MESSAGE if content.is_empty() => return true,
+            MESSAGE => {
+                let Some(message) = Message::read(content) else { return false };
+                let named = || message.sequence.and_then(Command::of_sequence);
+                let command = match message.body {
+                    Some(body) => Command::read(body),
+                    None => named(),
+                };
+                let Some(command) = command else { return false };
+                (command.request(), !message.more_to_come())
+            }
+            QUERY => {
+                let name = full_name();
+                let command = match name.strip_suffix(b".$cmd") {
+                    Some(database) => {
+                        let body = content.get(4 + name.len() + 1 + 8..).and_then(bson::document);
+                        let Some(command) = body.and_then(Command::read) else { return false };
+                        let database = Command::on("", database).database;
+                        Command { database: command.database.or(database), ..command }
+                    }
+                    None => Command::on("find", name),
+                };
+                (command.request(), true)
+            }
+            GET_MORE => (Command::on("getMore", full_name()).request(), true),
+            INSERT => (Command::on("insert", full_name()).request(), false),
+            UPDATE => (Command::on("update", full_name()).request(), false),
+            DELETE => (Command::on("delete", full_name()).request(), false),
+            KILL_CURSORS => (Command::on("killCursors", b"").request(), false),
+            COMPRESSED => {
+                self.compressed = Some(header.id);
+                (command::compressed(), true)
+            }
+            _ => return false,
+        };
+        self.strikes = 0;
+        if answered {
+            let stream = u64::from(header.id);
+            conversation.open(head.start, head.end, Request { stream, ..request });
+            self.passing = Passing::Asked;
+        } else {
+            self.passing = Passing::Told(head.start, Box::new(request));
+        }
+        true
+    }
+
+    /// Drivers send nothing more while they wait for an answer.
+    fn end_compressed(&mut self, conversation: &mut Conversation<'_>) {
+        if let Some(id) = self.compressed.take()
+            && conversation.continue_request(u64::from(id))
+        {
+            conversation.end_unanswered();
+        }
+    }
+
+    fn read_response(
+        &mut self,
+        input: &mut Input<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
+        loop {
+            match self.responses.read(input) {
+                Step::More => {
+                    if self.answering != Answering::Nothing {
+                        conversation.response_reached(input.mark);
+                    }
+                    return Outcome::Read;
+                }
+                Step::Head(head) => {
+                    if !self.response(&head, conversation) {
+                        self.responses.lose();
+                        input.skip_all();
+                        return self.strike(conversation);
+                    }
+                }
+                Step::End(end) => {
+                    match std::mem::replace(&mut self.answering, Answering::Nothing) {
+                        Answering::Nothing => {}
+                        Answering::Part { goes_on } => {
+                            conversation.response_reached(end);
+                            if let Some(exchange) = conversation.answering() {
+                                exchange.request.stream = u64::from(goes_on);
+                            }
+                        }
+                        Answering::Last => {
+                            conversation.response_reached(end);
+                            conversation.end_response();
+                        }
+                    }
+                }
+                Step::Unseen => {
+                    // Responses to any of the open requests may be among it.
+                    conversation.abandon();
+                    conversation.counters.framing_lost += 1;
+                    self.answering = Answering::Nothing;
+                }
+                Step::Malformed => {
+                    self.answering = Answering::Nothing;
+                    return self.strike(conversation);
+                }
+                Step::Resumed => conversation.counters.resynchronised += 1,
+            }
+        }
+    }
+
+    /// Takes a response; `false` where it is none.
+    fn response(&mut self, head: &Head<'_>, conversation: &mut Conversation<'_>) -> bool {
+        let Some(header) = Header::read(Side::Response, &head.header) else { return false };
+        let content = &*head.content;
+        let (body, more_to_come) = match header.opcode {
+            MESSAGE if content.is_empty() => (None, false),
+            MESSAGE => match Message::read(content) {
+                Some(message) => (message.body, message.more_to_come()),
+                None => return false,
+            },
+            // Flags, a cursor, a position, how many.
+            REPLY => (content.get(20..).and_then(bson::document), false),
+            _ => (None, false),
+        };
+        self.strikes = 0;
+        let asked = conversation.answer(u64::from(header.response_to));
+        // Such a response is the beginning of many, or one of them.
+        let unasked = self.exhaust == Some(header.response_to);
+        self.exhaust = more_to_come.then_some(header.id);
+        if !asked {
+            conversation.counters.orphan_responses += u64::from(!unasked);
+            return true;
+        }
+        if self.compressed == Some(header.response_to) {
+            self.compressed = None;
+        }
+        conversation.begin_response(head.start);
+        let Some(exchange) = conversation.answering() else { return true };
+        if let Some(body) = body
+            && exchange.answer.failure.is_none()
+        {
+            command::answer(body, &mut exchange.answer);
+        }
+        // What only watches goes on for as long as the connection does.
+        self.answering = if more_to_come && !exchange.request.silent {
+            Answering::Part { goes_on: header.id }
+        } else {
+            Answering::Last
+        };
+        true
+    }
+}
+
+impl Protocol for Mongodb {
+    fn name(&self) -> &'static str {
+        protocol::MONGODB
+    }
+
+    fn read(
+        &mut self,
+        side: Side,
+        mut input: Input<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
+        match side {
+            Side::Request => self.read_request(&mut input, conversation),
+            Side::Response => self.read_response(&mut input, conversation),
+        }
+    }
+
+    fn turn(&mut self, to: Side, conversation: &mut Conversation<'_>) {
+        // Drivers read a header by itself, which is too little to be told by.
+        let (frames, side) = match to {
+            Side::Request => (&mut self.requests, Side::Request),
+            Side::Response => (&mut self.responses, Side::Response),
+        };
+        if frames.is_lost() {
+            *frames = Frames::new(Messages(side));
+            conversation.counters.resynchronised += 1;
+        }
+    }
+
+    fn closed(&mut self, conversation: &mut Conversation<'_>) {
+        self.end_compressed(conversation);
+    }
+
+    fn between_responses(&self) -> bool {
+        self.responses.is_between()
+    }
+
+    fn speaks_unasked(&self) -> bool {
+        self.exhaust.is_some()
+    }
+
+    fn held_bytes(&self) -> usize {
+        let told = match &self.passing {
+            Passing::Told(..) => size_of::<Request>() + 1024,
+            _ => 0,
+        };
+        self.requests.held_bytes() + self.responses.held_bytes() + told
+    }
+}

@@ -1,0 +1,101 @@
+//! Headers of NATS messages (ADR-4), and what JetStream answers.
+
+use crate::bytes::text;
+use crate::sessions::Failure;
+use crate::trace_headers::TraceHeaders;
+
+/// The line that headers begin with; a broker's own word follows in it.
+const VERSION: &[u8] = b"NATS/1.0";
+/// Headers that are looked at.
+const MAX_HEADERS: usize = 64;
+/// Longest text that is shown.
+const MAX_TEXT_BYTES: usize = 128;
+
+/// What headers say.
+#[derive(Debug, Default)]
+pub(super) struct Headers {
+    pub(super) trace: TraceHeaders,
+    /// The status that the broker sends instead of a message.
+    pub(super) status: Option<(i32, String)>,
+    /// A service's error (ADR-32).
+    pub(super) error: Option<Failure>,
+    pub(super) message_id: Option<String>,
+}
+
+/// Reads headers as far as they are there.
+pub(super) fn headers(bytes: &[u8]) -> Headers {
+    let mut headers = Headers::default();
+    let Some(rest) = bytes.strip_prefix(VERSION) else { return headers };
+    let mut lines = rest.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let status = text(lines.next().unwrap_or_default(), MAX_TEXT_BYTES);
+    let (code, description) = status.split_once(' ').unwrap_or((&status, ""));
+    headers.status = code.parse().ok().map(|code| (code, description.to_owned()));
+    let (mut code, mut reason) = (None, None);
+    for line in lines.take(MAX_HEADERS) {
+        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        match name {
+            b"Nats-Service-Error" => reason = Some(text(value, MAX_TEXT_BYTES)),
+            b"Nats-Service-Error-Code" => code = Some(text(value, MAX_TEXT_BYTES)),
+            b"Nats-Msg-Id" => headers.message_id = Some(text(value, MAX_TEXT_BYTES)),
+            _ => headers.trace.header(name, value),
+        }
+    }
+    headers.error = code.or_else(|| reason.as_ref().map(|_| "error".to_owned())).map(|kind| {
+        let reason = reason.unwrap_or_default();
+        Failure { message: format!("{kind}: {reason}"), kind }
+    });
+    headers
+}
+
+/// Whether JetStream says that it has stored a message, or not.
+pub(super) fn is_stored(payload: &[u8]) -> bool {
+    payload.starts_with(b"{\"stream\":\"") && find(payload, b"\"seq\":").is_some()
+}
+
+/// The failure that JetStream answers with.
+pub(super) fn refusal(payload: &[u8]) -> Option<(i32, Failure)> {
+    find(payload, b"\"err_code\":")?;
+    let code = &payload[find(payload, b"\"code\":")?..];
+    let digits = code.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let code: i32 = std::str::from_utf8(&code[..digits]).ok()?.parse().ok()?;
+    let description = find(payload, b"\"description\":\"").map_or(b"".as_slice(), |at| {
+        payload[at..].split(|byte| *byte == b'"').next().unwrap_or_default()
+    });
+    let message = format!("{code}: {}", text(description, MAX_TEXT_BYTES));
+    Some((code, Failure { kind: code.to_string(), message }))
+}
+
+/// Where what follows these bytes begins.
+fn find(payload: &[u8], wanted: &[u8]) -> Option<usize> {
+    memchr::memmem::find(payload, wanted).map(|at| at + wanted.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read() {
+        let found = headers(
+            b"NATS/1.0\r\ntraceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n\
+              Nats-Msg-Id:m-1\r\nNats-Service-Error: no such thing\r\nNats-Service-Error-Code: 404\r\n\r\n",
+        );
+        assert!(found.trace.parent().is_some() && found.status.is_none());
+        assert_eq!(found.message_id.as_deref(), Some("m-1"));
+        assert_eq!(found.error.unwrap().message, "404: no such thing");
+        let found = headers(b"NATS/1.0 503 No Responders\r\n\r\n");
+        assert_eq!(found.status, Some((503, "No Responders".to_owned())));
+        assert!(headers(b"garbage").status.is_none());
+    }
+
+    #[test]
+    fn what_jetstream_answers_is_understood() {
+        assert!(is_stored(b"{\"stream\":\"ORDERS\", \"seq\":7}"));
+        assert!(!is_stored(b"{\"stream\":\"ORDERS\"}"));
+        let refused =
+            b"{\"error\":{\"code\":503,\"err_code\":10076,\"description\":\"not enabled\"}}";
+        assert_eq!(refusal(refused).unwrap().1.message, "503: not enabled");
+        assert!(refusal(b"{\"error\":{\"code\":503}}").is_none());
+    }
+}

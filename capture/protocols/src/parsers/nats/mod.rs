@@ -1,0 +1,487 @@
+//! The NATS client protocol (docs.nats.io/reference/reference-protocols/nats-protocol).
+//! Publishing and delivering are answered by nobody, except where a message names
+//! a subject for its answer that was made up for it: then what goes there is its
+//! answer, be it a service's or JetStream's, or the acknowledgement for JetStream.
+
+mod headers;
+mod operation;
+mod reader;
+mod subjects;
+
+use std::collections::VecDeque;
+
+use spanwise_model::{AttributeValue, protocol};
+
+use self::headers::{Headers, headers};
+use self::operation::{Message, Operation};
+use self::reader::{Head, Reader, Step};
+use self::subjects::{Expectation, Kind, Subscriptions};
+use crate::bytes::{Input, Mark, Side};
+use crate::formats::messaging;
+use crate::parser::Known;
+use crate::parser::{Outcome, Protocol};
+use crate::sessions::early::Early;
+use crate::sessions::{Conversation, Failure, Manner, Request};
+
+/// NATS, to whoever tells protocols apart.
+pub(crate) const KNOWN: Known =
+    Known { name: "nats", recognise: operation::recognise, parser: |_| Box::new(Nats::new()) };
+
+/// Malformed messages in a row after which the connection is no NATS.
+const MAX_STRIKES: u8 = 3;
+/// Messages of which it is remembered which subscription may answer them.
+const MAX_AWAITED: usize = 64;
+
+/// What the message that passes is.
+enum Passing {
+    /// A request that is open.
+    Open(u64),
+    /// The answer to an open request.
+    Answer(u64),
+    /// A message that nobody answers.
+    Untold(Mark, Box<Request>),
+}
+
+/// The parser of one connection.
+pub(super) struct Nats {
+    requests: Reader,
+    responses: Reader,
+    passing: [Option<Passing>; 2],
+    subscriptions: Subscriptions,
+    /// Deliveries that subscriptions may answer that have not answered yet.
+    awaited: VecDeque<(u64, Vec<u8>)>,
+    early: Early,
+    /// Where the server confirms everything: what was sent, what was confirmed.
+    confirming: Option<(u64, u64)>,
+    /// The server's first word was seen, so that what is missing after it shows.
+    introduced: bool,
+    strikes: u8,
+}
+
+impl Nats {
+    fn new() -> Self {
+        Self {
+            requests: Reader::new(Side::Request),
+            responses: Reader::new(Side::Response),
+            passing: [None, None],
+            subscriptions: Subscriptions::default(),
+            awaited: VecDeque::new(),
+            early: Early::default(),
+            confirming: None,
+            introduced: false,
+            strikes: 0,
+        }
+    }
+
+    fn strike(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
+        conversation.counters.malformed_messages += 1;
+        self.strikes += 1;
+        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
+    }
+
+    /// Messages of a side were not seen, and perhaps answers among them.
+    fn lose(&mut self, side: Side, conversation: &mut Conversation<'_>) {
+        self.passing[side as usize] = None;
+        self.confirming = None;
+        let answered = |stream| match side {
+            Side::Request => subjects::is(stream, Kind::Delivery),
+            Side::Response => !subjects::is(stream, Kind::Delivery),
+        };
+        let confirmed = |stream| subjects::is(stream, Kind::Confirmed);
+        conversation.abandon_where(|stream| answered(stream) || confirmed(stream));
+    }
+
+    /// A client's message.
+    fn asked(&mut self, head: Head, conversation: &mut Conversation<'_>) {
+        // What the server confirms is numbered.
+        let number = match (&mut self.confirming, &head.operation) {
+            (_, Operation::Ping | Operation::Pong) => None,
+            (Some((sent, _)), _) => {
+                *sent += 1;
+                Some(*sent)
+            }
+            _ => None,
+        };
+        match head.operation {
+            Operation::Connect { verbose } => {
+                self.confirming = (verbose && self.introduced).then_some((1, 0));
+                let none = subjects::destination(b"");
+                let request = messaging::request("nats", "connect", None, &none, Manner::Call);
+                let stream = subjects::stream(Kind::Connect, 0);
+                let request = Request { stream, silent: true, ..request };
+                conversation.open(head.start, head.end, request);
+            }
+            Operation::Subscribe { queue, subscription } => {
+                self.subscriptions.subscribe(&subscription, &queue);
+            }
+            Operation::Unsubscribe { subscription } => {
+                self.subscriptions.unsubscribe(&subscription);
+            }
+            Operation::Message(message) => {
+                let (start, end) = (head.start, head.end);
+                self.published(&message, &head.content, number, (start, end), conversation);
+            }
+            _ => {}
+        }
+    }
+
+    fn published(
+        &mut self,
+        message: &Message,
+        content: &[u8],
+        number: Option<u64>,
+        (start, end): (Mark, Mark),
+        conversation: &mut Conversation<'_>,
+    ) {
+        let (found, payload) = split(message, content);
+        let acknowledges = subjects::is_acknowledgement(&message.subject);
+        let asks = subjects::is_inbox(&message.reply);
+        if acknowledges && asks {
+            // JetStream says that it has heard: that is no message of its own.
+            let request = describe("acknowledge", None, Manner::Call, message, Headers::default());
+            let stream = subjects::by_reply(Kind::Request, &message.reply);
+            conversation.open(start, end, Request { stream, silent: true, ..request });
+        }
+        if acknowledges && payload.starts_with(b"+WPI") {
+            // Still working on it.
+            return;
+        }
+        let stream = subjects::by_reply(Kind::Delivery, &message.subject);
+        if conversation.answer_where(|open| open == stream) {
+            if let Some(at) = self.awaited.iter().position(|(awaited, _)| *awaited == stream)
+                && let Some((_, subscription)) = self.awaited.remove(at)
+            {
+                self.subscriptions.answered(&subscription);
+            }
+            conversation.begin_response(start);
+            if let Some(exchange) = conversation.answering() {
+                exchange.request.silent = false;
+                exchange.answer.failure = match payload {
+                    _ if !acknowledges => found.error,
+                    [b'-', b'N', b'A', b'K', ..] => Some(Failure::plain("nak")),
+                    [b'+', b'T', b'E', b'R', b'M', ..] => Some(Failure::plain("term")),
+                    _ => None,
+                };
+            }
+            self.passing[Side::Request as usize] = Some(Passing::Answer(stream));
+            return;
+        }
+        if acknowledges || subjects::is_inbox(&message.subject) {
+            // What this answers may not have been reported yet.
+            let end = end.after(unread(message, content));
+            self.early.keep(stream..=stream, (start, end), found.error.clone(), None);
+        }
+        if acknowledges || subjects::is_pull(&message.subject) {
+            return;
+        }
+        let (name, kind, manner) = match asks {
+            true => ("request", None, Manner::Call),
+            false => ("publish", Some("send"), Manner::Publish),
+        };
+        let request = describe(name, kind, manner, message, found);
+        let stream = match (asks, number) {
+            (true, _) => subjects::by_reply(Kind::Request, &message.reply),
+            (false, Some(number)) => subjects::stream(Kind::Confirmed, number),
+            (false, None) => {
+                let passing = Passing::Untold(start, Box::new(request));
+                self.passing[Side::Request as usize] = Some(passing);
+                return;
+            }
+        };
+        conversation.open(start, end, Request { stream, ..request });
+        self.passing[Side::Request as usize] = Some(Passing::Open(stream));
+    }
+
+    /// A server's message.
+    fn answered(&mut self, head: Head, conversation: &mut Conversation<'_>) {
+        let (start, end) = (head.start, head.end);
+        let connecting = subjects::stream(Kind::Connect, 0);
+        let begun = conversation.find(|exchange| exchange.request.stream == connecting).is_some();
+        // Whatever it says first but an error says that all is well.
+        if begun && !matches!(head.operation, Operation::Info | Operation::Ping) {
+            let failure = match &head.operation {
+                Operation::Err(reason) => Some(error(reason)),
+                _ => None,
+            };
+            let failed = failure.is_some();
+            finish(conversation, connecting, (start, end), failure);
+            if failed {
+                return;
+            }
+        }
+        match head.operation {
+            Operation::Info => self.introduced = true,
+            Operation::Ok => {
+                if let Some((_, confirmed)) = &mut self.confirming {
+                    *confirmed += 1;
+                    let stream = subjects::stream(Kind::Confirmed, *confirmed);
+                    finish(conversation, stream, (start, end), None);
+                }
+            }
+            Operation::Err(reason) => {
+                // Whether it stands for a confirmation nobody says.
+                if self.confirming.take().is_some() {
+                    let confirmed = |stream| subjects::is(stream, Kind::Confirmed);
+                    conversation.abandon_where(confirmed);
+                }
+                let failure = error(&reason);
+                if let Some(stream) = asked_at(conversation, &reason) {
+                    finish(conversation, stream, (start, end), Some(failure));
+                    return;
+                }
+                let none = subjects::destination(b"");
+                let request = messaging::request("nats", "error", None, &none, Manner::Deliver);
+                conversation.tell_failed(start, end, request, Some(failure));
+            }
+            Operation::Message(message) => {
+                self.delivered(&message, &head.content, (start, end), conversation);
+            }
+            _ => {}
+        }
+    }
+
+    fn delivered(
+        &mut self,
+        message: &Message,
+        content: &[u8],
+        (start, end): (Mark, Mark),
+        conversation: &mut Conversation<'_>,
+    ) {
+        let (found, payload) = split(message, content);
+        let stream = subjects::by_reply(Kind::Request, &message.subject);
+        if conversation.answer_where(|open| open == stream) {
+            conversation.begin_response(start);
+            self.passing[Side::Response as usize] = Some(Passing::Answer(stream));
+            reply(&found, payload, conversation);
+            return;
+        }
+        if subjects::is_inbox(&message.subject) {
+            let end = end.after(unread(message, content));
+            let (code, failure) = failed(&found, payload);
+            self.early.keep(stream..=stream, (start, end), failure, code);
+        }
+        if found.status.is_some() {
+            // The broker's own word: nothing more to come, or not now.
+            return;
+        }
+        let mut request = describe("deliver", Some("process"), Manner::Deliver, message, found);
+        if let Some(queue) = self.subscriptions.queue(&message.subscription) {
+            let queue = crate::bytes::text(queue, 64).into();
+            request.attributes.push(("messaging.consumer.group.name", queue));
+        }
+        let answerable =
+            subjects::is_inbox(&message.reply) || subjects::is_acknowledgement(&message.reply);
+        // Of a message that comes for several subscriptions, one is answered.
+        let stream = subjects::by_reply(Kind::Delivery, &message.reply);
+        let again = conversation.find(|exchange| exchange.request.stream == stream).is_some();
+        let expectation = match answerable && !again {
+            true => self.subscriptions.expect(&message.subscription),
+            false => Expectation::Nothing,
+        };
+        if expectation == Expectation::Nothing {
+            let passing = Passing::Untold(start, Box::new(request));
+            self.passing[Side::Response as usize] = Some(passing);
+            return;
+        }
+        if expectation == Expectation::Perhaps {
+            request.silent = true;
+            if self.awaited.len() >= MAX_AWAITED {
+                self.awaited.pop_front();
+            }
+            self.awaited.push_back((stream, message.subscription.clone()));
+        }
+        conversation.open(start, end, Request { stream, ..request });
+        self.passing[Side::Response as usize] = Some(Passing::Open(stream));
+    }
+
+    fn passed(&mut self, side: Side, end: Mark, conversation: &mut Conversation<'_>) {
+        match self.passing[side as usize].take() {
+            Some(Passing::Open(stream)) => {
+                conversation.continue_request(stream);
+                conversation.request_reached(end);
+                self.early.settle(stream, conversation);
+            }
+            Some(Passing::Answer(stream)) if conversation.answer_where(|open| open == stream) => {
+                conversation.response_reached(end);
+                conversation.end_response();
+            }
+            Some(Passing::Untold(start, request)) => conversation.tell(start, end, *request),
+            _ => {}
+        }
+    }
+}
+
+/// A message's headers, and what was looked at of the rest.
+fn split<'a>(message: &Message, content: &'a [u8]) -> (Headers, &'a [u8]) {
+    let bytes = usize::try_from(message.header_bytes).unwrap_or(usize::MAX);
+    let (before, payload) = content.split_at(bytes.min(content.len()));
+    (headers(before), payload)
+}
+
+fn describe(
+    name: &str,
+    kind: Option<&str>,
+    manner: Manner,
+    message: &Message,
+    found: Headers,
+) -> Request {
+    let destination = subjects::destination(&message.subject);
+    let mut request = messaging::request("nats", name, kind, &destination, manner);
+    request.headers = found.trace;
+    let mut add = |key: &'static str, value: AttributeValue| request.attributes.push((key, value));
+    if let Some(id) = found.message_id {
+        add("messaging.message.id", id.into());
+    }
+    if let Ok(bytes) = i64::try_from(message.bytes - message.header_bytes) {
+        add("messaging.message.body.size", bytes.into());
+    }
+    request
+}
+
+/// The failure that an error line names; what it is about is no part of its kind.
+fn error(reason: &str) -> Failure {
+    let kind = reason.split(" for ").next().unwrap_or_default().trim();
+    Failure { kind: kind.to_ascii_lowercase().replace(' ', "_"), message: reason.to_owned() }
+}
+
+/// The open request to the subject that an error is about, which it names in
+/// quotes.
+fn asked_at(conversation: &mut Conversation<'_>, reason: &str) -> Option<u64> {
+    let subject = reason.split('"').nth(1)?;
+    let named = |request: &Request| {
+        request.attributes.iter().any(|(key, value)| {
+            *key == "messaging.destination.name" && value.as_str() == Some(subject)
+        })
+    };
+    let asked = conversation.find(|exchange| {
+        subjects::is(exchange.request.stream, Kind::Request) && named(&exchange.request)
+    });
+    asked.map(|exchange| exchange.request.stream)
+}
+
+/// What the answer to a request says of how it went.
+fn reply(found: &Headers, payload: &[u8], conversation: &mut Conversation<'_>) {
+    let Some(exchange) = conversation.answering() else { return };
+    let refused = headers::refusal(payload).is_some();
+    let to_broker = exchange.request.operation.starts_with("request $JS.");
+    if !to_broker && (headers::is_stored(payload) || refused) {
+        // JetStream's word that it has the message, or will not take it.
+        let request = &mut exchange.request;
+        request.manner = Manner::Publish;
+        request.operation = request.operation.replacen("request", "publish", 1);
+        for (key, value) in &mut request.attributes {
+            if *key == "messaging.operation.name" {
+                *value = "publish".into();
+            }
+        }
+        let send = ("messaging.operation.type", "send".into());
+        exchange.answer.attributes.push(send);
+    }
+    (exchange.answer.status_code, exchange.answer.failure) = failed(found, payload);
+}
+
+/// The failure that an answer names, if it does.
+fn failed(found: &Headers, payload: &[u8]) -> (Option<i32>, Option<Failure>) {
+    if let Some((code, said)) = found.status.as_ref().filter(|(code, _)| *code >= 400) {
+        // The one that comes without words means that nobody listens.
+        let said = if *code == 503 && said.is_empty() { "no responders" } else { said };
+        let message = format!("{code}: {said}");
+        return (Some(*code), Some(Failure { kind: code.to_string(), message }));
+    }
+    match headers::refusal(payload) {
+        Some((code, failure)) => (Some(code), Some(failure)),
+        None => (None, found.error.clone()),
+    }
+}
+
+/// Bytes of a message that come after what is looked at, its end counted.
+fn unread(message: &Message, content: &[u8]) -> u64 {
+    message.bytes - content.len() as u64 + 2
+}
+
+/// Ends the request of a stream, if it is open.
+fn finish(
+    conversation: &mut Conversation<'_>,
+    stream: u64,
+    (start, end): (Mark, Mark),
+    failure: Option<Failure>,
+) {
+    if !conversation.answer_where(|open| open == stream) {
+        return;
+    }
+    conversation.begin_response(start);
+    conversation.response_reached(end);
+    if let Some(exchange) = conversation.answering() {
+        exchange.answer.failure = failure;
+    }
+    conversation.end_response();
+}
+
+impl Protocol for Nats {
+    fn name(&self) -> &'static str {
+        protocol::NATS
+    }
+
+    fn read(
+        &mut self,
+        side: Side,
+        mut input: Input<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
+        loop {
+            let step = match side {
+                Side::Request => self
+                    .requests
+                    .read(&mut input, |message| subjects::is_acknowledgement(&message.subject)),
+                Side::Response => {
+                    self.responses.read(&mut input, |message| subjects::is_inbox(&message.subject))
+                }
+            };
+            match step {
+                Step::More => return Outcome::Read,
+                Step::Head(head) => {
+                    self.strikes = 0;
+                    match side {
+                        Side::Request => self.asked(head, conversation),
+                        Side::Response => self.answered(head, conversation),
+                    }
+                }
+                Step::End(end) => self.passed(side, end, conversation),
+                Step::Encrypted => return Outcome::Encrypted,
+                Step::Unseen => {
+                    conversation.counters.framing_lost += 1;
+                    self.lose(side, conversation);
+                }
+                Step::Malformed => {
+                    self.lose(side, conversation);
+                    if self.strike(conversation) == Outcome::Foreign {
+                        return Outcome::Foreign;
+                    }
+                }
+                Step::Resumed => conversation.counters.resynchronised += 1,
+            }
+        }
+    }
+
+    fn between_responses(&self) -> bool {
+        self.responses.is_between()
+    }
+
+    fn speaks_unasked(&self) -> bool {
+        true
+    }
+
+    fn held_bytes(&self) -> usize {
+        let passing = |passing: &Option<Passing>| match passing {
+            Some(Passing::Untold(_, request)) => size_of::<Request>() + request.held_bytes(),
+            _ => 0,
+        };
+        let awaited = |(_, subscription): &(u64, Vec<u8>)| 32 + subscription.len();
+        self.requests.held_bytes()
+            + self.responses.held_bytes()
+            + self.passing.iter().map(passing).sum::<usize>()
+            + self.awaited.iter().map(awaited).sum::<usize>()
+            + self.subscriptions.held_bytes()
+            + self.early.held_bytes()
+    }
+}

@@ -1,0 +1,172 @@
+//! What subjects are for, by their names, and the numbers by which requests and
+//! answers find each other.
+
+use std::hash::{DefaultHasher, Hasher};
+
+use crate::formats::messaging::Destination;
+
+/// Subscriptions of a connection that are remembered.
+const MAX_SUBSCRIPTIONS: usize = 512;
+/// Longest name of a subscription, or of its queue, that is remembered.
+const MAX_NAME_BYTES: usize = 64;
+/// Messages in a row to which a subscription does not answer though it could,
+/// after which it is taken for one that never does.
+const MAX_UNANSWERED: u8 = 16;
+
+const KIND_SHIFT: u32 = 60;
+const NUMBER_MASK: u64 = (1 << KIND_SHIFT) - 1;
+
+/// What a stream stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The client's introduction.
+    Connect = 0,
+    /// A message to whose reply subject the server sends an answer.
+    Request = 1,
+    /// A message to whose reply subject the client sends an answer.
+    Delivery = 2,
+    /// A message that the server confirms, because the client wanted that of all.
+    Confirmed = 3,
+}
+
+pub(super) const fn stream(kind: Kind, number: u64) -> u64 {
+    (kind as u64) << KIND_SHIFT | number & NUMBER_MASK
+}
+
+/// The stream of a message with this reply subject. Those subjects are made up
+/// at random, one for each message.
+pub(super) fn by_reply(kind: Kind, reply: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(reply);
+    stream(kind, hasher.finish())
+}
+
+/// Whether a stream is of this kind.
+pub(super) const fn is(stream: u64, kind: Kind) -> bool {
+    stream >> KIND_SHIFT == kind as u64
+}
+
+/// A subject that a client made up for answers to come to.
+pub(super) fn is_inbox(subject: &[u8]) -> bool {
+    subject.starts_with(b"_INBOX.")
+}
+
+/// A subject by which a message of JetStream is acknowledged.
+pub(super) fn is_acknowledgement(subject: &[u8]) -> bool {
+    subject.starts_with(b"$JS.ACK.")
+}
+
+/// A client's wish to be given further messages, some time.
+pub(super) fn is_pull(subject: &[u8]) -> bool {
+    subject.starts_with(b"$JS.API.CONSUMER.MSG.NEXT.") || subject.starts_with(b"$JS.FC.")
+}
+
+/// A subject as spans show it.
+pub(super) fn destination(subject: &[u8]) -> Destination {
+    if is_inbox(subject) || is_acknowledgement(subject) {
+        Destination::anonymous(subject)
+    } else {
+        Destination::of_levels(subject, '.')
+    }
+}
+
+#[derive(Debug)]
+struct Subscription {
+    id: Vec<u8>,
+    queue: Vec<u8>,
+    /// Whether it has answered.
+    answers: bool,
+    /// Messages since then that it could have answered.
+    unanswered: u8,
+}
+
+/// A connection's subscriptions.
+#[derive(Debug, Default)]
+pub(super) struct Subscriptions {
+    known: Vec<Subscription>,
+}
+
+/// What is to be expected of the receiver of a message with a reply subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expectation {
+    /// He will answer.
+    Answer,
+    /// He may.
+    Perhaps,
+    /// He will not.
+    Nothing,
+}
+
+impl Subscriptions {
+    /// The client subscribes.
+    pub(super) fn subscribe(&mut self, id: &[u8], queue: &[u8]) {
+        self.unsubscribe(id);
+        let short = id.len() <= MAX_NAME_BYTES && queue.len() <= MAX_NAME_BYTES;
+        if short && self.known.len() < MAX_SUBSCRIPTIONS {
+            let (id, queue) = (id.to_vec(), queue.to_vec());
+            self.known.push(Subscription { id, queue, answers: false, unanswered: 0 });
+        }
+    }
+
+    /// It ends.
+    pub(super) fn unsubscribe(&mut self, id: &[u8]) {
+        self.known.retain(|known| known.id != id);
+    }
+
+    /// The queue group that it is of, if any.
+    pub(super) fn queue(&self, id: &[u8]) -> Option<&[u8]> {
+        let found = self.known.iter().find(|known| known.id == id)?;
+        Some(found.queue.as_slice()).filter(|queue| !queue.is_empty())
+    }
+
+    /// It is given a message that it could answer.
+    pub(super) fn expect(&mut self, id: &[u8]) -> Expectation {
+        if !self.known.iter().any(|known| known.id == id) {
+            // Of a connection older than the agent.
+            self.subscribe(id, b"");
+        }
+        let Some(found) = self.known.iter_mut().find(|known| known.id == id) else {
+            return Expectation::Nothing;
+        };
+        found.unanswered = found.unanswered.saturating_add(1);
+        match (found.answers, found.unanswered > MAX_UNANSWERED) {
+            (true, _) => Expectation::Answer,
+            (false, false) => Expectation::Perhaps,
+            (false, true) => Expectation::Nothing,
+        }
+    }
+
+    /// It has answered.
+    pub(super) fn answered(&mut self, id: &[u8]) {
+        if let Some(found) = self.known.iter_mut().find(|known| known.id == id) {
+            found.answers = true;
+            found.unanswered = 0;
+        }
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.known.len() * (size_of::<Subscription>() + 2 * MAX_NAME_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_never_answers_is_not_waited_for() {
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.subscribe(b"1", b"workers");
+        for _ in 0..MAX_UNANSWERED {
+            assert_eq!(subscriptions.expect(b"1"), Expectation::Perhaps);
+        }
+        assert_eq!(subscriptions.expect(b"1"), Expectation::Nothing);
+        subscriptions.answered(b"1");
+        assert_eq!(subscriptions.expect(b"1"), Expectation::Answer);
+        assert_eq!(subscriptions.queue(b"1"), Some(b"workers".as_slice()));
+        for id in 0..10_000 {
+            subscriptions.expect(id.to_string().as_bytes());
+        }
+        assert!(subscriptions.held_bytes() < 128 << 10);
+    }
+}

@@ -1,0 +1,507 @@
+//! PostgreSQL's protocol 3. A request is what goes up to a point at which the
+//! server says that it is ready again: one simple query, or the messages of
+//! the extended protocol up to Sync. Its response begins with the first
+//! message that answers it, not with one that the server may send at any time,
+//! so both sides of a connection name the same byte.
+
+mod cycle;
+mod message;
+mod statements;
+
+use std::sync::{LazyLock, OnceLock};
+
+use spanwise_model::protocol;
+
+use self::cycle::{Cycle, EXECUTE};
+use self::message::{Message, Opening, Reader, Step, UNTYPED, opening, text};
+use self::statements::{Statements, statement};
+use crate::bytes::{Input, Mark, Side};
+use crate::parser::Known;
+use crate::parser::{Outcome, Protocol};
+use crate::sessions::{Answer, Conversation, Failure, Request, Shared, Tag};
+
+use self::message::recognise;
+
+/// PostgreSQL, to whoever tells protocols apart.
+pub(crate) const KNOWN: Known =
+    Known { name: "postgresql", recognise, parser: |_| Box::new(Postgresql::new()) };
+
+/// Malformed messages in a row after which the connection is no PostgreSQL.
+const MAX_STRIKES: u8 = 3;
+/// What a request says of which only a Bind was read yet.
+static EXECUTION: LazyLock<Shared<Request>> = LazyLock::new(|| Request::new(EXECUTE).into());
+/// How many rows an answer has.
+const RETURNED_ROWS: &str = "db.response.returned_rows";
+/// ReadyForQuery, up to the transaction status.
+const READY: [u8; 5] = [b'Z', 0, 0, 0, 5];
+
+/// The parser of one connection.
+pub(super) struct Postgresql {
+    frontend: Reader,
+    backend: Reader,
+    frontend_lost: bool,
+    backend_lost: bool,
+    /// The request that is being sent.
+    cycle: Option<Cycle>,
+    statements: Statements,
+    database: Option<String>,
+    /// What its requests say that execute one statement which is not known: it was prepared
+    /// before anybody looked.
+    unknown: OnceLock<Shared<Request>>,
+    /// The last answer of rows, and how many.
+    returned: Option<(i64, Shared<Answer>)>,
+    strikes: u8,
+}
+
+impl Postgresql {
+    pub(super) const fn new() -> Self {
+        Self {
+            frontend: Reader::new(Side::Request),
+            backend: Reader::new(Side::Response),
+            frontend_lost: false,
+            backend_lost: false,
+            cycle: None,
+            statements: Statements::new(),
+            database: None,
+            unknown: OnceLock::new(),
+            returned: None,
+            strikes: 0,
+        }
+    }
+
+    /// Whether a message is complete that has not been looked at.
+    const fn is_due(&self, side: Side) -> bool {
+        match side {
+            Side::Request => !self.frontend_lost && self.frontend.is_due(),
+            Side::Response => !self.backend_lost && self.backend.is_due(),
+        }
+    }
+
+    fn read_request(
+        &mut self,
+        input: &mut Input<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
+        if self.frontend_lost {
+            input.skip_all();
+            return Outcome::Read;
+        }
+        if input.missed && !self.frontend.is_between() {
+            // That more is missing is seen only with a later request: the response
+            // to this one may have come and gone.
+            input.skip_all();
+            conversation.counters.framing_lost += 1;
+            self.lose_frontend(conversation);
+            return Outcome::Read;
+        }
+        match self.frontend.read(input) {
+            Step::More | Step::Begun(..) => Outcome::Read,
+            Step::Complete(message) => self.request_message(&message, input.mark, conversation),
+            Step::Unseen => {
+                conversation.counters.framing_lost += 1;
+                self.lose_frontend(conversation);
+                Outcome::Read
+            }
+            Step::Malformed => {
+                self.lose_frontend(conversation);
+                self.strike(true, conversation)
+            }
+        }
+    }
+
+    fn lose_frontend(&mut self, conversation: &mut Conversation<'_>) {
+        self.frontend.reset();
+        self.frontend_lost = true;
+        // What was not seen of the request will hardly have been nothing.
+        if let Some(mut cycle) = self.cycle.take() {
+            cycle.assume_executed();
+            self.describe(&cycle, conversation);
+        }
+    }
+
+    /// Takes note of bytes where a message was `expected`.
+    fn strike(&mut self, expected: bool, conversation: &mut Conversation<'_>) -> Outcome {
+        if expected {
+            conversation.counters.malformed_messages += 1;
+            self.strikes += 1;
+        }
+        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
+    }
+
+    fn describe(&mut self, cycle: &Cycle, conversation: &mut Conversation<'_>) {
+        let database = self.database.as_deref();
+        match cycle.alone(database, &self.unknown) {
+            Some((request, new)) => {
+                conversation.say(request.clone());
+                if new {
+                    self.statements.count();
+                }
+            }
+            None => conversation.change_request(|request| cycle.describe(database, request)),
+        }
+    }
+
+    /// Says of the request that is being sent what has been learnt of it.
+    fn describe_changes(&mut self, conversation: &mut Conversation<'_>) {
+        if let Some(mut cycle) = self.cycle.take_if(|cycle| cycle.changed) {
+            self.describe(&cycle, conversation);
+            cycle.changed = false;
+            self.cycle = Some(cycle);
+        }
+    }
+
+    fn request_message(
+        &mut self,
+        message: &Message<'_>,
+        end: Mark,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
+        self.strikes = 0;
+        let mut content = message.content.as_ref();
+        match message.kind {
+            UNTYPED => return self.opening(message, end, conversation),
+            b'Q' => {
+                let cycle = Cycle::query(statement(text(&mut content)));
+                self.begin(cycle, message.start, end, conversation);
+                self.describe_changes(conversation);
+                self.cycle = None;
+            }
+            b'P' => {
+                let name = text(&mut content);
+                let statement = statement(text(&mut content));
+                self.statements.prepare(name, statement.clone());
+                self.continue_with(|cycle| cycle.parse(statement), message, end, conversation);
+            }
+            b'B' => {
+                let portal = text(&mut content);
+                let statement = self.statements.bind(portal, text(&mut content));
+                self.continue_with(|cycle| cycle.bind(statement), message, end, conversation);
+            }
+            b'E' => {
+                let statement = self.statements.portal(text(&mut content));
+                self.continue_with(|cycle| cycle.execute(statement), message, end, conversation);
+            }
+            b'C' => {
+                if let Some((kind, mut name)) = content.split_first().map(|(k, rest)| (*k, rest)) {
+                    self.statements.close(kind, text(&mut name));
+                }
+                self.continue_with(|_| {}, message, end, conversation);
+            }
+            b'D' | b'F' => self.continue_with(|_| {}, message, end, conversation),
+            b'S' => {
+                self.continue_with(|_| {}, message, end, conversation);
+                self.describe_changes(conversation);
+                self.cycle = None;
+            }
+            // Data and end of a COPY, flush: part of the request that they
+            // belong to. Terminate and passwords are answered by nobody here.
+            b'd' | b'c' | b'f' | b'H' => conversation.request_reached(end),
+            _ => {}
+        }
+        Outcome::Read
+    }
+
+    fn begin(&mut self, cycle: Cycle, start: Mark, end: Mark, conversation: &mut Conversation<'_>) {
+        let request = if cycle.is_execution() {
+            debug_assert_eq!(cycle.summary(), EXECUTE, "what both say");
+            EXECUTION.clone()
+        } else {
+            Request::new(cycle.summary()).into()
+        };
+        conversation.open(start, end, request);
+        self.cycle = Some(cycle);
+    }
+
+    fn continue_with(
+        &mut self,
+        change: impl FnOnce(&mut Cycle),
+        message: &Message<'_>,
+        end: Mark,
+        conversation: &mut Conversation<'_>,
+    ) {
+        match self.cycle.take() {
+            Some(mut cycle) => {
+                conversation.request_reached(end);
+                change(&mut cycle);
+                self.cycle = Some(cycle);
+            }
+            None => {
+                let mut cycle = Cycle::of(message.kind);
+                change(&mut cycle);
+                self.begin(cycle, message.start, end, conversation);
+            }
+        }
+    }
+
+    fn opening(
+        &mut self,
+        message: &Message<'_>,
+        end: Mark,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
+        let code = message.content.first_chunk::<4>().map(|code| u32::from_be_bytes(*code));
+        // It is shown only if it fails, as the connecting that it is.
+        let mut request = Request { silent: true, ..Request::new("CONNECT") };
+        match code.and_then(opening) {
+            Some(Opening::Startup) => {
+                let mut parameters = &message.content[4..];
+                let (mut user, mut database) = (None, None);
+                while !parameters.is_empty() {
+                    let name = text(&mut parameters);
+                    let value = crate::bytes::text(text(&mut parameters), 64);
+                    match name {
+                        b"user" => user = Some(value),
+                        b"database" => database = Some(value),
+                        _ => {}
+                    }
+                }
+                // PostgreSQL takes the user's name for the database's.
+                self.database = database.or(user).filter(|name| !name.is_empty());
+                Cycle::of(UNTYPED).describe(self.database.as_deref(), &mut request);
+            }
+            Some(Opening::Encryption) => request.tag = Tag::Encryption,
+            Some(Opening::Cancel) => return Outcome::Read,
+            None => return self.strike(true, conversation),
+        }
+        conversation.open(message.start, end, request);
+        Outcome::Read
+    }
+
+    /// The one byte that answers a request for encryption.
+    fn encryption_answer(
+        &mut self,
+        input: &mut Input<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Option<Outcome> {
+        let answer = *input.bytes.first()?;
+        let asked = conversation.answering().is_some_and(|e| e.request.tag == Tag::Encryption);
+        if !asked || !self.backend.is_between() || !matches!(answer, b'S' | b'G' | b'N') {
+            return None;
+        }
+        conversation.begin_response(input.mark);
+        input.take(1);
+        conversation.response_reached(input.mark);
+        conversation.end_response();
+        Some(if answer == b'N' { Outcome::Read } else { Outcome::Encrypted })
+    }
+
+    fn read_response(
+        &mut self,
+        input: &mut Input<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
+        if let Some(outcome) = self.encryption_answer(input, conversation) {
+            return outcome;
+        }
+        if self.backend_lost {
+            let ready = input.unseen == 0
+                && input.bytes.len() > READY.len()
+                && input.bytes[input.bytes.len() - 6..].starts_with(&READY);
+            input.skip_all();
+            conversation.response_reached(input.mark);
+            if ready {
+                conversation.end_response();
+                self.backend.reset();
+                self.backend_lost = false;
+                conversation.counters.resynchronised += 1;
+            }
+            return Outcome::Read;
+        }
+        if input.missed && !self.backend.is_between() {
+            // The beginning of this message may be an older response's.
+            input.skip_all();
+            conversation.abandon();
+            conversation.counters.framing_lost += 1;
+            self.lose_backend();
+            return Outcome::Read;
+        }
+        let was_in_step = self.backend.in_step;
+        match self.backend.read(input) {
+            Step::More => {
+                conversation.response_reached(input.mark);
+                Outcome::Read
+            }
+            Step::Begun(kind, start) => {
+                if answers(kind) {
+                    conversation.begin_response(start);
+                }
+                Outcome::Read
+            }
+            Step::Complete(message) => {
+                if answers(message.kind) {
+                    conversation.begin_response(message.start);
+                }
+                conversation.response_reached(input.mark);
+                self.response_message(&message, conversation);
+                Outcome::Read
+            }
+            Step::Unseen => {
+                if input.missed {
+                    conversation.abandon();
+                } else {
+                    conversation.begin_response(self.backend.start().unwrap_or(input.mark));
+                }
+                conversation.counters.framing_lost += 1;
+                self.lose_backend();
+                conversation.weaken();
+                Outcome::Read
+            }
+            Step::Malformed => {
+                // Whose it was, and whose the next is, is not known.
+                conversation.abandon();
+                self.lose_backend();
+                self.strike(was_in_step, conversation)
+            }
+        }
+    }
+
+    /// The answer that so many rows are: the last one that was, where it had as many.
+    fn returned(&mut self, rows: i64) -> Shared<Answer> {
+        match &self.returned {
+            Some((count, answer)) if *count == rows => answer.clone(),
+            _ => {
+                let attributes = vec![(RETURNED_ROWS, rows.into())];
+                let answer = Shared::from(Answer { attributes, ..Answer::default() });
+                self.returned = Some((rows, answer.clone()));
+                answer
+            }
+        }
+    }
+
+    fn lose_backend(&mut self) {
+        self.backend.reset();
+        self.backend_lost = true;
+    }
+
+    fn response_message(&mut self, message: &Message<'_>, conversation: &mut Conversation<'_>) {
+        self.strikes = 0;
+        match message.kind {
+            b'Z' => {
+                if conversation.is_empty() {
+                    conversation.counters.orphan_responses += 1;
+                }
+                conversation.end_response();
+            }
+            b'E' => {
+                if let Some(exchange) = conversation.answering()
+                    && exchange.answer.failure.is_none()
+                {
+                    let failure = failure(&message.content);
+                    let code = failure.kind.as_str().into();
+                    let attributes = &mut exchange.answer.attributes;
+                    attributes.push(("db.response.status_code", code));
+                    exchange.answer.failure = Some(failure);
+                }
+            }
+            b'C' => {
+                if let Some(exchange) = conversation.answering()
+                    && let Some(rows) = returned_rows(&message.content)
+                {
+                    if exchange.answer.says_nothing() {
+                        exchange.answer = self.returned(rows);
+                        return;
+                    }
+                    let attributes = &mut exchange.answer.attributes;
+                    attributes.retain(|(known, _)| *known != RETURNED_ROWS);
+                    attributes.push((RETURNED_ROWS, rows.into()));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether such a message of the server's is part of an answer: notices, parameters and
+/// notifications come when they like.
+const fn answers(kind: u8) -> bool {
+    !matches!(kind, b'N' | b'S' | b'A')
+}
+
+/// Rows in the tag of a command that returns rows: `SELECT 5`, `FETCH 5`.
+fn returned_rows(tag: &[u8]) -> Option<i64> {
+    let tag = std::str::from_utf8(tag).ok()?.trim_end_matches('\0');
+    let (command, rows) = tag.split_once(' ')?;
+    matches!(command, "SELECT" | "FETCH").then(|| rows.parse().ok())?
+}
+
+/// The failure in an ErrorResponse: its SQLSTATE and its message.
+fn failure(mut fields: &[u8]) -> Failure {
+    let (mut code, mut message) = (String::new(), String::new());
+    while let Some((kind, rest)) = fields.split_first().filter(|(kind, _)| **kind != 0) {
+        fields = rest;
+        let value = text(&mut fields);
+        match kind {
+            b'C' => code = crate::bytes::text(value, 5),
+            b'M' => message = crate::bytes::text(value, 512),
+            _ => {}
+        }
+    }
+    if code.is_empty() {
+        code.push_str("error");
+    }
+    Failure { message: format!("{code}: {message}"), kind: code }
+}
+
+impl Protocol for Postgresql {
+    fn name(&self) -> &'static str {
+        protocol::POSTGRESQL
+    }
+
+    fn read(
+        &mut self,
+        side: Side,
+        mut input: Input<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
+        while !input.is_empty() || self.is_due(side) {
+            let outcome = match side {
+                Side::Request => self.read_request(&mut input, conversation),
+                Side::Response => self.read_response(&mut input, conversation),
+            };
+            if outcome != Outcome::Read {
+                return outcome;
+            }
+        }
+        self.describe_changes(conversation);
+        Outcome::Read
+    }
+
+    fn turn(&mut self, to: Side, conversation: &mut Conversation<'_>) {
+        match to {
+            Side::Request => {
+                if self.backend_lost {
+                    conversation.end_lost_response();
+                }
+                if std::mem::take(&mut self.frontend_lost) {
+                    // Requests were missed: whose the next response is, is not
+                    // known.
+                    conversation.abandon();
+                    conversation.counters.resynchronised += 1;
+                }
+            }
+            Side::Response => {
+                if std::mem::take(&mut self.backend_lost) {
+                    conversation.counters.resynchronised += 1;
+                }
+            }
+        }
+    }
+
+    fn quiet(&mut self, conversation: &mut Conversation<'_>) {
+        if self.backend_lost {
+            conversation.end_lost_response();
+        }
+    }
+
+    fn closed(&mut self, conversation: &mut Conversation<'_>) {
+        self.quiet(conversation);
+    }
+
+    fn between_responses(&self) -> bool {
+        !self.backend_lost && self.backend.is_between()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.frontend.held_bytes() + self.backend.held_bytes() + self.statements.held_bytes()
+    }
+}

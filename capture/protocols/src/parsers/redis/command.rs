@@ -1,0 +1,187 @@
+//! Redis commands: what of them is shown, and which end the pairing.
+
+use crate::sessions::Attributes;
+use spanwise_model::AttributeValue;
+
+use crate::bytes::text;
+use crate::sessions::Request;
+
+/// Longest command name; one of this length was cut, and is none.
+pub(super) const MAX_NAME_BYTES: usize = 32;
+/// Longest part of a key that is shown.
+pub(super) const MAX_KEY_BYTES: usize = 256;
+/// Question marks shown for arguments.
+const MAX_ARGUMENTS_SHOWN: u64 = 8;
+
+/// Commands that say nothing themselves: their first argument does.
+const CONTAINERS: [&str; 14] = [
+    "ACL", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DEBUG", "FUNCTION", "LATENCY", "MEMORY",
+    "MODULE", "OBJECT", "SCRIPT", "SLOWLOG", "XINFO",
+];
+
+/// Commands whose first argument is no key, and is not shown.
+const WITHOUT_KEY: [&str; 15] = [
+    "AUTH",
+    "ECHO",
+    "EVAL",
+    "EVALSHA",
+    "EVALSHA_RO",
+    "EVAL_RO",
+    "FCALL",
+    "FCALL_RO",
+    "HELLO",
+    "MIGRATE",
+    "PING",
+    "SCAN",
+    "SWAPDB",
+    "XREAD",
+    "XREADGROUP",
+];
+
+/// Commands after which replies are no longer answers to commands, one by one.
+const ENDING: [&str; 7] =
+    ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "MONITOR", "PSYNC", "SYNC", "REPLCONF"];
+
+/// Words by which a command without RESP framing is recognised.
+pub(super) const INLINE: [&str; 22] = [
+    "PING", "GET", "SET", "DEL", "INFO", "AUTH", "ECHO", "EXISTS", "INCR", "DECR", "SELECT",
+    "KEYS", "DBSIZE", "QUIT", "COMMAND", "CONFIG", "CLIENT", "MGET", "TTL", "HGET", "LPUSH",
+    "FLUSHALL",
+];
+
+/// What is shown in place of a name that can be no command's, for it may be
+/// anything.
+const NO_NAME: &str = "REDIS";
+
+/// Whether this may name a command, also a module's, such as `JSON.SET`.
+fn is_name(text: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    text.len() < MAX_NAME_BYTES
+        && text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.bytes().all(inside)
+}
+
+/// A command as far as it is needed.
+#[derive(Debug, Default)]
+pub(super) struct Command {
+    /// Its name, as sent.
+    pub(super) name: Vec<u8>,
+    /// Its first argument, cut to [`MAX_KEY_BYTES`].
+    pub(super) first: Option<Vec<u8>>,
+    /// How many words it has, the name counted.
+    pub(super) words: u64,
+}
+
+impl Command {
+    fn upper_name(&self) -> String {
+        text(&self.name, MAX_NAME_BYTES).to_ascii_uppercase()
+    }
+
+    fn first_text(&self) -> Option<String> {
+        self.first.as_deref().map(|first| text(first, MAX_KEY_BYTES))
+    }
+
+    /// Whether pairing ends with it.
+    pub(super) fn ends_pairing(&self) -> bool {
+        let name = self.upper_name();
+        // CLIENT REPLY takes answers away.
+        let reply = || self.first_text().is_some_and(|first| first.eq_ignore_ascii_case("reply"));
+        ENDING.contains(&name.as_str()) || (name == "CLIENT" && reply())
+    }
+
+    /// The database that it selects.
+    pub(super) fn selects(&self) -> Option<u32> {
+        if self.upper_name() == "SELECT" { self.first_text()?.parse().ok() } else { None }
+    }
+
+    /// The request that it is, in this database.
+    pub(super) fn request(&self, database: Option<u32>) -> Request {
+        let mut operation = Some(self.upper_name())
+            .filter(|name| is_name(name))
+            .unwrap_or_else(|| NO_NAME.to_owned());
+        let mut shown = operation.clone();
+        let mut hidden = self.words.saturating_sub(1);
+        if let Some(first) = self.first_text().filter(|_| operation != NO_NAME) {
+            if CONTAINERS.contains(&operation.as_str()) {
+                if is_name(&first) {
+                    operation = format!("{operation} {}", first.to_ascii_uppercase());
+                    shown.clone_from(&operation);
+                    hidden = hidden.saturating_sub(1);
+                }
+            } else if !WITHOUT_KEY.contains(&operation.as_str()) {
+                shown.push(' ');
+                shown.push_str(&first);
+                hidden = hidden.saturating_sub(1);
+            }
+        }
+        for _ in 0..hidden.min(MAX_ARGUMENTS_SHOWN) {
+            shown.push_str(" ?");
+        }
+        if hidden > MAX_ARGUMENTS_SHOWN {
+            shown.push_str(" ...");
+        }
+        let mut attributes = Attributes::with_capacity(4);
+        let mut add = |key: &'static str, value: String| {
+            attributes.push((key, AttributeValue::String(value)));
+        };
+        add("db.system.name", "redis".to_owned());
+        add("db.operation.name", operation.clone());
+        add("db.query.text", shown);
+        if let Some(database) = database {
+            add("db.namespace", database.to_string());
+        }
+        let mut request = Request::new(operation);
+        request.attributes = attributes;
+        request
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(words: &[&str]) -> Command {
+        Command {
+            name: words[0].into(),
+            first: words.get(1).map(|first| first.as_bytes().to_vec()),
+            words: words.len() as u64,
+        }
+    }
+
+    fn shown(words: &[&str]) -> String {
+        let request = command(words).request(None);
+        let query = request.attributes.iter().find(|(key, _)| *key == "db.query.text").unwrap();
+        format!("{} | {}", request.operation, query.1)
+    }
+
+    #[test]
+    fn the_key_is_shown_and_values_are_not() {
+        assert_eq!(shown(&["set", "user:1", "secret"]), "SET | SET user:1 ?");
+        assert_eq!(shown(&["AUTH", "user", "secret"]), "AUTH | AUTH ? ?");
+        assert_eq!(shown(&["EVAL", "return 'secret'", "0"]), "EVAL | EVAL ? ?");
+        assert_eq!(shown(&["PING"]), "PING | PING");
+        assert_eq!(shown(&["config", "get", "maxmemory"]), "CONFIG GET | CONFIG GET ?");
+        let many: Vec<&str> = std::iter::once("DEL").chain(std::iter::repeat_n("k", 20)).collect();
+        assert_eq!(shown(&many), "DEL | DEL k ? ? ? ? ? ? ? ? ...");
+    }
+
+    #[test]
+    fn what_can_be_no_name_is_not_shown() {
+        let long = "x".repeat(MAX_NAME_BYTES);
+        for name in ["", "pass word", "\u{1}\u{2}", "{\"a\":1}", "-1", &long] {
+            assert_eq!(shown(&[name, "secret"]), "REDIS | REDIS ?", "{name}");
+        }
+        assert_eq!(shown(&["json.set", "a"]), "JSON.SET | JSON.SET a");
+        assert_eq!(shown(&["ACL", "my secret"]), "ACL | ACL ?");
+    }
+
+    #[test]
+    fn subscriptions_end_pairing() {
+        for words in [&["subscribe", "c"][..], &["MONITOR"], &["CLIENT", "REPLY", "OFF"]] {
+            assert!(command(words).ends_pairing());
+        }
+        for words in [&["PUBLISH", "c", "m"][..], &["CLIENT", "LIST"], &["QUIT"]] {
+            assert!(!command(words).ends_pairing());
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Plugins at work: each with one instance for all connections, its budget, and
+//! what becomes of it when it fails.
+
+use serde::Serialize;
+
+use super::Plugin;
+use super::abi::{self, INPUT_BYTES, Message, Nonsense};
+use super::sandbox::{Failure, Sandbox, StartFailure};
+use crate::bytes::Side;
+use crate::counters::ParserCounters;
+use crate::parser::Likeness;
+
+/// Failures after which a plugin is switched off, where it does not make up for
+/// them: each run of calls that are right makes up for one.
+const MAX_FAILURES: u32 = 10;
+const CALLS_FOR_A_FAILURE: u32 = 1000;
+
+/// Fuel for all calls of a plugin in a second: some 0.1 s.
+const FUEL_PER_SECOND: u64 = 100_000_000;
+const SECOND_NANO: u64 = 1_000_000_000;
+
+/// Longest message that is taken for one.
+const MAX_MESSAGE_BYTES: i64 = 1 << 40;
+
+/// How a plugin is doing.
+#[derive(Debug, Clone, Serialize)]
+pub struct PluginFacts {
+    /// The protocol that it reads.
+    pub name: &'static str,
+    /// The file.
+    pub file: String,
+    /// It failed too often and is not asked any more.
+    pub switched_off: bool,
+    /// Calls that failed.
+    pub failures: u64,
+}
+
+/// All plugins of a tracer.
+#[derive(Debug, Default)]
+pub struct Plugins(Vec<Hosted>);
+
+/// A plugin and its state.
+#[derive(Debug)]
+pub struct Hosted {
+    plugin: Plugin,
+    /// None before the first call, and after a failure.
+    sandbox: Option<Sandbox>,
+    state: State,
+    failures: u64,
+    /// Failures that it has not made up for.
+    recent_failures: u32,
+    /// Calls that were right since the last failure that it made up for.
+    right_calls: u32,
+    second_began_nano: u64,
+    fuel_in_second: u64,
+    told_of_budget: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    On,
+    /// As on; the operator was told that it fails.
+    Failing,
+    Off,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoAnswer {
+    /// The call failed, or the plugin is switched off.
+    Failed,
+    /// The plugin has had its time for now.
+    Busy,
+}
+
+/// What a plugin says of the length of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measured {
+    /// It needs more bytes to tell.
+    Unknown,
+    /// In all.
+    Bytes(u64),
+    /// No message begins so.
+    Malformed,
+}
+
+/// Whom a plugin is asked for, and when: what budgets and counts need.
+#[derive(Debug)]
+pub(super) struct Asking<'a> {
+    pub(super) side: Side,
+    pub(super) now_nano: u64,
+    pub(super) counters: &'a mut ParserCounters,
+}
+
+const fn number(side: Side) -> u32 {
+    match side {
+        Side::Request => 0,
+        Side::Response => 1,
+    }
+}
+
+impl Plugins {
+    /// These, none of them asked yet.
+    pub fn new(plugins: Vec<Plugin>) -> Self {
+        Self(plugins.into_iter().map(Hosted::new).collect())
+    }
+
+    /// What the first bytes of a direction are taken for, as
+    /// [`crate::registry::infer`] does: `Some(None)` where more are needed.
+    pub fn infer(
+        &mut self,
+        bytes: &[u8],
+        sides: &[Side],
+        now_nano: u64,
+        counters: &mut ParserCounters,
+    ) -> Option<Option<(usize, Side)>> {
+        let mut maybe = None;
+        for side in sides {
+            for (index, hosted) in self.0.iter_mut().enumerate() {
+                let asking = &mut Asking { side: *side, now_nano, counters };
+                match hosted.recognise(bytes, asking) {
+                    Ok(Likeness::Yes) => return Some(Some((index, *side))),
+                    Ok(Likeness::Maybe) => maybe = Some(None),
+                    Ok(Likeness::AtFirst | Likeness::No) | Err(_) => {}
+                }
+            }
+        }
+        maybe
+    }
+
+    /// The plugin of this number, and the protocol's name.
+    pub(super) fn get(&mut self, index: usize) -> Option<&mut Hosted> {
+        self.0.get_mut(index)
+    }
+
+    /// What the plugin of this number calls its protocol.
+    pub(super) fn name(&self, index: usize) -> &'static str {
+        self.0.get(index).map_or("", |hosted| hosted.plugin.name())
+    }
+
+    /// How each is doing.
+    pub fn facts(&self) -> Vec<PluginFacts> {
+        self.0.iter().map(Hosted::facts).collect()
+    }
+}
+
+impl Hosted {
+    const fn new(plugin: Plugin) -> Self {
+        Self {
+            plugin,
+            sandbox: None,
+            state: State::On,
+            failures: 0,
+            recent_failures: 0,
+            right_calls: 0,
+            second_began_nano: 0,
+            fuel_in_second: 0,
+            told_of_budget: false,
+        }
+    }
+
+    fn facts(&self) -> PluginFacts {
+        PluginFacts {
+            switched_off: self.state == State::Off,
+            failures: self.failures,
+            ..self.plugin.facts()
+        }
+    }
+
+    /// Whether bytes look like the beginning of a message.
+    pub(super) fn recognise(
+        &mut self,
+        bytes: &[u8],
+        asking: &mut Asking<'_>,
+    ) -> Result<Likeness, NoAnswer> {
+        let side = number(asking.side);
+        self.call(asking, |_, sandbox| match sandbox.recognise(side, bytes)? {
+            0 => Ok(Likeness::No),
+            1 => Ok(Likeness::Maybe),
+            2 => Ok(Likeness::Yes),
+            value => Err(Nonsense::Unknown { name: "recognise", value }.into()),
+        })
+    }
+
+    /// How long the message is whose first bytes these are; they are `held` of an
+    /// earlier call, for which it had wanted more, and others.
+    pub(super) fn measure(
+        &mut self,
+        bytes: &[u8],
+        held: usize,
+        asking: &mut Asking<'_>,
+    ) -> Result<Measured, NoAnswer> {
+        let side = number(asking.side);
+        self.call(asking, |_, sandbox| match sandbox.measure(side, bytes)? {
+            0 => Ok(Measured::Unknown),
+            length @ 1..=MAX_MESSAGE_BYTES => {
+                let measured = length.cast_unsigned();
+                if measured < held as u64 {
+                    return Err(Nonsense::Shrunk { measured, given: held }.into());
+                }
+                Ok(Measured::Bytes(measured))
+            }
+            // What peers say may be nonsense.
+            _ => Ok(Measured::Malformed),
+        })
+    }
+
+    /// What the message of this length is that begins so; nothing where it is
+    /// none.
+    pub(super) fn decode(
+        &mut self,
+        bytes: &[u8],
+        length: u64,
+        asking: &mut Asking<'_>,
+    ) -> Result<Option<Message>, NoAnswer> {
+        let side = number(asking.side);
+        self.call(asking, |plugin, sandbox| {
+            if !sandbox.decode(side, bytes, length)? {
+                return Ok(None);
+            }
+            let (memory, area) = sandbox.memory();
+            Ok(Some(abi::message(memory, area, &plugin.0.keys)?))
+        })
+    }
+
+    fn call<R>(
+        &mut self,
+        asking: &mut Asking<'_>,
+        work: impl FnOnce(&Plugin, &mut Sandbox) -> Result<R, Failure>,
+    ) -> Result<R, NoAnswer> {
+        if self.state == State::Off {
+            return Err(NoAnswer::Failed);
+        }
+        if !self.has_time(asking.now_nano) {
+            asking.counters.plugin_calls_over_budget += 1;
+            return Err(NoAnswer::Busy);
+        }
+        let result = match &mut self.sandbox {
+            Some(sandbox) => work(&self.plugin, sandbox),
+            none => match Sandbox::start(&self.plugin.0.prepared) {
+                Ok(started) => work(&self.plugin, none.insert(started)),
+                // It has started before.
+                Err(StartFailure::Failed(failure)) => Err(failure),
+                Err(_) => Err(Failure::Trap("it does not start any more".to_owned())),
+            },
+        };
+        self.fuel_in_second += self.sandbox.as_mut().map_or(0, Sandbox::take_spent);
+        match result {
+            Ok(answer) => {
+                self.right();
+                Ok(answer)
+            }
+            Err(failure) => {
+                self.failed(&failure, asking.counters);
+                Err(NoAnswer::Failed)
+            }
+        }
+    }
+
+    /// Whether it may still run in this second of the events' own time.
+    fn has_time(&mut self, now_nano: u64) -> bool {
+        if now_nano.abs_diff(self.second_began_nano) >= SECOND_NANO {
+            self.second_began_nano = now_nano;
+            self.fuel_in_second = 0;
+        }
+        let left = self.fuel_in_second < FUEL_PER_SECOND;
+        if !left && !std::mem::replace(&mut self.told_of_budget, true) {
+            tracing::warn!(
+                "the plugin {} takes more than its share of time; what comes meanwhile is not \
+                 read, and counted (plugin_calls_over_budget); this is said once",
+                self.plugin.path().display()
+            );
+        }
+        left
+    }
+
+    const fn right(&mut self) {
+        if self.recent_failures == 0 {
+            return;
+        }
+        self.right_calls += 1;
+        if self.right_calls >= CALLS_FOR_A_FAILURE {
+            self.right_calls = 0;
+            self.recent_failures -= 1;
+        }
+    }
+
+    fn failed(&mut self, failure: &Failure, counters: &mut ParserCounters) {
+        *match failure {
+            Failure::Trap(_) => &mut counters.plugin_traps,
+            Failure::Fuel => &mut counters.plugin_calls_without_end,
+            Failure::Memory => &mut counters.plugin_memory_refused,
+            Failure::Nonsense(_) => &mut counters.plugin_answers_invalid,
+        } += 1;
+        // It goes on from its beginning: what the failure left is not to be known.
+        self.sandbox = None;
+        self.failures += 1;
+        self.recent_failures += 1;
+        self.right_calls = 0;
+        let path = self.plugin.path().display();
+        if self.recent_failures >= MAX_FAILURES {
+            self.state = State::Off;
+            counters.plugins_switched_off += 1;
+            tracing::warn!(
+                "the plugin {path} is switched off after {} failures, the last one: {failure}; \
+                 its connections are not read any more; correct it and start the agent anew",
+                self.failures
+            );
+        } else if self.state == State::On {
+            self.state = State::Failing;
+            tracing::warn!(
+                "the plugin {path} failed: {failure}; the connection is not read any more; \
+                 further failures are counted (plugin_…), and not told"
+            );
+        }
+    }
+}
+
+const _: () = assert!(INPUT_BYTES == 1024, "recognition gives as many");

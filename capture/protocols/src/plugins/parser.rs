@@ -1,0 +1,319 @@
+//! The parser of a connection whose protocol a plugin reads.
+
+use super::abi::{Kind, MAX_ATTRIBUTES, Message};
+use super::hosted::{Asking, NoAnswer, Plugins};
+use super::reader::{Head, Reader, Step};
+use crate::bytes::{Input, Mark, Side};
+use crate::parser::{Outcome, Protocol};
+use crate::sessions::{Conversation, Failure, Manner, Request};
+
+/// Malformed messages in a row after which the connection speaks something else.
+const MAX_STRIKES: u8 = 3;
+
+/// What the message being read is.
+#[derive(Debug, Default)]
+enum Reading {
+    /// Nothing that makes a span.
+    #[default]
+    Other,
+    /// A request, or more of one; what of it was not counted yet.
+    Request { uncounted: u64 },
+    /// A message that nobody answers; told when all of it has passed.
+    OneWay { start: Mark, request: Box<Request>, failure: Option<Failure> },
+    /// An answer to an open request.
+    Response { stream: Option<u64>, uncounted: u64, more: bool },
+}
+
+/// The parser of one connection.
+#[derive(Debug)]
+pub(crate) struct Speech {
+    plugin: usize,
+    name: &'static str,
+    asking: Reader,
+    answering: Reader,
+    asked: Reading,
+    answered: Reading,
+    /// Requests are answered in their order: they have no numbers.
+    in_order: bool,
+    /// The answering side has handed over messages unasked.
+    unasked: bool,
+    strikes: u8,
+}
+
+impl Speech {
+    /// For a connection that the plugin of this number reads.
+    pub(crate) fn new(plugin: usize, plugins: &Plugins) -> Self {
+        Self {
+            plugin,
+            name: plugins.name(plugin),
+            asking: Reader::new(),
+            answering: Reader::new(),
+            asked: Reading::Other,
+            answered: Reading::Other,
+            in_order: false,
+            unasked: false,
+            strikes: 0,
+        }
+    }
+
+    fn begin(
+        &mut self,
+        side: Side,
+        head: &Head<'_>,
+        message: Message,
+        conversation: &mut Conversation<'_>,
+    ) -> Reading {
+        let looked = head.bytes.len() as u64;
+        let uncounted = head.length - looked;
+        match (side, message.kind) {
+            (Side::Request, Kind::Request) => {
+                self.in_order |= message.stream.is_none();
+                conversation.open(head.start, head.end, self.request(message));
+                conversation.request_frame(head.end, looked);
+                Reading::Request { uncounted }
+            }
+            (Side::Request, Kind::RequestPart) => {
+                if !conversation.continue_request(message.stream.unwrap_or(0)) {
+                    return Reading::Other;
+                }
+                conversation.request_frame(head.end, looked);
+                Reading::Request { uncounted }
+            }
+            (_, Kind::OneWay) => {
+                let failure = failure(&message);
+                let mut request = self.request(message);
+                if side == Side::Response {
+                    self.unasked = true;
+                    request.manner = Manner::Deliver;
+                }
+                Reading::OneWay { start: head.start, request: Box::new(request), failure }
+            }
+            (Side::Response, Kind::Response) => {
+                let open = match message.stream {
+                    Some(stream) => conversation.answer(stream),
+                    None => true,
+                };
+                if !open || !conversation.begin_response(head.start) {
+                    conversation.counters.orphan_responses += 1;
+                    return Reading::Other;
+                }
+                conversation.response_frame(head.end, looked);
+                let (stream, more) = (message.stream, message.more);
+                answer(message, conversation);
+                Reading::Response { stream, uncounted, more }
+            }
+            // The one that answers may ask as well; that is not followed.
+            _ => Reading::Other,
+        }
+    }
+
+    fn request(&self, message: Message) -> Request {
+        let named = !message.operation.is_empty();
+        let mut request =
+            Request::new(if named { message.operation } else { self.name.to_owned() });
+        request.stream = message.stream.unwrap_or(0);
+        request.headers.header(b"traceparent", &message.trace_parent);
+        request.attributes = message.attributes;
+        request
+    }
+
+    /// Borders of a side's messages were lost. Which requests were answered among
+    /// what was not seen, or asked, is not known.
+    fn lose(&mut self, side: Side, conversation: &mut Conversation<'_>) {
+        match side {
+            Side::Request => self.asked = Reading::Other,
+            Side::Response => self.answered = Reading::Other,
+        }
+        if side == Side::Response || self.in_order {
+            conversation.abandon();
+        }
+        if self.in_order {
+            // Both sides find their places anew, where the next request begins.
+            self.asking.lose();
+            self.answering.lose();
+            self.asked = Reading::Other;
+            self.answered = Reading::Other;
+        }
+    }
+
+    /// Whether what this side says is passed over: where order alone pairs, the
+    /// next request after a loss is one that follows what was answered, and the
+    /// next answer one that follows that.
+    const fn waits_for_turn(&self, side: Side) -> bool {
+        self.in_order
+            && match side {
+                Side::Request => self.asking.is_lost() && !self.asking.has_turned(),
+                Side::Response => {
+                    self.answering.is_lost()
+                        && (self.asking.is_lost() || !self.answering.has_turned())
+                }
+            }
+    }
+
+    /// The plugin failed: nothing of the connection is known any more.
+    fn fail(&mut self) -> Outcome {
+        self.asked = Reading::Other;
+        self.answered = Reading::Other;
+        Outcome::Unreadable
+    }
+}
+
+fn failure(message: &Message) -> Option<Failure> {
+    let error = message.error.as_deref()?;
+    let status = message.status.map(|status| status.to_string());
+    let kind = match (error, &status) {
+        ("", Some(status)) => status,
+        ("", None) => "error",
+        (error, _) => error,
+    };
+    Some(Failure::plain(kind))
+}
+
+/// Takes note of what an answer, or a part of one, says.
+fn answer(message: Message, conversation: &mut Conversation<'_>) {
+    let Some(exchange) = conversation.answering() else { return };
+    let answer = &mut exchange.answer;
+    answer.status_code = message.status.or(answer.status_code);
+    if let Some(failure) = failure(&message) {
+        answer.failure.get_or_insert(failure);
+    }
+    let room = MAX_ATTRIBUTES.saturating_sub(answer.attributes.len());
+    answer.attributes.extend(message.attributes.into_iter().take(room));
+}
+
+fn end(reading: Reading, at: Mark, conversation: &mut Conversation<'_>) {
+    match reading {
+        Reading::Other => {}
+        Reading::Request { uncounted } => conversation.request_frame(at, uncounted),
+        Reading::OneWay { start, request, failure } => {
+            conversation.tell_failed(start, at, *request, failure);
+        }
+        Reading::Response { stream, uncounted, more } => {
+            // Requests may have been given up meanwhile.
+            if stream.is_some_and(|stream| !conversation.answer(stream)) {
+                return;
+            }
+            conversation.response_frame(at, uncounted);
+            if !more {
+                conversation.end_response();
+            }
+        }
+    }
+}
+
+impl Protocol for Speech {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn read(
+        &mut self,
+        side: Side,
+        mut input: Input<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
+        if self.waits_for_turn(side) {
+            return Outcome::Read;
+        }
+        let now_nano = input.mark.time_nano;
+        loop {
+            let Some(plugin) = conversation.memory.of::<Plugins>().get(self.plugin) else {
+                return self.fail();
+            };
+            let mut asking = Asking { side, now_nano, counters: conversation.counters };
+            let reader = match side {
+                Side::Request => &mut self.asking,
+                Side::Response => &mut self.answering,
+            };
+            match reader.read(&mut input, plugin, &mut asking) {
+                Step::More => return Outcome::Read,
+                Step::Failed => return self.fail(),
+                Step::Head(head) => match plugin.decode(&head.bytes, head.length, &mut asking) {
+                    Ok(Some(message)) => {
+                        self.strikes = 0;
+                        let begun = self.begin(side, &head, message, conversation);
+                        match side {
+                            Side::Request => self.asked = begun,
+                            Side::Response => self.answered = begun,
+                        }
+                    }
+                    Ok(None) => {
+                        reader.lose();
+                        self.lose(side, conversation);
+                        if self.strike(conversation) {
+                            return Outcome::Foreign;
+                        }
+                        return Outcome::Read;
+                    }
+                    Err(NoAnswer::Busy) => {
+                        conversation.counters.framing_lost += 1;
+                        reader.lose();
+                        self.lose(side, conversation);
+                        return Outcome::Read;
+                    }
+                    Err(NoAnswer::Failed) => return self.fail(),
+                },
+                Step::End(at) => {
+                    let reading = match side {
+                        Side::Request => std::mem::take(&mut self.asked),
+                        Side::Response => std::mem::take(&mut self.answered),
+                    };
+                    end(reading, at, conversation);
+                }
+                Step::Unseen => {
+                    conversation.counters.framing_lost += 1;
+                    self.lose(side, conversation);
+                }
+                Step::Malformed => {
+                    self.lose(side, conversation);
+                    if self.strike(conversation) {
+                        return Outcome::Foreign;
+                    }
+                }
+                Step::Resumed => conversation.counters.resynchronised += 1,
+            }
+        }
+    }
+
+    fn turn(&mut self, to: Side, conversation: &mut Conversation<'_>) {
+        match to {
+            Side::Request => {
+                self.asking.turn();
+                // What was asked before has had its answer among what was not read.
+                if self.in_order && self.answering.is_lost() {
+                    self.asked = Reading::Other;
+                    conversation.abandon();
+                }
+            }
+            Side::Response => self.answering.turn(),
+        }
+    }
+
+    fn between_responses(&self) -> bool {
+        self.answering.is_between()
+    }
+
+    fn speaks_unasked(&self) -> bool {
+        self.unasked
+    }
+
+    fn held_bytes(&self) -> usize {
+        let told = |reading: &Reading| match reading {
+            Reading::OneWay { request, .. } => size_of::<Request>() + request.held_bytes(),
+            _ => 0,
+        };
+        self.asking.held_bytes()
+            + self.answering.held_bytes()
+            + told(&self.asked)
+            + told(&self.answered)
+    }
+}
+
+impl Speech {
+    /// Takes note of a malformed message; `true` where there were too many.
+    fn strike(&mut self, conversation: &mut Conversation<'_>) -> bool {
+        conversation.counters.malformed_messages += 1;
+        self.strikes += 1;
+        self.strikes >= MAX_STRIKES
+    }
+}

@@ -1,0 +1,240 @@
+//! Requests: opened, going on, and made by whom.
+
+use std::hash::{Hash as _, Hasher as _};
+
+use ahash::AHasher;
+
+use super::{Conversation, Exchange, Exchanges, Failure, Manner, Request, Shared, StreamOwner};
+use crate::attribution::{Call, Caller, Fragment};
+use crate::bytes::Mark;
+
+/// Open requests per connection; requests beyond make no spans.
+const MAX_OPEN: usize = 4096;
+
+/// Streams per connection whose tasks are known before the streams are.
+const MAX_OWNERS: usize = 2048;
+
+/// Bytes that the open requests of a connection may hold.
+const MAX_HELD_BYTES: usize = 1 << 20;
+
+impl Exchanges {
+    fn take_owner(&mut self, stream: u64) -> Option<StreamOwner> {
+        // Streams are opened in the order of their numbers (RFC 9113, section 5.1.1): what
+        // comes before was not seen.
+        while self.owners.front().is_some_and(|owner| owner.stream < stream) {
+            self.owners.pop_front();
+        }
+        let at = self.owners.iter().position(|owner| owner.stream == stream)?;
+        self.owners.remove(at)
+    }
+
+    /// From here on, more of this stream's request passes; `false` where it is
+    /// not open.
+    pub fn continue_request(&mut self, stream: u64) -> bool {
+        let exchange = self.open.iter().rev().find(|exchange| exchange.request.stream == stream);
+        self.uploading = exchange.map(|exchange| exchange.id);
+        self.uploading.is_some()
+    }
+
+    /// The request that is still passing, while it has no complete response.
+    pub fn uploading(&mut self) -> Option<&mut Exchange> {
+        let id = self.uploading?;
+        // Nearly always the last one.
+        self.open.iter_mut().rev().find(|exchange| exchange.id == id && !exchange.spent)
+    }
+
+    /// Changes what that request says.
+    pub fn change_request(&mut self, change: impl FnOnce(&mut Request)) {
+        self.change(|request| change(request));
+    }
+
+    /// That request says this, and nothing else that was said of it before.
+    pub fn say(&mut self, said: Shared<Request>) {
+        self.change(|request| *request = said);
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Shared<Request>)) {
+        if let Some(exchange) = self.uploading() {
+            change(&mut exchange.request);
+            let before = std::mem::replace(&mut exchange.weight, 0);
+            exchange.weight = exchange.held_bytes();
+            let after = exchange.weight;
+            self.held_bytes = self.held_bytes + after - before;
+        }
+    }
+
+    /// More of that request has passed, up to `end`.
+    pub fn request_reached(&mut self, end: Mark) {
+        if let Some(exchange) = self.uploading() {
+            exchange.request_end = end;
+        }
+    }
+
+    /// A frame of that request has passed, up to `end`. Others' frames may lie
+    /// between two of one request.
+    pub fn request_frame(&mut self, end: Mark, bytes: u64) {
+        if let Some(exchange) = self.uploading() {
+            exchange.request_end = end;
+            exchange.counted.get_or_insert_default()[0] += bytes;
+        }
+    }
+}
+
+impl Conversation<'_> {
+    /// A request whose head is complete: `head_end` is past its last byte, or
+    /// past what could be read of it.
+    pub fn open(
+        &mut self,
+        request_start: Mark,
+        head_end: Mark,
+        request: impl Into<Shared<Request>>,
+    ) {
+        let request = request.into();
+        if self.unsure {
+            self.counters.requests_lost += u64::from(!request.silent);
+            self.uploading = None;
+            return;
+        }
+        self.pipelined |= self.open.iter().any(|exchange| !exchange.spent);
+        if self.open.len() >= MAX_OPEN || self.held_bytes > MAX_HELD_BYTES {
+            self.counters.requests_over_limit += 1;
+            self.abandon();
+            if request.stream == 0 {
+                // Those that were given up will still be answered, and first: until
+                // a silence there are no pairs.
+                self.unsure = true;
+                return;
+            }
+        }
+        let process = self.attribution.process(head_end.process);
+        let id = self.finished.next_id();
+        let serving = self.serving != (request.manner == Manner::Deliver);
+        let owner = self.take_owner(request.stream);
+        let opener = self.opener.take();
+        let fragment = if serving {
+            let (reader, stream) = (head_end.into(), request.stream);
+            let fragment = self.attribution.request_read(reader, self.connection, stream, id);
+            if let Some(owner) = owner {
+                self.attribution.request_handed(head_end.into(), id, owner.task);
+            }
+            fragment
+        } else if owner.is_none() && request.stream != 0 {
+            let call = Call::New(sort_of(self.protocol, &request.operation));
+            self.attribution.call_made_among_others(request_start.into(), opener, call)
+        } else {
+            let call = Call::New(sort_of(self.protocol, &request.operation));
+            self.attribution.call_made(sender(request_start, owner.as_ref()), opener, call)
+        };
+        if !serving && !request.silent {
+            self.attribution.answer_awaited(request_start.into(), self.connection);
+        }
+        let turn = match fragment {
+            Fragment::Ambiguous { .. } => self.attribution.turn_of(request_start.into(), opener),
+            _ => None,
+        };
+        let first = self.fresh && !request.silent;
+        self.fresh &= !first;
+        let mut exchange = Exchange {
+            id,
+            request_start,
+            head_end,
+            request_end: head_end,
+            response_start: None,
+            response_end: None,
+            request,
+            answer: Shared::default(),
+            serving,
+            fragment,
+            turn,
+            process,
+            first,
+            encryption: self.encryption.clone(),
+            protocol: self.protocol,
+            other: None,
+            counted: None,
+            outside: false,
+            doubtful: false,
+            lasts: false,
+            weight: 0,
+            spent: false,
+        };
+        exchange.weight = exchange.held_bytes();
+        self.held_bytes += exchange.weight;
+        self.uploading = Some(id);
+        self.open.push_back(exchange);
+    }
+
+    /// A task works on one of the streams: it has sent the request, or handles it. Whose
+    /// request is not seen yet is kept for it.
+    pub fn owned(&mut self, task: &StreamOwner) {
+        let Exchanges { open, owners, serving, protocol, .. } = &mut *self.exchanges;
+        let open = open.iter_mut().rev();
+        let mut open = open.filter(|exchange| !exchange.spent);
+        let Some(exchange) = open.find(|exchange| exchange.request.stream == task.stream) else {
+            if *serving {
+                self.attribution.unseen_handed(task.process, task.task);
+            }
+            if owners.len() >= MAX_OWNERS {
+                owners.pop_front();
+            }
+            owners.push_back(*task);
+            return;
+        };
+        if exchange.serving {
+            self.attribution.request_handed(exchange.head_end.into(), exchange.id, task.task);
+            return;
+        }
+        let sender = sender(exchange.request_start, Some(task));
+        let call = Call::Again(sort_of(protocol, &exchange.request.operation));
+        exchange.fragment = self.attribution.call_made(sender, None, call);
+    }
+
+    /// A message that nobody answers, all of it: it makes a span by itself.
+    pub fn tell(&mut self, start: Mark, end: Mark, request: Request) {
+        self.tell_failed(start, end, request, None);
+    }
+
+    /// As [`Self::tell`]; where there is a failure, the message says so itself.
+    pub fn tell_failed(
+        &mut self,
+        start: Mark,
+        end: Mark,
+        request: Request,
+        failure: Option<Failure>,
+    ) {
+        self.open(start, end, request);
+        self.uploading = None;
+        if let Some(mut exchange) = self.open.pop_back() {
+            exchange.answer.failure = failure;
+            self.finish(exchange, false);
+        }
+    }
+
+    /// The request that is still passing needs no answer after all; `false` where
+    /// it has had one, or part of one.
+    pub fn end_unanswered(&mut self) -> bool {
+        let found = self.open.iter().position(|exchange| Some(exchange.id) == self.uploading);
+        let found = found.filter(|at| self.open[*at].response_start.is_none());
+        let Some(exchange) = found.and_then(|at| self.open.remove(at)) else { return false };
+        self.uploading = None;
+        self.finish(exchange, false);
+        true
+    }
+}
+
+/// What calls of one operation have in common.
+fn sort_of(protocol: &str, operation: &str) -> u64 {
+    let mut hasher = AHasher::default();
+    (protocol, operation).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Who sends a request: the task to which its stream belongs, else who wrote it.
+fn sender(start: Mark, owner: Option<&StreamOwner>) -> Caller {
+    let caller = Caller::from(start);
+    owner.map_or(caller, |owner| Caller {
+        task: owner.task,
+        parent_task: owner.parent_task,
+        ..caller
+    })
+}

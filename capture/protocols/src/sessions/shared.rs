@@ -1,0 +1,81 @@
+//! What is said alike again and again.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use spanwise_model::{RowWriter, Written};
+
+use super::message::Attributes;
+
+/// What several exchanges may say alike: kept once, until one of them changes it.
+pub struct Shared<T>(Arc<Kept<T>>);
+
+struct Kept<T> {
+    value: T,
+    /// Where its attributes were written to a span.
+    written: Written,
+}
+
+/// What says something of a span.
+pub trait Tells {
+    /// The span's attributes.
+    fn attributes(&self) -> &Attributes;
+}
+
+impl<T: Tells> Shared<T> {
+    /// Writes its attributes to a span.
+    pub fn tell(&self, row: &mut RowWriter<'_>) {
+        let attributes = self.attributes();
+        if !attributes.is_empty() {
+            let attributes = attributes.iter().map(|(key, value)| (*key, value.as_ref()));
+            row.repeated(&self.0.written, attributes);
+        }
+    }
+}
+
+impl<T> From<T> for Kept<T> {
+    fn from(value: T) -> Self {
+        Self { value, written: Written::default() }
+    }
+}
+
+impl<T> From<T> for Shared<T> {
+    fn from(value: T) -> Self {
+        Self(Arc::new(value.into()))
+    }
+}
+
+impl<T: Clone> Clone for Kept<T> {
+    fn clone(&self) -> Self {
+        self.value.clone().into()
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.value.fmt(f)
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0.value
+    }
+}
+
+impl<T: Clone> DerefMut for Shared<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        let kept = Arc::make_mut(&mut self.0);
+        kept.written = Written::default();
+        &mut kept.value
+    }
+}
