@@ -32,11 +32,11 @@ pub struct Call {
     /// `confidence`.
     pub confidence: Option<f32>,
     /// `server_address` and `server_port`, where known.
-    pub server: Option<Place>,
+    pub server: Option<Address>,
 }
 
 /// An address and a port.
-pub type Place = (Name, Option<u16>);
+pub type Address = (Name, Option<u16>);
 
 /// A service graph.
 #[derive(Debug, Clone, Default)]
@@ -124,7 +124,7 @@ impl Tally {
 enum Node {
     Service(Name),
     /// What was not seen itself, by the protocol that is spoken to it and its place.
-    Unseen(Option<Name>, Option<Place>),
+    Unseen(Option<Name>, Option<Address>),
 }
 
 #[derive(Default)]

@@ -6,7 +6,7 @@ mod names;
 mod quantile;
 mod summary;
 
-pub use graph::{Call, Figures, Graph, GraphEdge, GraphNode, Place};
+pub use graph::{Address, Call, Figures, Graph, GraphEdge, GraphNode};
 pub use labels::Labels;
 pub use names::{Name, Names};
 pub use quantile::quantile;

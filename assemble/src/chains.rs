@@ -8,7 +8,7 @@
 
 use hashbrown::HashTable;
 
-use crate::index::Slot;
+use crate::slot::Slot;
 
 /// The rows of one key.
 #[derive(Debug, Clone, Copy)]
@@ -44,13 +44,13 @@ pub(crate) struct Chains {
 
 /// The slots of one key, in the order in which they were inserted.
 #[derive(Clone, Copy)]
-pub(crate) struct Found<'a> {
+pub(crate) struct ChainIter<'a> {
     links: &'a [Link],
     at: Slot,
     left: u32,
 }
 
-impl Iterator for Found<'_> {
+impl Iterator for ChainIter<'_> {
     type Item = Slot;
 
     fn next(&mut self) -> Option<Slot> {
@@ -65,7 +65,7 @@ impl Iterator for Found<'_> {
     }
 }
 
-impl ExactSizeIterator for Found<'_> {}
+impl ExactSizeIterator for ChainIter<'_> {}
 
 const fn upper(hash: u64) -> u32 {
     (hash >> 32) as u32
@@ -74,14 +74,14 @@ const fn upper(hash: u64) -> u32 {
 impl Chains {
     /// The slots under a key with this hash; `is_key` tells whether a slot has
     /// that key.
-    pub(crate) fn get(&self, hash: u64, is_key: impl Fn(Slot) -> bool) -> Found<'_> {
+    pub(crate) fn get(&self, hash: u64, is_key: impl Fn(Slot) -> bool) -> ChainIter<'_> {
         let hash = upper(hash);
         let found = self
             .table
             .find(Chain::spread(hash), |chain| chain.hash == hash && is_key(chain.head))
             .copied();
         let Chain { head, len, .. } = found.unwrap_or(Chain { hash, head: 0, len: 0 });
-        Found { links: &self.links, at: head, left: len }
+        ChainIter { links: &self.links, at: head, left: len }
     }
 
     /// Adds a slot under a key.

@@ -8,15 +8,13 @@ use std::hash::Hash;
 use ahash::RandomState;
 use spanwise_model::{Capture, SpanId, TraceId};
 
-use self::apps::{Apps, Named};
-use self::slots::Slots;
-use crate::chains::{Chains, Found};
+use self::apps::{AppIter, Apps};
+use self::slots::FreeSlots;
+use crate::chains::{ChainIter, Chains};
 use crate::row::{Row, is_half};
+use crate::slot::Slot;
 use crate::text::Text;
 use crate::timeline::{Moment, Sort, Timeline};
-
-/// A row's place in an [`Index`].
-pub(crate) type Slot = u32;
 
 /// A row, as long as it is in its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +27,7 @@ pub(crate) struct Stamped {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     rows: Vec<Row>,
-    free: Slots,
+    free: FreeSlots,
     hasher: RandomState,
     apps: Apps,
     servers_by_fragment: Chains,
@@ -166,7 +164,7 @@ impl Index {
         chains: &'a Chains,
         key: K,
         key_of: impl Fn(&Row) -> Option<K>,
-    ) -> Found<'a> {
+    ) -> ChainIter<'a> {
         let is_key = |slot: Slot| key_of(self.row(slot)).as_ref() == Some(&key);
         chains.get(self.hasher.hash_one(&key), is_key)
     }
@@ -177,32 +175,32 @@ impl Index {
     }
 
     /// SDK rows with this trace and span id.
-    pub(crate) fn apps(&self, trace: TraceId, span: SpanId) -> Named<'_> {
+    pub(crate) fn apps(&self, trace: TraceId, span: SpanId) -> AppIter<'_> {
         self.apps.get((trace, span), |slot| app_key(self.row(slot)))
     }
 
     /// Server-process rows of a fragment.
-    pub(crate) fn servers_of_fragment(&self, fragment: u64) -> Found<'_> {
+    pub(crate) fn servers_of_fragment(&self, fragment: u64) -> ChainIter<'_> {
         self.find(&self.servers_by_fragment, fragment, served)
     }
 
     /// Kernel rows whose request began with this TCP sequence number.
-    pub(crate) fn with_request_seq(&self, seq: u32) -> Found<'_> {
+    pub(crate) fn with_request_seq(&self, seq: u32) -> ChainIter<'_> {
         self.find(&self.by_request_seq, seq, |row| row.request_tcp_seq)
     }
 
     /// Kernel rows whose request carried this trace id and parent id.
-    pub(crate) fn with_header(&self, trace: TraceId, parent: SpanId) -> Found<'_> {
+    pub(crate) fn with_header(&self, trace: TraceId, parent: SpanId) -> ChainIter<'_> {
         self.find(&self.by_header, (trace, parent), header)
     }
 
     /// Client-process rows whose request carried this trace id.
-    pub(crate) fn clients_of_trace(&self, trace: TraceId) -> Found<'_> {
+    pub(crate) fn clients_of_trace(&self, trace: TraceId) -> ChainIter<'_> {
         self.find(&self.clients_by_trace, trace, called_with)
     }
 
     /// Process rows with this X-Request-ID.
-    pub(crate) fn with_x_request_id(&self, id: Text) -> Found<'_> {
+    pub(crate) fn with_x_request_id(&self, id: Text) -> ChainIter<'_> {
         self.find(&self.by_x_request_id, id, process_x_request_id)
     }
 

@@ -13,6 +13,7 @@ mod read;
 mod resolve;
 mod row;
 mod search;
+mod slot;
 mod text;
 mod timeline;
 mod timing;

@@ -4,13 +4,14 @@
 use ahash::AHashMap;
 use spanwise_model::{Assembled, Evidence, SpanId, TraceId};
 
-use crate::index::{Index, Slot};
+use crate::index::Index;
 use crate::parents::{Verdict, verdict};
 use crate::row::Row;
+use crate::slot::Slot;
 
 /// The place that was found for a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum TreePosition {
     /// No parent, and nothing to say why.
     Root,
     /// No parent, because there were several.
@@ -26,7 +27,9 @@ pub fn assemble_all(rows: impl IntoIterator<Item = Row>) -> Vec<Assembled> {
 }
 
 /// The same, with the place of each row among them.
-pub(crate) fn assemble_places(rows: impl IntoIterator<Item = Row>) -> (Vec<Place>, Vec<Assembled>) {
+pub(crate) fn assemble_places(
+    rows: impl IntoIterator<Item = Row>,
+) -> (Vec<TreePosition>, Vec<Assembled>) {
     let mut index = Index::default();
     // An empty index gives its slots out in order.
     let slots: Vec<Slot> = rows.into_iter().map(|row| index.insert(row)).collect();
@@ -53,17 +56,17 @@ pub(crate) fn resolve(
 fn results(
     index: &Index,
     slots: &[Slot],
-    places: &[Place],
+    places: &[TreePosition],
     told: impl Fn(Slot) -> Option<TraceId>,
 ) -> Vec<Assembled> {
-    let result = |slot: Slot, place: Place, trace_id| {
+    let result = |slot: Slot, place: TreePosition, trace_id| {
         let root = index.row(slot).as_root(trace_id);
         match place {
-            Place::Root => root,
-            Place::Ambiguous => {
+            TreePosition::Root => root,
+            TreePosition::Ambiguous => {
                 Assembled { evidence: Some(Evidence::Ambiguous), confidence: None, ..root }
             }
-            Place::Child { parent, evidence, confidence } => Assembled {
+            TreePosition::Child { parent, evidence, confidence } => Assembled {
                 parent: Some(index.row(slots[parent]).span_id),
                 evidence: Some(evidence),
                 confidence: Some(confidence),
@@ -87,18 +90,20 @@ fn only_header(index: &Index, slots: &[Slot]) -> Option<TraceId> {
 }
 
 /// The place of each row; positions refer to `slots`.
-fn places(index: &Index, slots: &[Slot], verdict: impl Fn(Slot) -> Verdict) -> Vec<Place> {
+fn places(index: &Index, slots: &[Slot], verdict: impl Fn(Slot) -> Verdict) -> Vec<TreePosition> {
     let mut by_span: Option<AHashMap<SpanId, usize>> = None;
-    let mut places: Vec<Place> = Vec::with_capacity(slots.len());
+    let mut places: Vec<TreePosition> = Vec::with_capacity(slots.len());
     for slot in slots {
         let now = match verdict(*slot) {
-            Verdict::Nothing => Place::Root,
-            Verdict::Several => Place::Ambiguous,
+            Verdict::Nothing => TreePosition::Root,
+            Verdict::Several => TreePosition::Ambiguous,
             Verdict::Child(parent) => {
-                slots.binary_search(&parent.slot).map_or(Place::Root, |position| Place::Child {
-                    parent: position,
-                    evidence: parent.evidence,
-                    confidence: parent.confidence,
+                slots.binary_search(&parent.slot).map_or(TreePosition::Root, |position| {
+                    TreePosition::Child {
+                        parent: position,
+                        evidence: parent.evidence,
+                        confidence: parent.confidence,
+                    }
                 })
             }
         };
@@ -110,17 +115,17 @@ fn places(index: &Index, slots: &[Slot], verdict: impl Fn(Slot) -> Verdict) -> V
         // Found before, among more rows than these: it stands, unless something
         // surer has come.
         let sure = |place| match place {
-            Place::Child { confidence, .. } => confidence,
+            TreePosition::Child { confidence, .. } => confidence,
             _ => 0.0,
         };
         let before = match prior.parent {
             // What the span says of itself is found anew: by an id that several have, another of
             // them may be meant now.
-            Some(parent) if row.names(parent) && matches!(now, Place::Child { .. }) => None,
+            Some(parent) if row.names(parent) && matches!(now, TreePosition::Child { .. }) => None,
             Some(parent) => {
                 let by_span = by_span.get_or_insert_with(|| positions_by_span(index, slots));
                 by_span.get(&parent).filter(|position| slots[**position] != *slot).map(|position| {
-                    Place::Child {
+                    TreePosition::Child {
                         parent: *position,
                         evidence: row.evidence.unwrap_or(Evidence::Timing),
                         confidence: row.confidence.unwrap_or(0.0),
@@ -128,10 +133,12 @@ fn places(index: &Index, slots: &[Slot], verdict: impl Fn(Slot) -> Verdict) -> V
                 })
             }
             None => (row.evidence == Some(Evidence::Ambiguous) && sure(now) < Evidence::CERTAIN)
-                .then_some(Place::Ambiguous),
+                .then_some(TreePosition::Ambiguous),
         };
         places.push(match before {
-            Some(before) if before == Place::Ambiguous || sure(before) >= sure(now) => before,
+            Some(before) if before == TreePosition::Ambiguous || sure(before) >= sure(now) => {
+                before
+            }
             _ => now,
         });
     }
@@ -146,7 +153,7 @@ fn positions_by_span(index: &Index, slots: &[Slot]) -> AHashMap<SpanId, usize> {
 
 /// Makes the least sure member of every cycle ambiguous. Only bad input makes
 /// cycles: spans that name each other.
-pub(crate) fn cut_cycles(places: &mut [Place], span_id: impl Fn(usize) -> SpanId) {
+pub(crate) fn cut_cycles(places: &mut [TreePosition], span_id: impl Fn(usize) -> SpanId) {
     // 0: not met; n: met in walk n.
     let mut met_in = vec![0usize; places.len()];
     for start in 0..places.len() {
@@ -155,17 +162,17 @@ pub(crate) fn cut_cycles(places: &mut [Place], span_id: impl Fn(usize) -> SpanId
         while met_in[at] == 0 {
             met_in[at] = walk;
             match places[at] {
-                Place::Child { parent, .. } => at = parent,
+                TreePosition::Child { parent, .. } => at = parent,
                 _ => break,
             }
         }
-        if met_in[at] != walk || !matches!(places[at], Place::Child { .. }) {
+        if met_in[at] != walk || !matches!(places[at], TreePosition::Child { .. }) {
             continue;
         }
         // The walk has come back to `at`, so `at` is on a cycle.
         let mut members = Vec::new();
         let mut member = at;
-        while let Place::Child { parent, confidence, .. } = places[member] {
+        while let TreePosition::Child { parent, confidence, .. } = places[member] {
             members.push((confidence, span_id(member), member));
             member = parent;
             if member == at {
@@ -176,7 +183,7 @@ pub(crate) fn cut_cycles(places: &mut [Place], span_id: impl Fn(usize) -> SpanId
             .into_iter()
             .min_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
         if let Some((_, _, weakest)) = weakest {
-            places[weakest] = Place::Ambiguous;
+            places[weakest] = TreePosition::Ambiguous;
         }
     }
 }
@@ -186,7 +193,7 @@ pub(crate) fn cut_cycles(places: &mut [Place], span_id: impl Fn(usize) -> SpanId
 fn traces(
     index: &Index,
     slots: &[Slot],
-    places: &[Place],
+    places: &[TreePosition],
     told: impl Fn(Slot) -> Option<TraceId>,
 ) -> Vec<TraceId> {
     let mut sets = Sets::new(slots.len());
@@ -194,7 +201,7 @@ fn traces(
     let mut headers: AHashMap<TraceId, usize> = AHashMap::new();
     for (position, slot) in slots.iter().enumerate() {
         let row = index.row(*slot);
-        if let Place::Child { parent, .. } = places[position] {
+        if let TreePosition::Child { parent, .. } = places[position] {
             sets.union(position, parent);
         }
         if let Some(fragment) = row.fragment_id {

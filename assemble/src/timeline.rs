@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use ahash::AHashMap;
 use spanwise_model::Capture;
 
-use crate::index::Slot;
 use crate::row::Row;
+use crate::slot::Slot;
 use crate::text::Text;
 
 /// How many of a place's rows before one moment are looked at, latest first. A
@@ -109,14 +109,14 @@ impl Times {
 
 /// Rows at one place.
 #[derive(Debug, Default)]
-struct Place {
+struct ProcessRows {
     key: Option<PlaceKey>,
     /// By [`Sort`].
     times: [Times; 3],
     ordered: bool,
 }
 
-impl Place {
+impl ProcessRows {
     fn insert(&mut self, sort: Sort, slot: Slot, rows: &[Row], stamps: &[u32]) {
         let times = &mut self.times[sort as usize];
         times.live += 1;
@@ -155,7 +155,7 @@ impl Whereabouts {
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     ids: AHashMap<PlaceKey, PlaceId>,
-    places: Vec<Place>,
+    places: Vec<ProcessRows>,
     free: Vec<PlaceId>,
     /// By slot.
     whereabouts: Vec<Whereabouts>,
@@ -220,7 +220,7 @@ impl Timeline {
         let (places, free) = (&mut self.places, &mut self.free);
         *self.ids.entry(key).or_insert_with(|| {
             let id = free.pop().unwrap_or_else(|| {
-                places.push(Place::default());
+                places.push(ProcessRows::default());
                 // Fewer than there are rows.
                 (places.len() - 1) as PlaceId
             });

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use spanwise_model::{Assembled, ClockFault, Evidence, RowRef, SpanId, TraceId};
 
 use crate::clocks::{self, ClockDifference};
-use crate::resolve::{Place, assemble_places};
+use crate::resolve::{TreePosition, assemble_places};
 use crate::row::{Row, part_twins};
 use crate::text::Text;
 
@@ -61,7 +61,7 @@ impl Trace {
         let mut stack: Vec<(usize, Option<usize>, usize)> = Vec::new();
         for (position, place) in places.iter().enumerate() {
             match place {
-                Place::Child { parent, .. } => children[*parent].push(position),
+                TreePosition::Child { parent, .. } => children[*parent].push(position),
                 _ => stack.push((position, None, 0)),
             }
         }

@@ -7,112 +7,38 @@
 //! while, so that late rows find them; a late row may change what was told of
 //! earlier ones.
 
+mod config;
 mod groups;
+mod outcome;
 mod sdk;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::hash_map::Entry;
-use spanwise_model::{Assembled, Capture, Evidence, Kind, ModelError, SpanId, SpanRows, TraceId};
+use spanwise_model::{Assembled, Capture, Evidence, Kind, ModelError, SpanRows, TraceId};
 
+pub use self::config::{WindowConfig, WindowCounters};
 use self::groups::{Group, GroupId, Groups};
+use self::outcome::Outcome;
 use self::sdk::{Came, Sdk, Taken};
 use crate::clocks::{ClockDifference, Clocks};
-use crate::index::{Index, Slot};
+use crate::index::Index;
 use crate::parents::{MAX_CANDIDATES, Parent, Verdict, few, same_hop, verdict};
 use crate::read::{Columns, names};
 use crate::resolve::resolve;
 use crate::row::{Named, Row};
+use crate::slot::Slot;
 use crate::timeline::Sort;
-use crate::timing::{self, Timing, TimingCounters};
-
-/// Times and bounds of the window. All times are of one monotonic clock.
-#[derive(Debug, Clone, Copy)]
-pub struct WindowConfig {
-    /// A group that got no row for this long is told.
-    pub quiet_nano: u64,
-    /// A group is told at the latest this long after its first untold row.
-    pub longest_wait_nano: u64,
-    /// A group is remembered for this long after its last row.
-    pub remember_nano: u64,
-    /// Rows held at once; beyond, the groups longest unheard of are let go.
-    pub max_rows: usize,
-    /// Rows of one group; a larger one is told and let go, so that one trace
-    /// id that everything carries does not bind everything together.
-    pub max_group_rows: usize,
-    /// Whether calls that nothing else gives to a request are linked by time
-    /// alone, where that makes one request likely.
-    pub links_by_timing: bool,
-}
-
-impl Default for WindowConfig {
-    fn default() -> Self {
-        Self {
-            quiet_nano: 400_000_000,
-            longest_wait_nano: 2_000_000_000,
-            remember_nano: 45_000_000_000,
-            max_rows: 200_000,
-            max_group_rows: 20_000,
-            links_by_timing: true,
-        }
-    }
-}
-
-/// What the window did and could not do.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WindowCounters {
-    /// Rows taken.
-    pub rows: u64,
-    /// Results told.
-    pub told: u64,
-    /// Of them, results that changed an earlier one.
-    pub changed: u64,
-    /// Groups let go before their time, for want of room.
-    pub groups_evicted: u64,
-    /// Groups let go before their time, because they had grown too large.
-    pub groups_too_large: u64,
-    /// Calls that were linked by time alone, and that could not be.
-    pub timing: TimingCounters,
-}
-
-impl WindowCounters {
-    /// Both together.
-    fn and(self, other: Self) -> Self {
-        Self {
-            rows: self.rows + other.rows,
-            told: self.told + other.told,
-            changed: self.changed + other.changed,
-            groups_evicted: self.groups_evicted + other.groups_evicted,
-            groups_too_large: self.groups_too_large + other.groups_too_large,
-            timing: self.timing,
-        }
-    }
-}
-
-/// What was told of a row.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Told {
-    trace_id: TraceId,
-    parent: Option<SpanId>,
-    evidence: Option<Evidence>,
-    confidence: Option<f32>,
-}
-
-impl Told {
-    const fn of(result: &Assembled) -> Self {
-        let Assembled { row: _, trace_id, parent, evidence, confidence } = *result;
-        Self { trace_id, parent, evidence, confidence }
-    }
-}
+use crate::timing::{self, Timing};
 
 /// What is known of a slot besides its row.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct SlotState {
     group: GroupId,
     /// What the rules said when its group was last looked at.
     verdict: Verdict,
-    told: Option<Told>,
+    told: Option<Outcome>,
     by_timing: ByTiming,
 }
 
@@ -123,7 +49,7 @@ enum ByTiming {
     /// Still to be found out.
     Awaited,
     /// This, or nothing.
-    Told(Option<Parent>),
+    Answered(Option<Parent>),
 }
 
 /// See the module.
@@ -135,7 +61,7 @@ pub struct Window {
     only_sdk: bool,
     index: Index,
     /// By slot.
-    known: Vec<Known>,
+    known: Vec<SlotState>,
     groups: Groups,
     /// A row of each trace id and of each fragment; all of its rows are in one
     /// group.
@@ -145,7 +71,7 @@ pub struct Window {
     untold: Vec<GroupId>,
     /// Groups in the order in which they may be forgotten, roughly.
     ages: VecDeque<(u64, GroupId)>,
-    /// Told, and handed out with the next poll.
+    /// Outcome, and handed out with the next poll.
     ready: Vec<Assembled>,
     /// Of the row that is being taken: rows of its trace, and rows whose parent
     /// it may change. Kept for their memory.
@@ -266,7 +192,7 @@ impl Window {
         self.push_row(row, None, now_nano);
     }
 
-    fn push_row(&mut self, mut row: Row, told: Option<Told>, now_nano: u64) {
+    fn push_row(&mut self, mut row: Row, told: Option<Outcome>, now_nano: u64) {
         // What an earlier run found is found again.
         row.prior = None;
         let slot = self.index.insert(row);
@@ -285,7 +211,8 @@ impl Window {
             }
         };
         self.joined = joined;
-        let known = Known { group, verdict: Verdict::Nothing, told, by_timing: ByTiming::NotAsked };
+        let known =
+            SlotState { group, verdict: Verdict::Nothing, told, by_timing: ByTiming::NotAsked };
         if slot as usize == self.known.len() {
             self.known.push(known);
         } else {
@@ -435,16 +362,18 @@ impl Window {
     fn decide(&mut self, now_nano: u64, all: bool) {
         let Self { timing: Some(timing), known, index, .. } = self else { return };
         let decided = timing.decide(now_nano, all, |at| match known[at.slot as usize].verdict {
-            _ if !index.has(at) => timing::Known::Gone,
+            _ if !index.has(at) => timing::CallLink::Gone,
             Verdict::Child(parent) if parent.evidence != Evidence::Timing => {
-                timing::Known::Of(parent.slot)
+                timing::CallLink::Of(parent.slot)
             }
-            _ if index.row(at.slot).evidence == Some(Evidence::Ambiguous) => timing::Known::Orphan,
-            _ => timing::Known::OfNone,
+            _ if index.row(at.slot).evidence == Some(Evidence::Ambiguous) => {
+                timing::CallLink::Orphan
+            }
+            _ => timing::CallLink::OfNone,
         });
         for (call, parent) in decided {
             let known = &mut self.known[call.slot as usize];
-            known.by_timing = ByTiming::Told(parent);
+            known.by_timing = ByTiming::Answered(parent);
             let group = known.group;
             if parent.is_some() {
                 self.mark(group, now_nano);
@@ -510,7 +439,7 @@ impl Window {
             known.by_timing = ByTiming::Awaited;
         }
         match known.by_timing {
-            ByTiming::Told(Some(parent)) => Verdict::Child(parent),
+            ByTiming::Answered(Some(parent)) => Verdict::Child(parent),
             _ => verdict,
         }
     }
@@ -555,7 +484,7 @@ impl Window {
         );
         for (slot, result) in group.slots.iter().zip(results) {
             let before = &mut self.known[*slot as usize].told;
-            let now = Some(Told::of(&result));
+            let now = Some(Outcome::of(&result));
             if *before != now {
                 self.counters.told += 1;
                 self.counters.changed += u64::from(before.is_some());
@@ -638,7 +567,7 @@ impl Window {
     }
 }
 
-impl Known {
+impl SlotState {
     /// Whether the row's parent was named by the row itself: no other row's
     /// coming can change that.
     fn is_named(&self) -> bool {

@@ -14,11 +14,11 @@ mod batch;
 mod builder;
 mod clock;
 mod ids;
+mod protocols;
 mod rows;
 pub mod schema;
 mod span;
 mod span_ref;
-mod systems;
 mod template;
 mod vocabulary;
 mod written_id;
@@ -32,12 +32,13 @@ pub use builder::{
 };
 pub use clock::{ClockFault, ClockFaults, mark_clocks};
 pub use ids::{IdError, SpanId, TraceId};
+pub use protocols::{PROTOCOLS, Protocol, ServiceKind, System, protocol};
 pub use rows::{SpanRows, Templated};
 pub use span::{Event, Flow, Link, Network, Span};
 pub use span_ref::{Emitter, Observed, SpanRef};
-pub use systems::{ServiceKind, System};
+
 pub use template::{Slot, Template};
-pub use vocabulary::{Capture, Evidence, Kind, Status, UnknownName, grpc, protocol};
+pub use vocabulary::{Capture, Evidence, Kind, Status, UnknownName, grpc};
 pub use written_id::WrittenId;
 
 /// An error met while reading a record batch as spans.

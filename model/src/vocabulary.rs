@@ -133,45 +133,6 @@ impl Evidence {
     pub const DOUBTFUL: f32 = 0.8;
 }
 
-/// Values of the `protocol` column: OpenTelemetry's names where it has one
-/// (`network.protocol.name`, `db.system.name`).
-pub mod protocol {
-    /// HTTP/1.0 and HTTP/1.1.
-    pub const HTTP: &str = "http";
-    /// PostgreSQL frontend/backend protocol, version 3.
-    pub const POSTGRESQL: &str = "postgresql";
-    /// Redis serialization protocol.
-    pub const REDIS: &str = "redis";
-    /// WebSocket, from the upgrade to the close.
-    pub const WEBSOCKET: &str = "websocket";
-    /// gRPC over HTTP/2.
-    pub const GRPC: &str = "grpc";
-    /// MySQL client/server protocol; MariaDB's, too.
-    pub const MYSQL: &str = "mysql";
-    /// Memcached, text and binary protocol.
-    pub const MEMCACHED: &str = "memcached";
-    /// MongoDB wire protocol.
-    pub const MONGODB: &str = "mongodb";
-    /// Apache Kafka.
-    pub const KAFKA: &str = "kafka";
-    /// AMQP 0-9-1, as RabbitMQ speaks it.
-    pub const AMQP: &str = "amqp";
-    /// MQTT.
-    pub const MQTT: &str = "mqtt";
-    /// NATS client protocol.
-    pub const NATS: &str = "nats";
-    /// Apache Dubbo.
-    pub const DUBBO: &str = "dubbo";
-    /// FastCGI.
-    pub const FASTCGI: &str = "fastcgi";
-    /// Domain name system.
-    pub const DNS: &str = "dns";
-    /// Transport layer security, where what is inside is not seen.
-    pub const TLS: &str = "tls";
-    /// A TCP connection of which nothing more is known.
-    pub const TCP: &str = "tcp";
-}
-
 /// gRPC.
 pub mod grpc {
     /// Names of the status codes (doc/statuscodes.md), each at its number.

@@ -9,8 +9,8 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use spanwise_model::{SpanId, TraceId};
 
-use super::Slot;
-use crate::chains::{Chains, Found};
+use crate::chains::{ChainIter, Chains};
+use crate::slot::Slot;
 
 /// Rows of one trace beyond which a table finds one faster than a look at all.
 const LARGE_ROWS: usize = 64;
@@ -37,12 +37,12 @@ pub(super) struct Apps {
 
 /// Slots of rows with one id, in the order in which they came.
 #[derive(Clone)]
-pub(crate) enum Named<'a> {
+pub(crate) enum AppIter<'a> {
     Few { rows: std::slice::Iter<'a, (SpanId, Slot)>, id: SpanId, left: usize },
-    Many(Found<'a>),
+    Many(ChainIter<'a>),
 }
 
-impl Iterator for Named<'_> {
+impl Iterator for AppIter<'_> {
     type Item = Slot;
 
     fn next(&mut self) -> Option<Slot> {
@@ -64,7 +64,7 @@ impl Iterator for Named<'_> {
     }
 }
 
-impl ExactSizeIterator for Named<'_> {}
+impl ExactSizeIterator for AppIter<'_> {}
 
 impl Apps {
     fn hash(&self, trace: TraceId, span: SpanId) -> u64 {
@@ -76,17 +76,17 @@ impl Apps {
         &self,
         (trace, id): (TraceId, SpanId),
         key_of: impl Fn(Slot) -> Option<(TraceId, SpanId)>,
-    ) -> Named<'_> {
+    ) -> AppIter<'_> {
         match self.traces.get(&trace) {
             Some(Rows::Few(rows)) => {
                 let left = rows.iter().filter(|(other, _)| *other == id).count();
-                Named::Few { rows: rows.iter(), id, left }
+                AppIter::Few { rows: rows.iter(), id, left }
             }
             Some(Rows::Many(_)) => {
                 let is_it = |slot| key_of(slot) == Some((trace, id));
-                Named::Many(self.large.get(self.hash(trace, id), is_it))
+                AppIter::Many(self.large.get(self.hash(trace, id), is_it))
             }
-            None => Named::Few { rows: [].iter(), id, left: 0 },
+            None => AppIter::Few { rows: [].iter(), id, left: 0 },
         }
     }
 

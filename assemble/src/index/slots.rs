@@ -4,11 +4,11 @@
 //! in the order in which they came, so rows that come together lie together in
 //! every table, whereas the slots given up last are all over them.
 
-use super::Slot;
+use crate::slot::Slot;
 
 /// A set of slots.
 #[derive(Debug, Default)]
-pub(super) struct Slots {
+pub(super) struct FreeSlots {
     /// A bit a slot.
     words: Vec<u64>,
     len: usize,
@@ -16,7 +16,7 @@ pub(super) struct Slots {
     at: usize,
 }
 
-impl Slots {
+impl FreeSlots {
     /// Number of slots.
     pub(super) const fn len(&self) -> usize {
         self.len
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn slots_come_in_order_and_once() {
-        let mut slots = Slots::default();
+        let mut slots = FreeSlots::default();
         assert_eq!(slots.take(), None);
         [200, 3, 64, 5].into_iter().for_each(|slot| slots.put(slot));
         assert_eq!((slots.take(), slots.take(), slots.len()), (Some(3), Some(5), 2));

@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use spanwise_model::{Capture, Evidence, Kind, SpanId, TraceId};
 
 use super::{MAX_CANDIDATES, Verdict};
-use crate::index::{Index, Slot};
+use crate::index::Index;
 use crate::row::{Row, Side};
+use crate::slot::Slot;
 use crate::text::Text;
 use crate::timeline::Sort;
 

@@ -3,9 +3,10 @@
 use spanwise_model::{Capture, Evidence, Kind};
 
 use super::{MAX_CANDIDATES, Verdict, app, few, same_hop};
-use crate::chains::Found;
-use crate::index::{Index, Slot};
+use crate::chains::ChainIter;
+use crate::index::Index;
 use crate::row::Row;
+use crate::slot::Slot;
 use crate::timeline::Sort;
 
 /// Two moments of one process, both told by the kernel.
@@ -66,7 +67,7 @@ pub(super) fn passed_on_request_id(index: &Index, _: Slot, row: &Row) -> Verdict
 }
 
 /// The one of the requests for which the call can have been made.
-fn among(index: &Index, row: &Row, requests: Found<'_>, evidence: Evidence) -> Verdict {
+fn among(index: &Index, row: &Row, requests: ChainIter<'_>, evidence: Evidence) -> Verdict {
     if requests.len() > MAX_CANDIDATES {
         return Verdict::Several;
     }

@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use spanwise_model::{Capture, Evidence};
 
 use super::{MAX_CANDIDATES, Verdict, few};
-use crate::index::{Index, Slot};
+use crate::index::Index;
 use crate::row::Row;
+use crate::slot::Slot;
 
 /// Both ends of a hop on one host read the same clock, but not at the same
 /// moment.

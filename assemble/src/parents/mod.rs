@@ -16,8 +16,9 @@ use spanwise_model::{Capture, Evidence};
 
 pub(crate) use hop::same_hop;
 
-use crate::index::{Index, Slot};
+use crate::index::Index;
 use crate::row::Row;
+use crate::slot::Slot;
 
 /// Why and how surely a row hangs under another.
 #[derive(Debug, Clone, Copy, PartialEq)]

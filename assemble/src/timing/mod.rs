@@ -16,9 +16,10 @@ use spanwise_model::{Capture, Evidence};
 
 use self::model::{Model, What};
 use self::solve::{Call, Random, Request, Solution, State};
-use crate::index::{Slot, Stamped};
+use crate::index::Stamped;
 use crate::parents::Parent;
 use crate::row::Row;
+use crate::slot::Slot;
 use crate::text::Text;
 
 /// How long after a call its requests are waited for: they are told at their ends.
@@ -87,7 +88,7 @@ pub struct TimingCounters {
 
 /// What the window knows of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum CallLink {
     /// The row is gone.
     Gone,
     /// Nothing gives it to a request.
@@ -224,7 +225,7 @@ impl Timing {
         &mut self,
         now_nano: u64,
         all: bool,
-        known: impl Fn(Stamped) -> Known,
+        known: impl Fn(Stamped) -> CallLink,
     ) -> Vec<(Stamped, Option<Parent>)> {
         let passed = now_nano.saturating_sub(self.counted_nano);
         // Of a pause of hours no more than a second counts.
@@ -266,19 +267,19 @@ impl Timing {
 impl Process {
     /// The requests, in the order of their starts, and the calls, with what is known
     /// of them.
-    fn gather(&mut self, known: &impl Fn(Stamped) -> Known) -> (Vec<Request>, Vec<Call>) {
-        self.served.retain(|served| known(served.row) != Known::Gone);
-        self.made.retain(|made| known(made.row) != Known::Gone);
+    fn gather(&mut self, known: &impl Fn(Stamped) -> CallLink) -> (Vec<Request>, Vec<Call>) {
+        self.served.retain(|served| known(served.row) != CallLink::Gone);
+        self.made.retain(|made| known(made.row) != CallLink::Gone);
         self.served.sort_by_key(|served| served.request.start_nano);
         let requests = self.served.iter().map(|served| served.request).collect();
         let by_slot: HashMap<Slot, usize> =
             self.served.iter().enumerate().map(|(at, served)| (served.row.slot, at)).collect();
         for made in &mut self.made {
             made.call.state = match known(made.row) {
-                Known::Of(parent) => {
+                CallLink::Of(parent) => {
                     by_slot.get(&parent).map_or(State::Elsewhere, |at| State::For(*at))
                 }
-                Known::OfNone => State::ForNone,
+                CallLink::OfNone => State::ForNone,
                 // What was said is not asked again.
                 _ if made.said => {
                     let of = made.said_of.and_then(|parent| by_slot.get(&parent));
@@ -291,7 +292,11 @@ impl Process {
     }
 
     /// Learns from requests of which all is known anyway.
-    fn learn_known(&mut self, is_over: impl Fn(&Made) -> bool, known: &impl Fn(Stamped) -> Known) {
+    fn learn_known(
+        &mut self,
+        is_over: impl Fn(&Made) -> bool,
+        known: &impl Fn(Stamped) -> CallLink,
+    ) {
         let (requests, calls) = self.gather(known);
         if calls.len() <= MAX_CALLS {
             self.count_nobodys(&requests, &calls, &is_over);
@@ -329,7 +334,7 @@ impl Process {
         &mut self,
         decided: &mut Vec<(Stamped, Option<Parent>)>,
         may_say: impl Fn(&Made) -> bool,
-        known: &impl Fn(Stamped) -> Known,
+        known: &impl Fn(Stamped) -> CallLink,
         random: &mut Random,
         steps_left: &mut i64,
         counters: &mut TimingCounters,

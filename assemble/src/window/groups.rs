@@ -1,7 +1,7 @@
 //! Groups of rows that surely belong together: a slab whose places, and lists
 //! of rows, are used again.
 
-use crate::index::Slot;
+use crate::slot::Slot;
 
 /// Names a group; a group that is gone is not taken for one that has its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use ahash::AHashMap;
 use spanwise_model::{Assembled, Evidence, RowRef, SpanId, SpanRows, TraceId};
 
-use super::{Told, WindowConfig, WindowCounters};
+use super::{Outcome, WindowConfig, WindowCounters};
 use crate::parents::MAX_CANDIDATES;
 use crate::read::Columns;
-use crate::resolve::{Place, cut_cycles};
+use crate::resolve::{TreePosition, cut_cycles};
 use crate::row::{Named, Row, Side};
 
 /// Of the rows that the window may hold, this part is kept as it came: it takes more
@@ -68,7 +68,7 @@ struct Trace {
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     /// Rows in the order in which they came, what was told of each, and when it came.
-    pub(super) rows: Vec<(Row, Option<Told>, u64)>,
+    pub(super) rows: Vec<(Row, Option<Outcome>, u64)>,
     pub(super) ready: Vec<Assembled>,
     pub(super) counters: WindowCounters,
 }
@@ -85,7 +85,7 @@ pub(super) struct Sdk {
     /// When they came, how many rows, and which.
     kept: VecDeque<(u64, usize, Kept)>,
     kept_rows: usize,
-    /// Told, and handed out with the next poll.
+    /// Outcome, and handed out with the next poll.
     ready: Vec<Assembled>,
     counters: WindowCounters,
     /// Positions by span id, of the trace that is told. Kept for its memory.
@@ -193,21 +193,21 @@ impl Sdk {
             twin_of(member).or_else(|| parent_of(at, member, by_span, is_small))
         };
         let place = |(at, member): (u32, &Member)| match parent_of(at, member) {
-            Some(parent) => Place::Child {
+            Some(parent) => TreePosition::Child {
                 parent: parent as usize,
                 evidence: Evidence::SpanContext,
                 confidence: 1.0,
             },
-            None => Place::Root,
+            None => TreePosition::Root,
         };
-        let mut places: Vec<Place> = (0..).zip(&trace.members).map(place).collect();
+        let mut places: Vec<TreePosition> = (0..).zip(&trace.members).map(place).collect();
         cut_cycles(&mut places, |at| trace.members[at].span_id);
         let said: Vec<Said> = (trace.members.iter().zip(places))
             .map(|(member, place)| match place {
-                Place::Root => Said::Root,
-                Place::Ambiguous => Said::Ambiguous,
-                Place::Child { .. } if twin_of(member).is_some() => Said::Twin,
-                Place::Child { .. } => Said::Child,
+                TreePosition::Root => Said::Root,
+                TreePosition::Ambiguous => Said::Ambiguous,
+                TreePosition::Child { .. } if twin_of(member).is_some() => Said::Twin,
+                TreePosition::Child { .. } => Said::Child,
             })
             .collect();
         for (member, said) in trace.members.iter_mut().zip(said) {
@@ -215,7 +215,7 @@ impl Sdk {
             if before != Some(said) {
                 counters.told += 1;
                 counters.changed += u64::from(before.is_some());
-                let Told { trace_id, parent, evidence, confidence } = member.told(id, said);
+                let Outcome { trace_id, parent, evidence, confidence } = member.told(id, said);
                 ready.push(Assembled { row: member.at, trace_id, parent, evidence, confidence });
             }
         }
@@ -284,7 +284,7 @@ impl Sdk {
             self.tell(id);
         }
         let Self { traces, kept, ready, counters, .. } = std::mem::take(self);
-        let mut told: AHashMap<RowRef, Option<Told>> = AHashMap::new();
+        let mut told: AHashMap<RowRef, Option<Outcome>> = AHashMap::new();
         for (id, trace) in &traces {
             let members = trace.members.iter();
             told.extend(members.map(|it| (it.at, it.said.map(|said| it.told(*id, said)))));
@@ -312,14 +312,14 @@ impl Sdk {
 }
 
 impl Member {
-    fn told(&self, trace_id: TraceId, said: Said) -> Told {
+    fn told(&self, trace_id: TraceId, said: Said) -> Outcome {
         let (parent, evidence) = match said {
             Said::Root => (None, None),
             Said::Child => (self.parent_span_id, Some(Evidence::SpanContext)),
             Said::Twin => (Some(self.span_id), Some(Evidence::SpanContext)),
             Said::Ambiguous => (None, Some(Evidence::Ambiguous)),
         };
-        Told { trace_id, parent, evidence, confidence: parent.map(|_| 1.0) }
+        Outcome { trace_id, parent, evidence, confidence: parent.map(|_| 1.0) }
     }
 }
 

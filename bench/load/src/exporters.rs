@@ -3,15 +3,15 @@
 
 use std::ops::RangeInclusive;
 
-use crate::attributes::Attributes;
-use crate::load::{LoadConfig, Tags};
+use crate::config::LoadConfig;
 use crate::pods;
 use crate::profile::Profile;
 use crate::protobuf::{bytes, field_bytes, header};
 use crate::random::Random;
 use crate::runtimes::Scope;
 use crate::services::SERVICES;
-use crate::span::pod;
+use crate::shop;
+use crate::tags::{Tags, write_tags};
 
 /// What one instance of a service has not yet sent.
 #[derive(Debug)]
@@ -38,28 +38,6 @@ pub(crate) fn all(random: &mut Random, config: &LoadConfig) -> Vec<Exporter> {
     config.profile.instances().map(exporter).collect()
 }
 
-/// Labels of an instance as fields of this number: of the team, of the version, of
-/// the machine, and so on.
-pub(crate) fn write_tags(
-    into: &mut Vec<u8>,
-    number: u8,
-    service: usize,
-    instance: usize,
-    count: usize,
-) {
-    let mut scratch = String::new();
-    let mut to = Attributes::new(into, number, &mut scratch);
-    for tag in 0..count {
-        let key = format!("label.company.example/{tag:03}");
-        match tag % 4 {
-            0 => to.text(&key, "the same for all"),
-            1 => to.format(&key, format_args!("of service {:02}, {tag}", service)),
-            2 => to.format(&key, format_args!("of instance {service:02}.{instance:02}, {tag}")),
-            _ => to.format(&key, format_args!("zone-{}", (service + instance + tag) % 5)),
-        }
-    }
-}
-
 impl Exporter {
     fn new(config: &LoadConfig, service: usize, instance: usize, random: &mut Random) -> Self {
         let runtime = SERVICES[service].runtime;
@@ -72,7 +50,7 @@ impl Exporter {
         });
         Self {
             resource: match config.profile {
-                Profile::Shop => resource(service, instance, random),
+                Profile::Shop => shop::resource(service, instance, random),
                 Profile::Pods => pods::resource(service, instance, random),
             },
             scopes: scopes.to_vec(),
@@ -127,40 +105,4 @@ impl Exporter {
 const fn batch_spans(random: &mut Random, within: &RangeInclusive<u64>) -> u64 {
     let (least, most) = (*within.start(), *within.end());
     least + random.below(most - least + 1)
-}
-
-/// A `Resource` as the SDK of an instance in Kubernetes sends it.
-fn resource(service: usize, instance: usize, random: &mut Random) -> Vec<u8> {
-    let about = &SERVICES[service];
-    let (name, runtime) = (about.name, about.runtime);
-    let (low, high) = pod(service, instance);
-    let (replica_set, suffix) = (random.next() >> 24, random.next() >> 44);
-    let (mut encoded, mut scratch) = (Vec::new(), String::new());
-    let mut to = Attributes::new(&mut encoded, 1, &mut scratch);
-    to.text("service.name", name);
-    to.text("service.namespace", "shop");
-    to.format("service.version", format_args!("{}.{}.0", 1 + service % 4, service * 3 % 17));
-    to.format("service.instance.id", format_args!("shop.{name}-{replica_set:010x}-{suffix:05x}"));
-    to.text("deployment.environment.name", "production");
-    to.text("k8s.namespace.name", "shop");
-    to.text("k8s.deployment.name", name);
-    to.format("k8s.pod.name", format_args!("{name}-{replica_set:010x}-{suffix:05x}"));
-    to.format("k8s.pod.uid", format_args!("{:016x}{:016x}", random.next(), random.next()));
-    to.format("k8s.pod.ip", format_args!("10.42.{high}.{low}"));
-    to.format("k8s.node.name", format_args!("node-{:02}", (service + instance * 7) % 12));
-    to.format("container.id", format_args!("{:016x}{:016x}", random.next(), random.next()));
-    to.format("host.name", format_args!("{name}-{replica_set:010x}-{suffix:05x}"));
-    to.text("cloud.provider", "aws");
-    to.text("cloud.region", "eu-central-1");
-    to.text(
-        "cloud.availability_zone",
-        ["eu-central-1a", "eu-central-1b", "eu-central-1c"][instance % 3],
-    );
-    to.int("process.pid", 1 + random.below(40));
-    to.text("process.runtime.name", runtime.process().0);
-    to.text("process.runtime.version", runtime.process().1);
-    to.text("telemetry.sdk.language", runtime.language());
-    to.text("telemetry.sdk.name", "opentelemetry");
-    to.text("telemetry.sdk.version", runtime.sdk_version());
-    encoded
 }

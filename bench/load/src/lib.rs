@@ -6,7 +6,7 @@
 //! messages; a span has 8 to 12 attributes of its own and takes about 550
 //! bytes. Every instance of a service exports on its own, so a trace is spread
 //! over as many requests as instances took part in it. [`Load`] makes the
-//! requests, [`Client`] posts them, and [`Known`] says what can be asked for
+//! requests, [`Client`] posts them, and [`LoadSummary`] says what can be asked for
 //! once they are stored.
 //!
 //! It is written to be cheap, since it shares a machine with what it measures:
@@ -14,8 +14,9 @@
 
 mod attributes;
 mod client;
+mod config;
 mod exporters;
-mod known;
+mod ids;
 mod load;
 mod pods;
 mod post;
@@ -24,11 +25,16 @@ mod protobuf;
 mod random;
 mod runtimes;
 mod services;
+mod shop;
 mod span;
+mod summary;
+mod tags;
 mod trace;
 
 pub use client::{Client, Reply};
-pub use known::{Known, KnownTrace};
-pub use load::{Load, LoadConfig, LoadError, Tags};
+pub use config::{LoadConfig, LoadError};
+pub use load::Load;
 pub use post::{Posted, post};
 pub use profile::Profile;
+pub use summary::{LoadSummary, SampleTrace};
+pub use tags::Tags;

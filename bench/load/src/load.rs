@@ -1,83 +1,17 @@
 //! The requests of a load, one after the other.
 
-use std::ops::RangeInclusive;
-
+use crate::config::{LoadConfig, LoadError};
 use crate::exporters::{self, Exporter};
-use crate::known::Known;
-use crate::profile::Profile;
 use crate::random::Random;
 use crate::span::{SpanWriter, scope};
+use crate::summary::LoadSummary;
 use crate::trace::Trace;
-
-/// What a load shall be like.
-#[derive(Debug, Clone)]
-pub struct LoadConfig {
-    /// What it is like.
-    pub profile: Profile,
-    /// Loads of one seed are equal.
-    pub seed: u64,
-    /// Number of spans, exactly.
-    pub spans: u64,
-    /// Spans of a trace.
-    pub trace_spans: RangeInclusive<u64>,
-    /// Start of the first trace.
-    pub start_unix_nano: i64,
-    /// The last trace starts before this.
-    pub end_unix_nano: i64,
-    /// Traces to be kept in [`Known`], at most.
-    pub known_traces: usize,
-    /// Labels beside what there is anyway.
-    pub tags: Tags,
-    /// Spans of a request.
-    pub batch_spans: RangeInclusive<u64>,
-}
-
-impl LoadConfig {
-    /// An SDK's batch is full at 512, or sent half full after some seconds.
-    pub const BATCH_SPANS: RangeInclusive<u64> = 100..=512;
-}
-
-/// Labels such as version, team and zone, the same for all spans of an instance.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Tags {
-    /// None.
-    #[default]
-    None,
-    /// So many, in the resource.
-    OfResource(usize),
-    /// So many, as attributes of every span.
-    OfSpans(usize),
-}
-
-/// Why there is no such load.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LoadError {
-    /// The end is not after the start.
-    Time,
-    /// Not one trace is as small as that, or a range of sizes from which this
-    /// number of spans cannot be made up.
-    Spans,
-}
-
-impl std::fmt::Display for LoadError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Time => "the time of a load must end after it starts",
-            Self::Spans => {
-                "no whole number of traces makes this many spans; ask for more spans, or allow \
-                 smaller traces, of 2 spans at least"
-            }
-        })
-    }
-}
-
-impl std::error::Error for LoadError {}
 
 /// The requests of a load.
 pub struct Load {
     config: LoadConfig,
     random: Random,
-    known: Known,
+    known: LoadSummary,
     /// Chooses which traces are kept, so that keeping more changes no bytes.
     keep: Random,
     exporters: Vec<Exporter>,
@@ -106,7 +40,7 @@ impl Load {
             exporters: exporters::all(&mut random, &config),
             keep: Random::new(!config.seed),
             random,
-            known: Known::new(),
+            known: LoadSummary::new(),
             trace: Trace::new(config.profile),
             writer: SpanWriter::new(config.profile, config.tags),
             config,
@@ -133,7 +67,7 @@ impl Load {
     }
 
     /// What can be asked for, of the traces made so far.
-    pub const fn known(&self) -> &Known {
+    pub const fn known(&self) -> &LoadSummary {
         &self.known
     }
 

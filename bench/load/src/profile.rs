@@ -3,7 +3,7 @@
 use crate::pods;
 use crate::random::Random;
 use crate::services::SERVICES;
-use crate::trace::INSTANCES;
+use crate::shop::INSTANCES;
 
 /// What a load is like.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

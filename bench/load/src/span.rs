@@ -1,16 +1,16 @@
 //! A span of the tree as bytes: OpenTelemetry's names and what SDKs send.
 
-use std::fmt::{self, Write as _};
+use std::borrow::Cow;
 
 use crate::attributes::Attributes;
-use crate::exporters::write_tags;
-use crate::load::Tags;
 use crate::pods;
 use crate::profile::Profile;
 use crate::protobuf::{bytes, fixed64, message, number};
 use crate::random::Random;
 use crate::runtimes::{Runtime, Scope};
-use crate::services::{Datastore, Endpoint, SERVICES};
+use crate::services::{Endpoint, SERVICES};
+use crate::shop;
+use crate::tags::{Tags, write_tags};
 use crate::trace::{Node, Role, Trace};
 
 /// Fields of `trace.proto`'s `Span`.
@@ -25,48 +25,6 @@ pub(crate) mod field {
     pub(crate) const ATTRIBUTES: u8 = 9;
     pub(crate) const EVENTS: u8 = 11;
     pub(crate) const STATUS: u8 = 15;
-}
-
-const PRODUCTS: u64 = 40_000;
-
-const AGENTS: [&str; 8] = [
-    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/137.0.0.0 Safari/537.36",
-    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Safari/605.1.15",
-    "Mozilla/5.0 (X11; Linux x86_64; rv:139.0) Gecko/20100101 Firefox/139.0",
-    "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148",
-    "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/137.0.0.0 Mobile Safari/537.36",
-    "ShopApp/8.14.2 (Android 15; sdk 35)",
-    "ShopApp/8.14.1 (iOS 18.5; iPhone16,2)",
-    "Googlebot/2.1 (+http://www.google.com/bot.html)",
-];
-
-const FLAGS: [&str; 3] = ["new-ranking-model", "one-page-checkout", "dark-launch-prices"];
-
-const FAILURES: [(&str, &str); 5] = [
-    ("java.net.SocketTimeoutException", "Read timed out"),
-    ("java.lang.IllegalStateException", "stock level changed during reservation"),
-    ("ConnectionResetError", "[Errno 104] Connection reset by peer"),
-    ("TypeError", "Cannot read properties of undefined (reading 'price')"),
-    ("org.postgresql.util.PSQLException", "ERROR: deadlock detected"),
-];
-
-/// A user as `user.id` has it.
-pub(crate) struct UserId(pub(crate) u64);
-
-impl fmt::Display for UserId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        uuid(f, &mut Random::new(self.0))
-    }
-}
-
-/// A session as `session.id` has it.
-struct SessionId(u64);
-
-impl fmt::Display for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut random = Random::new(self.0);
-        write!(f, "{:016x}{:016x}", random.next(), random.next())
-    }
 }
 
 /// Which instrumentation library makes spans of this role.
@@ -92,7 +50,9 @@ pub(crate) struct SpanWriter {
 impl SpanWriter {
     /// A writer of spans with these labels of their own.
     pub(crate) fn new(profile: Profile, tags: Tags) -> Self {
-        let Tags::OfSpans(count) = tags else { return Self { profile, ..Self::default() } };
+        let Tags::OfSpans(count) = tags else {
+            return Self { profile, ..Self::default() };
+        };
         let places = profile.instances();
         let encoded = |(service, instance)| {
             let mut into = Vec::new();
@@ -142,7 +102,6 @@ impl SpanWriter {
         self.scratch.clear();
         let service = &SERVICES[node.service];
         match node.role {
-            Role::Store if self.profile == Profile::Pods => pods::name(&mut self.scratch, node),
             Role::Server => match endpoint(node.service, node) {
                 Endpoint::Http(method, route) => self.put(&[method, " ", route]),
                 Endpoint::Rpc(package, method) => self.put(&[package, "/", method]),
@@ -152,7 +111,10 @@ impl SpanWriter {
                 Endpoint::Rpc(package, method) => self.put(&[package, "/", method]),
             },
             Role::Store => {
-                let [operation, collection, _] = statement(node);
+                let [operation, collection] = match self.profile {
+                    Profile::Shop => shop::statement_name(node),
+                    Profile::Pods => pods::statement_name(node),
+                };
                 self.put(&[operation, " ", collection]);
             }
             Role::App => self.put(&[function(node).0]),
@@ -167,45 +129,32 @@ impl SpanWriter {
     }
 
     fn attributes(&mut self, into: &mut Vec<u8>, trace: &Trace, node: &Node, random: &mut Random) {
-        let Self { scratch, path, .. } = self;
+        let Self { scratch, path, profile, .. } = self;
         let mut to = Attributes::new(into, field::ATTRIBUTES, scratch);
-        if self.profile == Profile::Pods {
-            return pods::attributes(&mut to, path, trace, node, random);
-        }
-        match node.role {
-            Role::Server => server(&mut to, path, trace, node, random),
-            Role::Client { callee } => client(&mut to, path, trace, node, callee, random),
-            Role::Store => store(&mut to, path, trace, node, random),
-            Role::App => app(&mut to, trace, node, random),
-            Role::Producer { .. } | Role::Consumer => messaging(&mut to, trace, node, random),
+        match profile {
+            Profile::Shop => shop::attributes(&mut to, path, trace, node, random),
+            Profile::Pods => pods::attributes(&mut to, path, trace, node, random),
         }
     }
 
     fn failure(&mut self, into: &mut Vec<u8>, node: &Node, random: &mut Random) {
-        if self.profile == Profile::Pods {
-            return pods::failure(into, &mut self.scratch, &mut self.path, node, random);
-        }
-        let (kind, text) = *random.of(&FAILURES);
-        Attributes::new(into, field::ATTRIBUTES, &mut self.scratch).text("error.type", kind);
-        // Half of the libraries record the exception, too.
-        if random.chance(0.5) {
-            let scratch = &mut self.scratch;
+        let Self { scratch, path: stack, profile, .. } = self;
+        let Exception { kind, message: text, recording } = match profile {
+            Profile::Shop => shop::exception(stack, node, random),
+            Profile::Pods => pods::exception(stack, node, random),
+        };
+        Attributes::new(into, field::ATTRIBUTES, scratch).text("error.type", kind);
+        if recording != Recording::Not {
             message(into, field::EVENTS, |into| {
                 fixed64(into, 1, (node.end_unix_nano() - 10_000).cast_unsigned());
                 bytes(into, 2, b"exception");
                 let mut to = Attributes::new(into, 3, scratch);
                 to.text("exception.type", kind);
-                to.text("exception.message", text);
-                let (function, file) = function(node);
-                to.format(
-                    "exception.stacktrace",
-                    format_args!(
-                        "{kind}: {text}\n\tat {function}({file}:{})\n\tat {file}:{}\n\tat \
-                         java.base/java.lang.Thread.run(Thread.java:1583)",
-                        node.choice % 400,
-                        node.choice % 700,
-                    ),
-                );
+                to.text("exception.message", &text);
+                to.text("exception.stacktrace", stack);
+                if recording == Recording::NotEscaped {
+                    to.flag("exception.escaped", false);
+                }
             });
         }
         message(into, field::STATUS, |into| {
@@ -213,6 +162,22 @@ impl SpanWriter {
             number(into, 3, 2);
         });
     }
+}
+
+/// What failed.
+pub(crate) struct Exception {
+    pub(crate) kind: &'static str,
+    pub(crate) message: Cow<'static, str>,
+    pub(crate) recording: Recording,
+}
+
+/// Whether the library records the exception as an event, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recording {
+    Not,
+    Plain,
+    /// With the attribute that says that it did not escape the span.
+    NotEscaped,
 }
 
 const fn kind(role: Role) -> u64 {
@@ -230,18 +195,12 @@ pub(crate) fn endpoint(service: usize, node: &Node) -> &'static Endpoint {
     &endpoints[node.choice % endpoints.len()]
 }
 
-fn statement(node: &Node) -> [&'static str; 3] {
-    let store = SERVICES[node.service].store.unwrap_or(Datastore::PostgreSql);
-    let statements = store.statements();
-    statements[node.choice % statements.len()]
-}
-
 pub(crate) fn function(node: &Node) -> (&'static str, &'static str) {
     let functions = SERVICES[node.service].runtime.functions();
     functions[node.choice % functions.len()]
 }
 
-pub(crate) const fn topic(topic: Option<(&'static str, usize)>) -> &'static str {
+const fn topic(topic: Option<(&'static str, usize)>) -> &'static str {
     match topic {
         Some((name, _)) => name,
         None => "events",
@@ -249,42 +208,8 @@ pub(crate) const fn topic(topic: Option<(&'static str, usize)>) -> &'static str 
 }
 
 /// The topic from which the message came.
-pub(crate) fn consumed(trace: &Trace, node: &Node) -> &'static str {
+fn consumed(trace: &Trace, node: &Node) -> &'static str {
     topic(node.parent.and_then(|sender| SERVICES[trace.nodes[sender].service].topic))
-}
-
-/// The route with ids in it.
-fn fill(path: &mut String, route: &str, trace: &Trace, random: &mut Random) {
-    path.clear();
-    let mut rest = route;
-    while let Some((before, after)) = rest.split_once('{') {
-        path.push_str(before);
-        let (name, after) = after.split_once('}').unwrap_or((after, ""));
-        // Writing to a String cannot fail.
-        let _ = match name {
-            "user" => write!(path, "{}", UserId(trace.user)),
-            "order" => write!(path, "{}", trace.order.unwrap_or(trace.session >> 32)),
-            "product" => write!(path, "sku-{:05}", random.skewed(PRODUCTS)),
-            "category" => write!(path, "{}", random.below(120)),
-            _ => uuid(path, random),
-        };
-        rest = after;
-    }
-    path.push_str(rest);
-}
-
-/// A random UUID (RFC 9562, version 4).
-pub(crate) fn uuid(into: &mut impl fmt::Write, random: &mut Random) -> fmt::Result {
-    let (high, low) = (random.next(), random.next());
-    write!(
-        into,
-        "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
-        high >> 32,
-        high >> 16 & 0xffff,
-        high & 0xfff,
-        low >> 52,
-        low & 0xffff_ffff_ffff
-    )
 }
 
 pub(crate) fn status_code(node: &Node, method: &str, random: &mut Random) -> u64 {
@@ -297,200 +222,55 @@ pub(crate) fn status_code(node: &Node, method: &str, random: &mut Random) -> u64
     }
 }
 
-/// The address of an instance: that of its pod.
-pub(crate) const fn pod(service: usize, instance: usize) -> (usize, usize) {
-    (service * 8 + instance, 10 + service)
-}
-
-fn peer(to: &mut Attributes<'_>, service: usize, instance: usize, port: u64) {
-    let (low, high) = pod(service, instance);
-    to.format("network.peer.address", format_args!("10.42.{high}.{low}"));
-    to.int("network.peer.port", port);
-}
-
 pub(crate) fn ephemeral(random: &mut Random) -> u64 {
     32_768 + random.below(28_232)
 }
 
-fn server(
+/// What a call by gRPC has, whichever side it is.
+pub(crate) fn rpc(
     to: &mut Attributes<'_>,
-    path: &mut String,
-    trace: &Trace,
+    package: &str,
+    method: &str,
     node: &Node,
     random: &mut Random,
 ) {
-    let caller = node.parent.map(|parent| &trace.nodes[parent]);
-    let name = SERVICES[node.service].name;
-    match endpoint(node.service, node) {
-        Endpoint::Http(method, route) => {
-            fill(path, route, trace, random);
-            to.text("http.request.method", method);
-            to.text("http.route", route);
-            to.text("url.path", path);
-            to.format("session.id", format_args!("{}", SessionId(trace.session)));
-            to.format("server.address", format_args!("{name}.shop-production.svc.cluster.local"));
-            to.int("server.port", 8080);
-            to.int("http.response.status_code", status_code(node, method, random));
-            match caller {
-                Some(caller) => {
-                    let runtime = SERVICES[caller.service].runtime;
-                    peer(to, caller.service, caller.instance, ephemeral(random));
-                    to.text("user_agent.original", runtime.user_agent());
-                }
-                None => {
-                    to.format(
-                        "client.address",
-                        format_args!("198.51.{}.{}", trace.user >> 10, trace.user & 0xff),
-                    );
-                    to.text("user_agent.original", AGENTS[(trace.user % 8) as usize]);
-                    to.text("url.scheme", "https");
-                }
-            }
-        }
-        Endpoint::Rpc(package, method) => {
-            to.text("rpc.system", "grpc");
-            to.text("rpc.service", package);
-            to.text("rpc.method", method);
-            to.int("rpc.grpc.status_code", grpc_status(node, random));
-            to.format("server.address", format_args!("{name}.shop-production.svc.cluster.local"));
-            to.int("server.port", 9090);
-            to.format("session.id", format_args!("{}", SessionId(trace.session)));
-            if let Some(caller) = caller {
-                peer(to, caller.service, caller.instance, ephemeral(random));
-            }
-        }
-    }
-    to.format("user.id", format_args!("{}", UserId(trace.user)));
-    if let Some(order) = trace.order.filter(|_| node.choice.is_multiple_of(3) || caller.is_none()) {
-        to.format("app.order.id", format_args!("{order}"));
-    }
+    to.text("rpc.system", "grpc");
+    to.text("rpc.service", package);
+    to.text("rpc.method", method);
+    to.int("rpc.grpc.status_code", if node.failed { *random.of(&[2, 4, 13, 14]) } else { 0 });
 }
 
-pub(crate) fn grpc_status(node: &Node, random: &mut Random) -> u64 {
-    if node.failed { *random.of(&[2, 4, 13, 14]) } else { 0 }
-}
-
-fn client(
-    to: &mut Attributes<'_>,
-    path: &mut String,
-    trace: &Trace,
-    node: &Node,
-    callee: usize,
-    random: &mut Random,
-) {
-    let (name, instance) = (SERVICES[callee].name, node.choice % 3);
-    match endpoint(callee, node) {
-        Endpoint::Http(method, route) => {
-            fill(path, route, trace, random);
-            to.text("http.request.method", method);
-            to.format(
-                "url.full",
-                format_args!(
-                    "http://{name}.shop-production.svc.cluster.local:8080{path}?locale=de-DE&currency=EUR\
-                     &fields=id,name,price,stock,images"
-                ),
-            );
-            to.format("server.address", format_args!("{name}.shop-production.svc.cluster.local"));
-            to.int("server.port", 8080);
-            to.int("http.response.status_code", status_code(node, method, random));
-            to.text("network.protocol.version", "1.1");
-            peer(to, callee, instance, 8080);
-            to.text("url.template", route);
-            to.int("http.response.body.size", 90 + random.skewed(60_000));
-        }
-        Endpoint::Rpc(package, method) => {
-            to.text("rpc.system", "grpc");
-            to.text("rpc.service", package);
-            to.text("rpc.method", method);
-            to.int("rpc.grpc.status_code", grpc_status(node, random));
-            to.format("server.address", format_args!("{name}.shop-production.svc.cluster.local"));
-            to.int("server.port", 9090);
-            to.text("network.transport", "tcp");
-            peer(to, callee, instance, 9090);
-            to.text("user_agent.original", "grpc-go/1.72.2");
-        }
-    }
-    // Java's agent adds the thread to whatever it sees.
-    if SERVICES[node.service].runtime == Runtime::Java {
-        let thread = random.below(200);
-        to.int("thread.id", 20 + thread);
-        to.format("thread.name", format_args!("http-nio-8080-exec-{thread}"));
-    }
-}
-
-fn store(
-    to: &mut Attributes<'_>,
-    path: &mut String,
-    trace: &Trace,
-    node: &Node,
-    random: &mut Random,
-) {
-    let service = &SERVICES[node.service];
-    let store = service.store.unwrap_or(Datastore::PostgreSql);
-    let [operation, collection, text] = statement(node);
-    to.text("db.system.name", store.system());
-    to.text("db.operation.name", operation);
-    if store == Datastore::Redis {
-        fill(path, text, trace, random);
-        to.text("db.query.text", path);
-        to.text("db.namespace", "0");
-    } else {
-        to.text("db.query.text", text);
-        to.text("db.namespace", service.name);
-        to.text("db.collection.name", collection);
-        to.format("db.query.summary", format_args!("{operation} {collection}"));
-    }
-    to.format(
-        "server.address",
-        format_args!("{}-{}.shop-production-data.svc.cluster.local", store.system(), service.name),
-    );
-    to.int("server.port", store.port());
-    to.format("network.peer.address", format_args!("10.43.{}.{}", node.service, node.choice % 2));
-    to.int("network.peer.port", store.port());
-    to.int("db.response.returned_rows", random.skewed(100));
-    to.format(
-        "db.client.connection.pool.name",
-        format_args!("{}-primary-{}", service.name, node.instance),
-    );
-}
-
-fn app(to: &mut Attributes<'_>, trace: &Trace, node: &Node, random: &mut Random) {
+/// Where the code of a node is, and what runs it.
+pub(crate) fn code(to: &mut Attributes<'_>, node: &Node, random: &mut Random) {
     let (function, file) = function(node);
     to.text("code.function.name", function);
     to.text("code.file.path", file);
     to.int("code.line.number", 20 + (node.choice % 40) as u64 * 7);
     to.int("thread.id", 20 + random.below(200));
-    to.format(
-        "thread.name",
-        format_args!("{}-worker-{}", SERVICES[node.service].name, random.below(64)),
-    );
-    to.format("user.id", format_args!("{}", UserId(trace.user)));
-    to.format("session.id", format_args!("{}", SessionId(trace.session)));
-    to.format("app.product.id", format_args!("sku-{:05}", random.skewed(PRODUCTS)));
-    to.int("app.items", random.skewed(40));
-    to.flag("app.cache.hit", random.chance(0.8));
-    if node.choice.is_multiple_of(2) {
-        to.text("feature_flag.key", FLAGS[node.choice % 3]);
-        to.text("feature_flag.result.variant", ["on", "off", "control"][node.choice % 3]);
+}
+
+/// What Java's agent adds to whatever it sees: one of so many threads.
+pub(crate) fn java_thread(
+    to: &mut Attributes<'_>,
+    node: &Node,
+    (first, count): (u64, u64),
+    random: &mut Random,
+) {
+    if SERVICES[node.service].runtime == Runtime::Java {
+        let thread = random.below(count);
+        to.int("thread.id", first + thread);
+        to.format("thread.name", format_args!("http-nio-8080-exec-{thread}"));
     }
 }
 
-fn messaging(to: &mut Attributes<'_>, trace: &Trace, node: &Node, random: &mut Random) {
+/// What a message has, whichever side it is; whether it is the sending one.
+pub(crate) fn message_of(to: &mut Attributes<'_>, trace: &Trace, node: &Node) -> bool {
     let sent = matches!(node.role, Role::Producer { .. });
-    let service = &SERVICES[node.service];
-    let topic = if sent { topic(service.topic) } else { consumed(trace, node) };
+    let topic = if sent { topic(SERVICES[node.service].topic) } else { consumed(trace, node) };
+    let operation = if sent { "send" } else { "process" };
     to.text("messaging.system", "kafka");
     to.text("messaging.destination.name", topic);
-    to.text("messaging.operation.type", if sent { "send" } else { "process" });
-    to.text("messaging.operation.name", if sent { "send" } else { "process" });
-    to.format("messaging.client.id", format_args!("{}-{}", service.name, node.instance));
-    to.format("messaging.destination.partition.id", format_args!("{}", random.below(24)));
-    to.int("messaging.kafka.offset", 80_000_000 + trace.session % 1_000_000);
-    to.format("messaging.kafka.message.key", format_args!("{}", UserId(trace.user)));
-    to.int("messaging.message.body.size", 200 + random.skewed(4_000));
-    if !sent {
-        to.format("messaging.consumer.group.name", format_args!("{}-workers", service.name));
-    }
-    to.text("server.address", "kafka-bootstrap.shop-production-data.svc.cluster.local");
-    to.int("server.port", 9092);
+    to.text("messaging.operation.type", operation);
+    to.text("messaging.operation.name", operation);
+    sent
 }

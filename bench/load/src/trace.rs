@@ -4,9 +4,6 @@ use crate::profile::Profile;
 use crate::random::Random;
 use crate::services::{GATEWAY, SERVICES};
 
-/// Instances of each service; each exports on its own.
-pub(crate) const INSTANCES: usize = 3;
-
 /// Calls nest no deeper than this many services.
 const MAX_DEPTH: u8 = 7;
 /// Of all spans; what fails makes its callers fail half of the time.

@@ -78,6 +78,23 @@ fn equal_seeds_make_equal_bytes() {
     }
 }
 
+/// Figures of one load are compared over years, so its bytes never change.
+#[test]
+fn bytes_are_those_of_earlier_versions() {
+    for (profile, expected) in
+        [(Profile::Shop, 0xa390_f6c5_3c2a_29c3), (Profile::Pods, 0xe7c0_00e2_90d2_491a)]
+    {
+        let requests = requests(&mut load_of(profile, 5_000, 12..=40).unwrap());
+        assert_eq!(fnv_1a(&requests.concat()), expected, "{profile:?}");
+    }
+}
+
+/// A hash that is the same everywhere (Fowler, Noll, Vo).
+fn fnv_1a(bytes: &[u8]) -> u64 {
+    let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, add)
+}
+
 #[test]
 fn spans_are_as_many_and_as_large_as_said() {
     let mut load = load(30_000, 12..=40).unwrap();

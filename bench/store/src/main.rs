@@ -22,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
 use clap::Parser;
-use spanwise_bench_load::{Known, Load, LoadConfig, Posted, Profile, Tags, post};
+use spanwise_bench_load::{Load, LoadConfig, LoadSummary, Posted, Profile, Tags, post};
 
 use floor::Floor;
 use kept::Kept;
@@ -319,7 +319,7 @@ fn print_questions(flags: &Flags, prefix: &str, answers: &Answers) {
 }
 
 /// What is known of a load, which shows when its requests are made.
-fn known_of(config: LoadConfig) -> anyhow::Result<Known> {
+fn known_of(config: LoadConfig) -> anyhow::Result<LoadSummary> {
     let mut load = Load::new(config)?;
     let mut request = Vec::new();
     while load.next_request(&mut request).is_some() {}
@@ -327,7 +327,7 @@ fn known_of(config: LoadConfig) -> anyhow::Result<Known> {
 }
 
 /// Adds what is known of another part of the load.
-fn mix(known: &mut Known, other: &Known) {
+fn mix(known: &mut LoadSummary, other: &LoadSummary) {
     known.traces.extend(other.traces.iter().cloned());
     known.trace_count += other.trace_count;
     known.span_count += other.span_count;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
-use spanwise_bench_load::{Client, Known, KnownTrace};
+use spanwise_bench_load::{Client, LoadSummary, SampleTrace};
 
 /// A search for a service looks at this much time.
 const WINDOW_NANO: i64 = 900_000_000_000;
@@ -63,14 +63,14 @@ pub(crate) struct Answers {
 
 impl Questions {
     /// Questions about a load that lies in this time.
-    pub(crate) fn new(known: &Known, (first, last): (i64, i64), each: usize) -> Self {
+    pub(crate) fn new(known: &LoadSummary, (first, last): (i64, i64), each: usize) -> Self {
         let over_all = format!("start={}&end={}", first - AROUND_NANO, last + AROUND_NANO);
-        let of_trace = |id: &str, trace: &KnownTrace| Question {
+        let of_trace = |id: &str, trace: &SampleTrace| Question {
             by: "id",
             path: format!("/api/v1/traces/{id}"),
             right: Right::Spans(trace.spans),
         };
-        let of_service = |index: usize, trace: &KnownTrace| {
+        let of_service = |index: usize, trace: &SampleTrace| {
             let service = trace.services[index % trace.services.len()];
             let start = (trace.start_unix_nano - WINDOW_NANO / 2).max(first);
             let least_ms = [5, 10, 20, 50, 100][index % 5];
@@ -89,18 +89,18 @@ impl Questions {
             path: format!("/api/v1/search?attribute={key}%3D{value}&{over_all}&limit=20"),
             right,
         };
-        let rare = |trace: &KnownTrace| {
+        let rare = |trace: &SampleTrace| {
             let order = trace.order_id.as_deref().unwrap_or_default();
             attribute("app.order.id", order, Right::Only(trace.trace_id.clone()))
         };
-        let common = |index: usize, trace: &KnownTrace| match index % 4 {
+        let common = |index: usize, trace: &SampleTrace| match index % 4 {
             0 => attribute("user.id", &trace.user_id, Right::Some),
             1 => attribute("http.response.status_code", "503", Right::Some),
             2 => attribute("messaging.destination.name", "payments.captured", Right::Some),
             _ => attribute("error.type", "java.net.SocketTimeoutException", Right::Some),
         };
-        let all: Vec<&KnownTrace> = known.traces.iter().collect();
-        let with_order: Vec<&KnownTrace> =
+        let all: Vec<&SampleTrace> = known.traces.iter().collect();
+        let with_order: Vec<&SampleTrace> =
             all.iter().copied().filter(|trace| trace.order_id.is_some()).collect();
         let by_id = spread(&all, each).map(|trace| of_trace(&trace.trace_id, trace));
         let by_span = spread(&all, each).map(|trace| of_trace(&trace.span_id, trace));
@@ -161,7 +161,7 @@ impl Question {
 }
 
 /// So many traces of all, of any time of the load alike.
-fn spread<'a>(all: &'a [&KnownTrace], count: usize) -> impl Iterator<Item = &'a KnownTrace> {
+fn spread<'a>(all: &'a [&SampleTrace], count: usize) -> impl Iterator<Item = &'a SampleTrace> {
     (0..count).filter_map(move |index| all.get(index * all.len() / count).copied())
 }
 

@@ -28,7 +28,7 @@ use lists::{Events, Links};
 pub use sharing::KnownTemplate;
 use sharing::Sharing;
 use sparse::{Ids, Numbers};
-use texts::{Dictionary, Place, Texts, Vocabulary};
+use texts::{Dictionary, TextPlace, Texts, Vocabulary};
 use written::BatchId;
 pub use written::Written;
 
@@ -87,18 +87,18 @@ pub struct SpanBatchBuilder {
 /// it; of no use after the builder's [`SpanBatchBuilder::finish`].
 #[derive(Debug, Clone, Copy)]
 pub struct EmitterPlaces {
-    service: Place,
-    instance: Option<Place>,
-    host: Option<Place>,
+    service: TextPlace,
+    instance: Option<TextPlace>,
+    host: Option<TextPlace>,
     process_id: Option<u32>,
-    resource: Place,
+    resource: TextPlace,
 }
 
 /// The addresses of a span's ends in one builder's dictionaries, as [`EmitterPlaces`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AddressPlaces {
-    client: Option<Place>,
-    server: Option<Place>,
+    client: Option<TextPlace>,
+    server: Option<TextPlace>,
 }
 
 /// A row to which attributes, events and links are yet to be added; it ends

@@ -92,7 +92,7 @@ enum Phase {
 }
 
 /// A signature that is remembered.
-struct Known {
+struct KnownSignature {
     hash: u64,
     signature: Box<[u8]>,
     /// The place of its template among those that are remembered.
@@ -128,7 +128,7 @@ pub(super) struct Sharing {
     keys: Vec<Key>,
     numbers: AHashMap<Arc<str>, u16>,
     guesses: [u16; GUESSES],
-    known: HashTable<Known>,
+    known: HashTable<KnownSignature>,
     known_bytes: usize,
     listed: Vec<Listed>,
     /// Another one whenever templates are forgotten.
@@ -432,7 +432,8 @@ impl Sharing {
     /// The row's template, among those that are remembered.
     fn template(&mut self) -> u32 {
         let hash = self.hasher.hash_one(&*self.signature);
-        let same = |known: &Known| known.hash == hash && *known.signature == *self.signature;
+        let same =
+            |known: &KnownSignature| known.hash == hash && *known.signature == *self.signature;
         match self.known.find(hash, same) {
             Some(known) => known.listed,
             None => self.new_template(hash),
@@ -457,7 +458,7 @@ impl Sharing {
         self.listed.push(Listed { template, batch: 0, place: 0 });
         let signature: Box<[u8]> = self.signature.as_slice().into();
         self.known_bytes += signature.len();
-        let known = Known { hash, signature, listed };
+        let known = KnownSignature { hash, signature, listed };
         self.known.insert_unique(hash, known, |known| known.hash);
         listed
     }

@@ -48,7 +48,7 @@ impl Texts {
 
 /// The place of a text in a column's dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place(i32);
+pub(super) struct TextPlace(i32);
 
 /// Texts of few distinct values: each value once, and its place in every row.
 pub(super) struct Dictionary {
@@ -78,11 +78,11 @@ impl Default for Dictionary {
 impl Dictionary {
     /// The value's place in the dictionary, into which it is put where it is
     /// new.
-    pub(super) fn place(&mut self, value: &str) -> Place {
+    pub(super) fn place(&mut self, value: &str) -> TextPlace {
         let Self { values, places, hasher, guesses, .. } = self;
         let guess = &mut guesses[key_slot::<GUESSES>(value.as_bytes())];
         if values.get(*guess as usize).is_some_and(|known| is_same(known, value.as_bytes())) {
-            return Place(*guess);
+            return TextPlace(*guess);
         }
         let hash = hash_of(hasher, value.as_bytes());
         let found = places.find(hash, |place| values.bytes_at(*place as usize) == value.as_bytes());
@@ -96,7 +96,7 @@ impl Dictionary {
             place
         });
         *guess = place;
-        Place(place)
+        TextPlace(place)
     }
 
     /// Sets the value of this row, after those of all rows before.
@@ -109,7 +109,7 @@ impl Dictionary {
 
     /// Sets the value of this row to one whose place is known.
     #[inline]
-    pub(super) fn set_place(&mut self, row: usize, place: Option<Place>) {
+    pub(super) fn set_place(&mut self, row: usize, place: Option<TextPlace>) {
         self.rows.set(row, place.map(|place| place.0));
     }
 
@@ -130,7 +130,7 @@ impl Dictionary {
 pub(super) struct Vocabulary {
     dictionary: Dictionary,
     /// Of each word that the batch has, by its number.
-    places: [Option<Place>; MOST_WORDS],
+    places: [Option<TextPlace>; MOST_WORDS],
 }
 
 /// More than the words of any vocabulary of ours; others would cost a look each.
@@ -146,7 +146,7 @@ impl Vocabulary {
     }
 
     #[cold]
-    fn new_word(&mut self, number: usize, word: &str) -> Place {
+    fn new_word(&mut self, number: usize, word: &str) -> TextPlace {
         let place = self.dictionary.place(word);
         if let Some(known) = self.places.get_mut(number) {
             *known = Some(place);

@@ -170,7 +170,7 @@ mod tests {
             assert!(found.len() >= least, "{part}: {found:?}; has the code changed its form?");
             names.extend(found.into_iter().map(|name| (part, name)));
         };
-        let ingest = sources("ingest/src/counters.rs").concat();
+        let ingest = sources("ingest/src").concat();
         add("ingest", &mut between(&ingest, ": &str = \"", "\""), 30);
         let store = sources("store/src").concat();
         add("store", &mut between(&store, ".count(\"", "\""), 20);

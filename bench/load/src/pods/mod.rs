@@ -4,14 +4,13 @@
 //! identifiers in hexadecimal, statements with their values in them, whole URLs and
 //! many user agents, and what fails brings a stack trace.
 
-mod ids;
 mod resource;
 mod span;
 mod stacks;
 mod texts;
 
 pub(crate) use resource::resource;
-pub(crate) use span::{attributes, failure, name};
+pub(crate) use span::{attributes, exception, statement_name};
 
 use crate::random::Random;
 

@@ -1,8 +1,8 @@
 //! The resource of a pod: what the operator's resource detectors and the Collector's
 //! `k8sattributes` processor say of it.
 
-use super::ids::{Hex, Time, Uuid};
 use crate::attributes::Attributes;
+use crate::ids::{Hex, Time, Uuid};
 use crate::random::Random;
 use crate::runtimes::Runtime;
 use crate::services::SERVICES;

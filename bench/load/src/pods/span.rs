@@ -1,17 +1,15 @@
 //! A span's name and attributes: 8 to 14 of them.
 
-use super::ids::{Hex, Uuid};
 use super::resource::{address, namespace, pod_name};
 use super::stacks::Failure;
 use super::texts::{Statement, fill, statements, user_agent};
 use super::{pods, zipf};
 use crate::attributes::Attributes;
-use crate::protobuf::{bytes, fixed64, message, number};
+use crate::ids::{Hex, Uuid};
 use crate::random::Random;
-use crate::runtimes::Runtime;
 use crate::services::{Datastore, Endpoint, SERVICES};
 use crate::span::{
-    consumed, endpoint, ephemeral, field, function, grpc_status, status_code, topic,
+    Exception, Recording, code, endpoint, ephemeral, java_thread, message_of, rpc, status_code,
 };
 use crate::trace::{Node, Role, Trace};
 
@@ -31,15 +29,10 @@ fn statement(node: &Node) -> &'static Statement {
     &statements[(place as usize + node.service * 3) % statements.len()]
 }
 
-/// Writes the name of the span of a statement; those of others are as in a
-/// [shop](crate::Profile::Shop).
-pub(crate) fn name(into: &mut String, node: &Node) {
+/// Operation and collection of the statement of a node.
+pub(crate) fn statement_name(node: &Node) -> [&'static str; 2] {
     let Statement(operation, collection, _) = statement(node);
-    into.push_str(operation);
-    if !collection.is_empty() {
-        into.push(' ');
-        into.push_str(collection);
-    }
+    [operation, collection]
 }
 
 /// Writes the attributes of a node.
@@ -102,10 +95,7 @@ fn server(
             to.int("http.response.body.size", 60 + random.skewed(90_000));
         }
         Endpoint::Rpc(package, method) => {
-            to.text("rpc.system", "grpc");
-            to.text("rpc.service", package);
-            to.text("rpc.method", method);
-            to.int("rpc.grpc.status_code", grpc_status(node, random));
+            rpc(to, package, method, node, random);
             to.format("server.address", format_args!("{host}.{}", namespace(node.service)));
             to.int("server.port", 9090);
             if let Some(caller) = caller {
@@ -114,7 +104,7 @@ fn server(
         }
     }
     to.format("request.id", format_args!("{}", Uuid(request(trace))));
-    to.format("user.id", format_args!("{}", crate::span::UserId(trace.user)));
+    to.format("user.id", format_args!("{}", Uuid(trace.user)));
     to.format("tenant.id", format_args!("t-{}", Hex(trace.user % TENANTS, 12)));
     if let Some(order) = trace.order.filter(|_| node.choice.is_multiple_of(3) || caller.is_none()) {
         to.format("app.order.id", format_args!("{order}"));
@@ -156,10 +146,7 @@ fn client(
             }
         }
         Endpoint::Rpc(package, method) => {
-            to.text("rpc.system", "grpc");
-            to.text("rpc.service", package);
-            to.text("rpc.method", method);
-            to.int("rpc.grpc.status_code", grpc_status(node, random));
+            rpc(to, package, method, node, random);
             to.format(
                 "server.address",
                 format_args!("{host}.{}.svc.cluster.local", namespace(callee)),
@@ -169,11 +156,7 @@ fn client(
         }
     }
     to.format("request.id", format_args!("{}", Uuid(request(trace))));
-    if SERVICES[node.service].runtime == Runtime::Java {
-        let thread = random.below(64);
-        to.int("thread.id", 30 + thread);
-        to.format("thread.name", format_args!("http-nio-8080-exec-{thread}"));
-    }
+    java_thread(to, node, (30, 64), random);
 }
 
 fn store(
@@ -207,21 +190,13 @@ fn store(
     to.int("server.port", store.port());
     to.format("network.peer.address", format_args!("10.64.{}.{}", node.service, 10 + replica));
     to.int("db.response.returned_rows", random.skewed(100));
-    if service.runtime == Runtime::Java {
-        let thread = random.below(64);
-        to.int("thread.id", 30 + thread);
-        to.format("thread.name", format_args!("http-nio-8080-exec-{thread}"));
-    }
+    java_thread(to, node, (30, 64), random);
 }
 
 fn app(to: &mut Attributes<'_>, trace: &Trace, node: &Node, random: &mut Random) {
-    let (function, file) = function(node);
-    to.text("code.function.name", function);
-    to.text("code.file.path", file);
-    to.int("code.line.number", 20 + (node.choice % 40) as u64 * 7);
-    to.int("thread.id", 20 + random.below(200));
+    code(to, node, random);
     to.format("thread.name", format_args!("worker-{}", random.below(32)));
-    to.format("user.id", format_args!("{}", crate::span::UserId(trace.user)));
+    to.format("user.id", format_args!("{}", Uuid(trace.user)));
     to.format("session.id", format_args!("{}", Hex(trace.session, 32)));
     to.format(
         "cache.key",
@@ -232,14 +207,8 @@ fn app(to: &mut Attributes<'_>, trace: &Trace, node: &Node, random: &mut Random)
 }
 
 fn messaging(to: &mut Attributes<'_>, trace: &Trace, node: &Node, random: &mut Random) {
-    let sent = matches!(node.role, Role::Producer { .. });
     let service = &SERVICES[node.service];
-    let topic = if sent { topic(service.topic) } else { consumed(trace, node) };
-    let operation = if sent { "send" } else { "process" };
-    to.text("messaging.system", "kafka");
-    to.text("messaging.destination.name", topic);
-    to.text("messaging.operation.type", operation);
-    to.text("messaging.operation.name", operation);
+    let sent = message_of(to, trace, node);
     to.format("messaging.client.id", format_args!("{}", pod_name(node.service, node.instance)));
     to.format("messaging.destination.partition.id", format_args!("{}", random.below(48)));
     to.int("messaging.kafka.offset", 1_480_000_000 + trace.session % 9_000_000);
@@ -254,29 +223,10 @@ fn messaging(to: &mut Attributes<'_>, trace: &Trace, node: &Node, random: &mut R
     }
 }
 
-/// Writes what a span has that failed: the type of the error, an event with the stack
-/// trace, and the status.
-pub(crate) fn failure(
-    into: &mut Vec<u8>,
-    scratch: &mut String,
-    path: &mut String,
-    node: &Node,
-    random: &mut Random,
-) {
+/// What failed in a node; its stack is written.
+pub(crate) fn exception(stack: &mut String, node: &Node, random: &mut Random) -> Exception {
     let failure = Failure::of(random);
-    Attributes::new(into, field::ATTRIBUTES, scratch).text("error.type", failure.kind);
-    failure.stack(path, node.service, random);
-    message(into, field::EVENTS, |into| {
-        fixed64(into, 1, (node.end_unix_nano() - 10_000).cast_unsigned());
-        bytes(into, 2, b"exception");
-        let mut to = Attributes::new(into, 3, scratch);
-        to.text("exception.type", failure.kind);
-        to.text("exception.message", &failure.message);
-        to.text("exception.stacktrace", path);
-        to.flag("exception.escaped", false);
-    });
-    message(into, field::STATUS, |into| {
-        bytes(into, 2, failure.message.as_bytes());
-        number(into, 3, 2);
-    });
+    failure.stack(stack, node.service, random);
+    let Failure { kind, message } = failure;
+    Exception { kind, message: message.into(), recording: Recording::NotEscaped }
 }

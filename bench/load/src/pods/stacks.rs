@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::ids::Hex;
 use super::zipf;
+use crate::ids::Hex;
 use crate::random::Random;
 use crate::runtimes::Runtime;
 use crate::services::SERVICES;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::ids::{Hex, Time, Uuid};
 use super::zipf;
+use crate::ids::{Hex, Time, Uuid};
 use crate::random::Random;
 use crate::services::Datastore;
 use crate::trace::Trace;

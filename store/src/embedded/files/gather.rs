@@ -17,7 +17,7 @@ use arrow::error::ArrowError;
 use spanwise_model::absent::{has_values, without_values};
 use spanwise_model::schema::span_schema;
 
-use super::order::Place;
+use super::order::RowPlace;
 
 /// One column of the rows at these places of the arrays, which are of the
 /// field's type.
@@ -27,7 +27,7 @@ use super::order::Place;
 pub(crate) fn column(
     field: &Field,
     arrays: &[&ArrayRef],
-    places: &[Place],
+    places: &[RowPlace],
 ) -> Result<ArrayRef, ArrowError> {
     if field.is_nullable() && arrays.iter().all(|array| array.null_count() == array.len()) {
         return Ok(new_null_array(field.data_type(), places.len()));
@@ -49,13 +49,13 @@ pub(crate) fn column(
 /// each gathered once.
 pub(crate) struct Gathered<'a> {
     batches: &'a [RecordBatch],
-    places: &'a [Place],
+    places: &'a [RowPlace],
     columns: AHashMap<usize, ArrayRef>,
 }
 
 impl<'a> Gathered<'a> {
     /// None gathered yet.
-    pub(crate) fn new(batches: &'a [RecordBatch], places: &'a [Place]) -> Self {
+    pub(crate) fn new(batches: &'a [RecordBatch], places: &'a [RowPlace]) -> Self {
         Self { batches, places, columns: AHashMap::new() }
     }
 
@@ -106,7 +106,7 @@ pub(crate) fn all(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordB
     if batches.is_empty() {
         return Ok(RecordBatch::new_empty(Arc::clone(schema)));
     }
-    let places: Vec<Place> = (batches.iter().enumerate())
+    let places: Vec<RowPlace> = (batches.iter().enumerate())
         .flat_map(|(number, batch)| (0..batch.num_rows()).map(move |row| (number, row)))
         .collect();
     let columns = schema.fields().iter().enumerate().map(|(place, field)| {
@@ -157,7 +157,7 @@ const UNASKED: i32 = i32::MIN;
 const NULL: i32 = -1;
 
 /// Dictionaries, as one whose values are distinct, and those of some row.
-fn texts(arrays: &[&ArrayRef], places: &[Place]) -> Result<ArrayRef, ArrowError> {
+fn texts(arrays: &[&ArrayRef], places: &[RowPlace]) -> Result<ArrayRef, ArrowError> {
     let mut distinct: AHashMap<&str, i32> = AHashMap::new();
     let mut values: Vec<&str> = Vec::new();
     let mut sources: Vec<Source<'_>> =
@@ -180,7 +180,7 @@ fn texts(arrays: &[&ArrayRef], places: &[Place]) -> Result<ArrayRef, ArrowError>
     Ok(Arc::new(DictionaryArray::try_new(keys, values)?))
 }
 
-fn ids(width: i32, arrays: &[&ArrayRef], places: &[Place]) -> Result<ArrayRef, ArrowError> {
+fn ids(width: i32, arrays: &[&ArrayRef], places: &[RowPlace]) -> Result<ArrayRef, ArrowError> {
     let sources: Option<Vec<&FixedSizeBinaryArray>> =
         arrays.iter().map(|array| array.as_fixed_size_binary_opt()).collect();
     let sources = sources.ok_or_else(|| mistyped("id"))?;
@@ -197,7 +197,7 @@ fn ids(width: i32, arrays: &[&ArrayRef], places: &[Place]) -> Result<ArrayRef, A
 }
 
 /// Those of `WIDTH` bytes, a number of which the compiler knows.
-fn id_bytes<const WIDTH: usize>(sources: &[&FixedSizeBinaryArray], places: &[Place]) -> Buffer {
+fn id_bytes<const WIDTH: usize>(sources: &[&FixedSizeBinaryArray], places: &[RowPlace]) -> Buffer {
     let sources: Vec<&[[u8; WIDTH]]> =
         sources.iter().map(|ids| ids.value_data().as_chunks().0).collect();
     let ids: Vec<[u8; WIDTH]> = places.iter().map(|&(batch, row)| sources[batch][row]).collect();
@@ -227,7 +227,7 @@ mod tests {
         span
     }
 
-    fn gathered(batches: &[RecordBatch], places: &[Place]) -> Vec<Span> {
+    fn gathered(batches: &[RecordBatch], places: &[RowPlace]) -> Vec<Span> {
         let schema = span_schema();
         let columns = schema.fields().iter().enumerate().map(|(index, field)| {
             let arrays: Vec<&ArrayRef> = batches.iter().map(|batch| batch.column(index)).collect();
@@ -259,7 +259,7 @@ mod tests {
             }
             prop_assume!(!all.is_empty());
             let picked: Vec<_> = picks.iter().map(|pick| pick.get(&all).clone()).collect();
-            let places: Vec<Place> = picked.iter().map(|(place, _)| *place).collect();
+            let places: Vec<RowPlace> = picked.iter().map(|(place, _)| *place).collect();
             let spans: Vec<Span> = picked.into_iter().map(|(_, span)| span).collect();
             prop_assert_eq!(gathered(&batches, &places), spans);
         }

@@ -14,7 +14,7 @@ use crate::embedded::fault;
 use crate::embedded::remote::{Remote, RemoteFile};
 
 /// What a directory holds.
-pub(crate) struct Found {
+pub(crate) struct Listing {
     /// Oldest generation first.
     pub(crate) files: Vec<Arc<SpanFile>>,
     /// Those that were set aside because they could not be read, and why.
@@ -27,10 +27,14 @@ pub(crate) struct Found {
 
 /// Looks through the directory, and the heads of what is in object storage: sound
 /// files are listed, broken ones are renamed, leftovers of a crash are removed.
-pub(crate) fn open(directory: &Path, remote: Option<&Arc<Remote>>) -> Result<Found, StoreError> {
+pub(crate) fn open(directory: &Path, remote: Option<&Arc<Remote>>) -> Result<Listing, StoreError> {
     let context = || format!("cannot read {}", directory.display());
-    let mut found =
-        Found { files: Vec::new(), broken: Vec::new(), unreadable: Vec::new(), next_generation: 1 };
+    let mut found = Listing {
+        files: Vec::new(),
+        broken: Vec::new(),
+        unreadable: Vec::new(),
+        next_generation: 1,
+    };
     let mut heads = InBucket::read(remote, &mut found)?;
     for entry in fs::read_dir(directory).map_err(fault::io(context()))? {
         let path = entry.map_err(fault::io(context()))?.path();
@@ -92,7 +96,7 @@ struct InBucket<'a> {
 }
 
 impl<'a> InBucket<'a> {
-    fn read(remote: Option<&'a Arc<Remote>>, found: &mut Found) -> Result<Self, StoreError> {
+    fn read(remote: Option<&'a Arc<Remote>>, found: &mut Listing) -> Result<Self, StoreError> {
         let mut own = Self { remote, files: BTreeMap::new(), begun: Vec::new() };
         let Some(remote) = remote else { return Ok(own) };
         let heads = remote.heads()?;
@@ -132,7 +136,7 @@ impl<'a> InBucket<'a> {
     }
 
     /// Opens those of which there is no copy.
-    fn open_rest(&mut self, directory: &Path, found: &mut Found) {
+    fn open_rest(&mut self, directory: &Path, found: &mut Listing) {
         for file in std::mem::take(&mut self.files).into_values() {
             match SpanFile::open_remote(directory, &file) {
                 Ok(file) => found.files.push(Arc::new(file)),

@@ -10,7 +10,7 @@ use spanwise_model::schema::column;
 use crate::embedded::keys::starts;
 
 /// Where a row comes from: a batch and a row in it.
-pub(crate) type Place = (usize, usize);
+pub(crate) type RowPlace = (usize, usize);
 
 /// The columns that decide the order.
 struct Columns<'a> {
@@ -44,7 +44,7 @@ impl<'a> Columns<'a> {
 struct Row {
     parent: u64,
     start: i64,
-    place: Place,
+    place: RowPlace,
 }
 
 struct Trace<'a> {
@@ -57,7 +57,7 @@ struct Trace<'a> {
 ///
 /// # Errors
 /// Where a batch does not have the span schema.
-pub(crate) fn by_trace(batches: &[RecordBatch]) -> Result<Vec<Place>, ArrowError> {
+pub(crate) fn by_trace(batches: &[RecordBatch]) -> Result<Vec<RowPlace>, ArrowError> {
     let columns: Vec<Columns<'_>> = batches.iter().map(Columns::of).collect::<Result<_, _>>()?;
     let count = batches.iter().map(RecordBatch::num_rows).sum();
     let mut traces: Vec<Trace<'_>> = Vec::new();

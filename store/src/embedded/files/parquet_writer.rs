@@ -20,7 +20,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::SchemaDescriptor;
 use spanwise_model::absent::without_values;
 
-use super::column_encoder::{Leaf, Written};
+use super::column_encoder::{ColumnEncoder, EncodedColumn};
 use super::handle::Handle;
 use crate::embedded::private;
 
@@ -52,7 +52,7 @@ impl Write for Buffered {
 }
 
 /// See the module.
-pub(crate) struct Sheet {
+pub(crate) struct ParquetWriter {
     schema: SchemaRef,
     pub(crate) writer: SerializedFileWriter<Buffered>,
     /// Of the columns that are no leaves.
@@ -63,7 +63,7 @@ pub(crate) struct Sheet {
 
 /// A part of one on its way to the file.
 enum Chunk {
-    Own(Written),
+    Own(EncodedColumn),
     /// Of the Parquet library.
     Arrow(ArrowColumnChunk),
 }
@@ -85,7 +85,7 @@ pub(crate) struct Part<'a> {
     pub(crate) group: usize,
 }
 
-impl Sheet {
+impl ParquetWriter {
     pub(crate) fn create(
         path: &Path,
         schema: &SchemaRef,
@@ -96,7 +96,7 @@ impl Sheet {
         let (writer, _) = writer.into_serialized_writer()?;
         // The Parquet library makes writers of all columns of a schema, at the price
         // of a compressor and a decompressor each.
-        let others = schema.fields().iter().filter(|field| !Leaf::is_for(field)).cloned();
+        let others = schema.fields().iter().filter(|field| !ColumnEncoder::is_for(field)).cloned();
         let others = Schema::new(others.collect::<Vec<_>>()).into();
         let others = ArrowWriter::try_new(std::io::sink(), others, Some(properties))?;
         let (_, columns) = others.into_serialized_writer()?;
@@ -106,24 +106,24 @@ impl Sheet {
 
     /// The column at a place of the schema, of no rows yet; `None` where it has
     /// several leaves, and is written as an array.
-    pub(crate) fn leaf(&self, place: usize) -> Option<Leaf> {
-        let field = self.schema.fields().get(place).filter(|field| Leaf::is_for(field))?;
+    pub(crate) fn encoder(&self, place: usize) -> Option<ColumnEncoder> {
+        let field = self.schema.fields().get(place).filter(|field| ColumnEncoder::is_for(field))?;
         debug_assert_eq!(self.leaves.of_root(place).len(), 1, "{field} has one leaf");
         let column = self.writer.schema_descr().column(self.leaves.of_root(place).start);
-        Some(Leaf::new(column, self.writer.properties()))
+        Some(ColumnEncoder::new(column, self.writer.properties()))
     }
 
     /// The last columns of the schema, so many, of no rows yet.
-    pub(crate) fn last_leaves(&self, count: usize) -> Vec<Leaf> {
+    pub(crate) fn last_encoders(&self, count: usize) -> Vec<ColumnEncoder> {
         let all = self.schema.fields().len();
-        (all - count..all).filter_map(|place| self.leaf(place)).collect()
+        (all - count..all).filter_map(|place| self.encoder(place)).collect()
     }
 
     /// Adds a row group. Its last columns are these; those before are asked for one
     /// by one, so that few are there twice.
     pub(crate) fn add(
         &mut self,
-        last: Vec<Leaf>,
+        last: Vec<ColumnEncoder>,
         mut column: impl FnMut(usize, &Field) -> Result<ArrayRef, Failure>,
     ) -> Result<(), Failure> {
         let mut writers = self.writers()?;
@@ -131,16 +131,16 @@ impl Sheet {
         let asked = self.schema.fields().len() - last.len();
         for (place, field) in self.schema.fields().iter().take(asked).enumerate() {
             let array = column(place, field)?;
-            match self.leaf(place) {
-                Some(mut leaf) => {
-                    leaf.put_array(&array)?;
-                    chunks.push(Chunk::Own(leaf.finish()?));
+            match self.encoder(place) {
+                Some(mut encoder) => {
+                    encoder.put_array(&array)?;
+                    chunks.push(Chunk::Own(encoder.finish()?));
                 }
                 None => self.write_array(place, &array, &mut writers, &mut chunks)?,
             }
         }
-        for leaf in last {
-            chunks.push(Chunk::Own(leaf.finish()?));
+        for encoder in last {
+            chunks.push(Chunk::Own(encoder.finish()?));
         }
         let mut group = self.writer.next_row_group()?;
         chunks.into_iter().try_for_each(|chunk| chunk.append_to(&mut group))?;
@@ -152,7 +152,7 @@ impl Sheet {
     /// The writers of the Parquet library, with the number of the leaf of each.
     fn writers(&self) -> Result<impl Iterator<Item = (usize, ArrowColumnWriter)> + use<>, Failure> {
         let places = self.schema.fields().iter().enumerate();
-        let places = places.filter(|(_, field)| !Leaf::is_for(field));
+        let places = places.filter(|(_, field)| !ColumnEncoder::is_for(field));
         let leaves: Vec<usize> = places.flat_map(|(place, _)| self.leaves.of_root(place)).collect();
         Ok(leaves.into_iter().zip(self.columns.create_column_writers(self.groups)?))
     }
@@ -227,10 +227,10 @@ impl Sheet {
             if is_there(field) {
                 return Ok(chunks);
             }
-            match self.leaf(place) {
-                Some(mut leaf) => {
-                    leaf.put_absent(rows)?;
-                    chunks.push(Chunk::Own(leaf.finish()?));
+            match self.encoder(place) {
+                Some(mut encoder) => {
+                    encoder.put_absent(rows)?;
+                    chunks.push(Chunk::Own(encoder.finish()?));
                 }
                 None => {
                     let array = without_values(field, rows)?;

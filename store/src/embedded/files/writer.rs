@@ -20,8 +20,8 @@ use spanwise_model::schema::column;
 
 use super::gather::Gathered;
 use super::index::IndexWriter;
-use super::layout::{self, Layout, Own, OwnLeaves, Packed, Plan, Rows, file_column};
-use super::parquet_writer::{Failure, Part, Sheet};
+use super::layout::{self, Layout, Own, OwnEncoders, Packed, Plan, Rows, file_column};
+use super::parquet_writer::{Failure, ParquetWriter, Part};
 use super::shape_file::directory_of;
 use super::{DELETIONS, INDEX, MAPPED, OLDEST, ORIGINS, SHAPES, SpanFile, WRITTEN, file_name};
 use super::{encoding, order, reader};
@@ -145,8 +145,8 @@ struct FileWriter {
     path: PathBuf,
     shapes_path: PathBuf,
     layout: Layout,
-    spans: Sheet,
-    shapes: Sheet,
+    spans: ParquetWriter,
+    shapes: ParquetWriter,
     index: IndexWriter,
     /// Keys of the attributes in its map; `None` where they are too many to say.
     mapped: Option<BTreeSet<String>>,
@@ -165,8 +165,10 @@ impl FileWriter {
         if let Some(directory) = shapes_path.parent() {
             private::create_directory(directory)?;
         }
-        let spans = Sheet::create(path, &layout.schema, encoding::of_spans(&layout, distinct))?;
-        let shapes = Sheet::create(shapes_path, &layout.shapes_schema, encoding::of_shapes())?;
+        let spans =
+            ParquetWriter::create(path, &layout.schema, encoding::of_spans(&layout, distinct))?;
+        let shapes =
+            ParquetWriter::create(shapes_path, &layout.shapes_schema, encoding::of_shapes())?;
         let (path, shapes_path) = (path.to_owned(), shapes_path.to_owned());
         Ok(Self {
             path,
@@ -182,19 +184,19 @@ impl FileWriter {
     }
 
     /// Adds rows, encoded, in the order of these places.
-    fn add(&mut self, rows: &Rows<'_>, places: &[order::Place]) -> Result<(), Failure> {
+    fn add(&mut self, rows: &Rows<'_>, places: &[order::RowPlace]) -> Result<(), Failure> {
         for places in places.chunks(ROW_GROUP_ROWS) {
             self.add_group(rows, places)?;
         }
         Ok(())
     }
 
-    fn add_group(&mut self, rows: &Rows<'_>, places: &[order::Place]) -> Result<(), Failure> {
+    fn add_group(&mut self, rows: &Rows<'_>, places: &[order::RowPlace]) -> Result<(), Failure> {
         let mut gathered = Gathered::new(&rows.batches, places);
         let Packed { columns: mut packed, follows } = layout::pack(&mut gathered, rows, places)?;
-        let mut own = OwnLeaves {
-            rows: self.spans.last_leaves(self.layout.own.len()),
-            shapes: self.shapes.last_leaves(self.layout.shaped.len()),
+        let mut own = OwnEncoders {
+            rows: self.spans.last_encoders(self.layout.own.len()),
+            shapes: self.shapes.last_encoders(self.layout.shaped.len()),
         };
         let durations = gathered.column(column::DURATION_NANO)?;
         let durations = durations.as_primitive::<Int64Type>().values();

@@ -24,7 +24,7 @@ use arrow::ipc::reader::StreamReader;
 use spanwise_model::schema::span_schema;
 use spanwise_model::{SpanRows, Template};
 
-use super::templates::Known;
+use super::templates::TemplatesByNumber;
 use super::{columns, templates};
 use crate::contract::Origin;
 use crate::embedded::recent::chunk::rows_bytes;
@@ -116,7 +116,7 @@ impl Record {
     /// records before it in its segment have defined the templates that are known.
     pub(crate) fn decode(
         bytes: &[u8],
-        known: &mut Known,
+        known: &mut TemplatesByNumber,
     ) -> Result<Option<(Entry, usize)>, Damage> {
         let Some(body) = body(bytes)? else { return Ok(None) };
         let length = HEAD_BYTES + body.len();
@@ -327,7 +327,7 @@ pub(crate) mod tests {
     }
 
     /// The batch at the start of some bytes, and the length of its record.
-    fn decoded(bytes: &[u8], known: &mut Known) -> (Record, usize) {
+    fn decoded(bytes: &[u8], known: &mut TemplatesByNumber) -> (Record, usize) {
         match Record::decode(bytes, known) {
             Ok(Some((Entry::Batch(record), length))) => (record, length),
             other => panic!("no batch: {other:?}"),
@@ -346,7 +346,7 @@ pub(crate) mod tests {
             bytes[HEAD_BYTES] = version;
             let checksum = crc32fast::hash(&bytes[HEAD_BYTES..]);
             bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
-            let (back, length) = decoded(&bytes, &mut Known::new());
+            let (back, length) = decoded(&bytes, &mut TemplatesByNumber::new());
             assert_eq!(length, bytes.len());
             assert_eq!(whole(&back), whole(&record));
             assert_eq!((back.batch, back.origin), (record.batch, record.origin));
@@ -355,7 +355,7 @@ pub(crate) mod tests {
         let packed = room.pack(|bytes| columns::write(&whole(&record), bytes)).expect("packed");
         let mut bytes = Vec::new();
         frame((VERSION_COLUMNS, None, 3), packed, &mut bytes).expect("framed");
-        let (back, _) = decoded(&bytes, &mut Known::new());
+        let (back, _) = decoded(&bytes, &mut TemplatesByNumber::new());
         assert_eq!((whole(&back), back.batch), (whole(&record), 3));
     }
 
@@ -370,7 +370,7 @@ pub(crate) mod tests {
             let origin = sequence.map(|sequence| Origin { source: [3; 16], sequence });
             let record = record(rows, origin);
             let segment = segment(&record);
-            let mut known = Known::new();
+            let mut known = TemplatesByNumber::new();
             let templates = Record::decode(&segment, &mut known).expect("sound").expect("a record");
             prop_assert!(matches!(templates.0, Entry::Templates));
             let mut bytes = segment[templates.1..].to_vec();
@@ -378,7 +378,7 @@ pub(crate) mod tests {
             prop_assert_eq!(length, bytes.len());
             prop_assert_eq!(whole(&back), whole(&record));
             // Nobody knows what it refers to.
-            prop_assert!(Record::decode(&bytes, &mut Known::new()).is_err());
+            prop_assert!(Record::decode(&bytes, &mut TemplatesByNumber::new()).is_err());
             prop_assert_eq!((back.batch, back.origin), (7, origin));
             for cut in 1..bytes.len() {
                 prop_assert!(Record::decode(&bytes[..cut], &mut known).is_err());
@@ -390,9 +390,9 @@ pub(crate) mod tests {
 
         #[test]
         fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = Record::decode(&bytes, &mut Known::new());
-            let _ = templates::read(&bytes, &mut Known::new());
-            let _ = templates::read_rows(&bytes, &Known::new());
+            let _ = Record::decode(&bytes, &mut TemplatesByNumber::new());
+            let _ = templates::read(&bytes, &mut TemplatesByNumber::new());
+            let _ = templates::read_rows(&bytes, &TemplatesByNumber::new());
         }
     }
 }

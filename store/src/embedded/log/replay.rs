@@ -11,7 +11,7 @@ use std::path::Path;
 use ahash::AHashSet;
 
 use super::record::{Damage, Entry, Record};
-use super::templates::Known;
+use super::templates::TemplatesByNumber;
 use super::{segment_path, segments};
 use crate::contract::{Origin, StoreError};
 use crate::embedded::duplicates::identity::{self, Identities};
@@ -131,7 +131,7 @@ fn remove(path: &Path) {
 
 fn read(bytes: &[u8]) -> Contents {
     let mut contents = Contents::default();
-    let mut known = Known::new();
+    let mut known = TemplatesByNumber::new();
     let mut at = 0;
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
         let damage = match Record::decode(rest, &mut known) {

@@ -21,7 +21,7 @@ use spanwise_model::{Slot, SpanRows, Template, Templated};
 use super::columns::{self, Reader, malformed, put_number, put_places, put_texts};
 
 /// The templates that a segment has defined so far, by their ids in it.
-pub(crate) type Known = AHashMap<u64, Arc<Template>>;
+pub(crate) type TemplatesByNumber = AHashMap<u64, Arc<Template>>;
 
 /// Appends what these templates are.
 pub(crate) fn write(templates: &[Arc<Template>], bytes: &mut Vec<u8>) {
@@ -43,7 +43,7 @@ pub(crate) fn write(templates: &[Arc<Template>], bytes: &mut Vec<u8>) {
 }
 
 /// Adds the templates that were written.
-pub(crate) fn read(bytes: &[u8], known: &mut Known) -> Result<(), ArrowError> {
+pub(crate) fn read(bytes: &[u8], known: &mut TemplatesByNumber) -> Result<(), ArrowError> {
     let mut reader = Reader::new(bytes);
     for _ in 0..reader.number()? {
         let id = reader.u64()?;
@@ -83,7 +83,7 @@ pub(crate) fn write_rows(rows: &SpanRows, bytes: &mut Vec<u8>) -> Result<(), Arr
 }
 
 /// The rows that were written.
-pub(crate) fn read_rows(bytes: &[u8], known: &Known) -> Result<SpanRows, ArrowError> {
+pub(crate) fn read_rows(bytes: &[u8], known: &TemplatesByNumber) -> Result<SpanRows, ArrowError> {
     let mut reader = Reader::new(bytes);
     if reader.byte()? == 0 {
         return Ok(columns::read(reader.rest())?.into());

@@ -156,7 +156,7 @@ struct AssembledColumns {
     said: Vec<Said>,
     known_rows: usize,
     /// Column by column, once a row is found to be otherwise than its sender said.
-    found: Option<Box<Found>>,
+    found: Option<Box<AssemblyColumns>>,
 }
 
 /// What assembly found of a row. Nearly always it is what the row says itself, and
@@ -169,7 +169,7 @@ enum Said {
     /// That it is of the trace that it names, and certainly below the span that it
     /// names.
     Child,
-    /// Something else, which stands in [`Found`].
+    /// Something else, which stands in [`AssemblyColumns`].
     Other,
 }
 
@@ -229,7 +229,7 @@ impl AssembledColumns {
             if *said != Said::Other {
                 return false;
             }
-            let found = Found::of(&self.said, &self.named);
+            let found = AssemblyColumns::of(&self.said, &self.named);
             self.found = Some(Box::new(found));
         }
         self.found.as_mut().is_some_and(|found| found.set(result))
@@ -250,7 +250,7 @@ impl AssembledColumns {
             Some(found) if are_all_known => found.all()?,
             Some(found) => found.some(&self.said, raw)?,
             None if are_all_known => self.as_sent(raw)?,
-            None => Found::of(&self.said, &self.named).some(&self.said, raw)?,
+            None => AssemblyColumns::of(&self.said, &self.named).some(&self.said, raw)?,
         };
         let mut columns = raw.columns().to_vec();
         let names = [
@@ -290,7 +290,7 @@ impl AssembledColumns {
 }
 
 /// What assembly found, column by column as Arrow wants it.
-struct Found {
+struct AssemblyColumns {
     /// All zero for none.
     traces: Vec<u8>,
     parents: Vec<u8>,
@@ -301,7 +301,7 @@ struct Found {
     confidence: Vec<f32>,
 }
 
-impl Found {
+impl AssemblyColumns {
     /// Of rows of which all that is known is what they say.
     fn of(said: &[Said], named: &Named) -> Self {
         let rows = said.len();

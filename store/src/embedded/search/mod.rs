@@ -44,13 +44,13 @@ use first::{First, Rank, rank};
 const RUN_BLOCKS: usize = 32;
 
 /// The answer, and the files that could not be read.
-pub(super) struct Found {
+pub(super) struct SearchAnswer {
     pub(super) rows: Vec<RecordBatch>,
     pub(super) unreadable: Vec<(Arc<SpanFile>, String)>,
 }
 
 /// The place of a row that may be in the answer: in what is searched, and there.
-type Place = (u32, u32);
+type Hit = (u32, u32);
 
 /// Neighbouring blocks of one file, all of which may have rows for the answer.
 struct Run<'a> {
@@ -68,7 +68,7 @@ impl Run<'_> {
 }
 
 /// See the module.
-pub(super) fn find(snapshot: &Snapshot, query: &Query) -> Result<Found, ArrowError> {
+pub(super) fn find(snapshot: &Snapshot, query: &Query) -> Result<SearchAnswer, ArrowError> {
     let mut search = Search { query, first: First::new(query.limit) };
     let mut views: Vec<(u32, &Arc<View>)> = (0..).zip(&snapshot.recent).collect();
     views.sort_by_key(|(_, view)| Reverse(view.starts.1));
@@ -85,12 +85,12 @@ pub(super) fn find(snapshot: &Snapshot, query: &Query) -> Result<Found, ArrowErr
     let name = |(source, reason): (u32, String)| {
         (Arc::clone(&snapshot.files[(source - first_file) as usize]), reason)
     };
-    Ok(Found { rows, unreadable: unreadable.into_iter().map(name).collect() })
+    Ok(SearchAnswer { rows, unreadable: unreadable.into_iter().map(name).collect() })
 }
 
 struct Search<'a> {
     query: &'a Query,
-    first: First<Place>,
+    first: First<Hit>,
 }
 
 impl Search<'_> {
@@ -166,7 +166,7 @@ impl Search<'_> {
         let places: Vec<usize> =
             columns.iter().map(|name| whole.index_of(name)).collect::<Result<_, _>>()?;
         let schema: SchemaRef = Arc::new(whole.project(&places)?);
-        let mut hits: Vec<Place> =
+        let mut hits: Vec<Hit> =
             self.first.into_vec().into_iter().map(|(_, place)| place).collect();
         hits.sort_unstable();
         let mut found = Vec::new();

@@ -5,6 +5,18 @@ import { Prose } from "../../parts/Prose";
 import { narrowed, WIDE } from "./question";
 import type { Asked } from "./question";
 
+/** The ports that take OTLP, as the server is configured. */
+function OtlpPorts({ server }: { server: Record<string, unknown> | undefined }) {
+  const port = (address: unknown, usual: string) =>
+    typeof address === "string" ? address.slice(address.lastIndexOf(":") + 1) : usual;
+  return (
+    <>
+      port <code>{port(server?.otlp_grpc, "4317")}</code> (gRPC) or{" "}
+      <code>{port(server?.otlp_http, "4318")}</code> (HTTP)
+    </>
+  );
+}
+
 /** Why a search found nothing, and what to do about it. */
 export function Empty({ asked, said }: { asked: Asked; said: readonly string[] }) {
   const services = useServices();
@@ -34,15 +46,15 @@ export function Empty({ asked, said }: { asked: Asked; said: readonly string[] }
               <Prose text={agent.reason ?? "no reason given"} />
             </p>
             <p>
-              Run <code>spanwise doctor</code> to see what this kernel allows, or send OTLP spans to
-              port <code>4317</code> (gRPC) or <code>4318</code> (HTTP).
+              Run <code>spanwise doctor</code> to see what this kernel allows, or send OTLP spans to{" "}
+              <OtlpPorts server={status.data?.server} />.
             </p>
           </>
         ) : (
           <p>
             This server has no agent of its own. Start one on each machine with{" "}
-            <code>spanwise agent</code>, or send OTLP spans to port <code>4317</code> (gRPC) or{" "}
-            <code>4318</code> (HTTP).
+            <code>spanwise agent</code>, or send OTLP spans to{" "}
+            <OtlpPorts server={status.data?.server} />.
           </p>
         )}
         <Link to="/status">See the status</Link>

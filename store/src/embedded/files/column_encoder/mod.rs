@@ -65,7 +65,7 @@ struct Bounds {
 }
 
 /// See the module.
-pub(crate) struct Leaf {
+pub(crate) struct ColumnEncoder {
     column: ColumnDescPtr,
     /// How values are encoded that are in no dictionary.
     encoding: Encoding,
@@ -94,12 +94,12 @@ pub(crate) struct Leaf {
 }
 
 /// A column whose pages are done.
-pub(crate) struct Written {
+pub(crate) struct EncodedColumn {
     bytes: Bytes,
     close: ColumnCloseResult,
 }
 
-impl Leaf {
+impl ColumnEncoder {
     /// Whether this is how a column of the field is written.
     pub(crate) fn is_for(field: &Field) -> bool {
         use DataType::{
@@ -488,7 +488,7 @@ impl Leaf {
     ///
     /// # Errors
     /// Where it is too large for a file.
-    pub(crate) fn finish(self) -> Result<Written, ParquetError> {
+    pub(crate) fn finish(self) -> Result<EncodedColumn, ParquetError> {
         let Self { column, mut pages, .. } = self;
         let rows = pages.rows;
         let of_data = pages.bytes.len();
@@ -543,11 +543,11 @@ impl Leaf {
                 unencoded_byte_array_data_bytes: None,
             }),
         };
-        Ok(Written { bytes: pages.bytes.into(), close })
+        Ok(EncodedColumn { bytes: pages.bytes.into(), close })
     }
 }
 
-impl Written {
+impl EncodedColumn {
     /// Puts the column into a row group, of which it is the next.
     pub(crate) fn append_to<W: Write + Send>(
         self,

@@ -19,7 +19,7 @@ use proptest::prelude::*;
 
 use super::PAGE_BYTES;
 use crate::embedded::files::index::BLOCK_ROWS;
-use crate::embedded::files::parquet_writer::Sheet;
+use crate::embedded::files::parquet_writer::ParquetWriter;
 
 const DICTIONARY_BYTES: usize = 2_000;
 
@@ -49,9 +49,9 @@ fn through_a_file(
         .set_column_statistics_enabled(path_of("bounded"), EnabledStatistics::Page)
         .set_column_compression(path_of("unpacked"), Compression::UNCOMPRESSED)
         .build();
-    let mut sheet = Sheet::create(&path, &schema, properties).expect("a sheet");
-    sheet.add(Vec::new(), |place, _| Ok(Arc::clone(&arrays[place]))).expect("written");
-    sheet.writer.into_inner().expect("closed");
+    let mut writer = ParquetWriter::create(&path, &schema, properties).expect("a writer");
+    writer.add(Vec::new(), |place, _| Ok(Arc::clone(&arrays[place]))).expect("written");
+    writer.writer.into_inner().expect("closed");
     let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Required);
     let file = File::open(&path).expect("a file");
     let reader = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options);

@@ -18,10 +18,10 @@ use spanwise_model::{SpanId, TraceId};
 
 use super::own::OwnType;
 use super::shapes::Rows;
-use super::split::{Found, Maps, Split, mistyped as no_map};
+use super::split::{Maps, Split, ValuePlace, mistyped as no_map};
 use super::{file_column, parents};
 use crate::embedded::files::gather::Gathered;
-use crate::embedded::files::order::Place;
+use crate::embedded::files::order::RowPlace;
 
 /// See the module of the layout.
 const ASSEMBLED: u8 = 1;
@@ -101,7 +101,7 @@ impl<'a, const BYTES: usize> Same<'a, BYTES> {
 struct Peers<'s, 'a> {
     split: &'s Split<'a>,
     /// Where rows of each pattern say it: address and port.
-    places: Vec<[Option<Found<'a>>; 2]>,
+    places: Vec<[Option<ValuePlace<'a>>; 2]>,
     bit: u8,
 }
 
@@ -119,7 +119,7 @@ impl<'s, 'a> Peers<'s, 'a> {
         Self { split, places: (0..split.patterns()).map(of_pattern).collect(), bit: client.bit }
     }
 
-    fn at(&self, row: Place) -> (Option<&'a str>, Option<u16>) {
+    fn at(&self, row: RowPlace) -> (Option<&'a str>, Option<u16>) {
         let found = self.places[self.split.pattern_of(row)];
         let [address, port] = found.map(|found| Some(self.split.text(row, found?)));
         (address, port.and_then(|port| port.parse().ok()))
@@ -209,7 +209,7 @@ pub(crate) struct Packed {
 pub(crate) fn pack(
     gathered: &mut Gathered<'_>,
     rows: &Rows<'_>,
-    places: &[Place],
+    places: &[RowPlace],
 ) -> Result<Packed, ArrowError> {
     let known = &rows.follows;
     let follows: Vec<u8> = places.iter().map(|&(batch, row)| known.bits[batch][row]).collect();

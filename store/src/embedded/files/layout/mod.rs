@@ -53,7 +53,7 @@ pub(crate) use own::{Own, OwnType, Sought};
 pub(crate) use parents::{Parents, SpanIds};
 pub(crate) use plan::Plan;
 pub(crate) use restore::{Shapes, Wanted, not_of_file, of_shapes, restore, shape_numbers};
-pub(crate) use shapes::{NUMBERS as SHAPE_NUMBERS, OwnLeaves, Rows};
+pub(crate) use shapes::{NUMBERS as SHAPE_NUMBERS, OwnEncoders, Rows};
 
 use std::sync::{Arc, LazyLock};
 

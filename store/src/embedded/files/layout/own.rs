@@ -10,7 +10,7 @@ use arrow::error::ArrowError;
 use spanwise_model::schema::dictionary_type;
 
 use super::digits::{self, UUID_BYTES};
-use crate::embedded::files::column_encoder::Leaf;
+use crate::embedded::files::column_encoder::ColumnEncoder;
 use crate::embedded::search::mask;
 
 /// The type of an attribute with a column of its own.
@@ -71,7 +71,7 @@ impl OwnType {
     #[inline]
     pub(super) fn put(
         self,
-        column: &mut Leaf,
+        column: &mut ColumnEncoder,
         (row, text): (usize, &str),
         hash: u64,
     ) -> Result<bool, ArrowError> {

@@ -13,7 +13,7 @@ use super::own::{Own, OwnType};
 use super::shapes::Rows;
 use super::split::Split;
 use super::{Layout, MAX_OWN};
-use crate::embedded::files::order::Place;
+use crate::embedded::files::order::RowPlace;
 use crate::embedded::keys::{fold, hash_value};
 
 /// Rows that are looked at.
@@ -146,10 +146,10 @@ impl Sampled<'_> {
 impl Plan {
     /// For the rows at these places. With a layout given, only for the columns that
     /// it has.
-    pub(crate) fn new(rows: &Rows<'_>, places: &[Place], within: Option<&Layout>) -> Self {
+    pub(crate) fn new(rows: &Rows<'_>, places: &[RowPlace], within: Option<&Layout>) -> Self {
         let split = &rows.split;
         let step = places.len().div_ceil(SAMPLE_ROWS).max(1);
-        let places: Vec<Place> = places.iter().step_by(step).copied().collect();
+        let places: Vec<RowPlace> = places.iter().step_by(step).copied().collect();
         let names = sample(split, &places);
         let mut shapes: Vec<u64> =
             places.iter().map(|&(batch, row)| rows.hashes[batch][row][0]).collect();
@@ -231,7 +231,7 @@ impl Plan {
 }
 
 /// The values of every name in some rows, so far as they can have a column.
-fn sample<'a>(split: &Split<'a>, places: &[Place]) -> Vec<Sampled<'a>> {
+fn sample<'a>(split: &Split<'a>, places: &[RowPlace]) -> Vec<Sampled<'a>> {
     let mut names: Vec<Sampled<'a>> = Vec::new();
     names.resize_with(split.names.len(), Sampled::default);
     for (at, &(batch, row)) in (0u32..).zip(places) {

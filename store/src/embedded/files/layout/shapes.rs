@@ -20,10 +20,10 @@ use super::maps::MapBuilder;
 use super::own::{Own, OwnType};
 use super::plan::Plan;
 use super::split::Split;
-use crate::embedded::files::column_encoder::Leaf;
+use crate::embedded::files::column_encoder::ColumnEncoder;
 use crate::embedded::files::gather;
 use crate::embedded::files::index::BLOCK_ROWS;
-use crate::embedded::files::order::Place;
+use crate::embedded::files::order::RowPlace;
 use crate::embedded::keys::hash_value;
 
 /// Rows that are fetched together: what is read of them fits into the nearest caches.
@@ -54,11 +54,11 @@ pub(crate) struct Columns {
 }
 
 /// The columns of a row group's attributes, as a layout has them.
-pub(crate) struct OwnLeaves {
+pub(crate) struct OwnEncoders {
     /// Of rows.
-    pub(crate) rows: Vec<Leaf>,
+    pub(crate) rows: Vec<ColumnEncoder>,
     /// Of shapes.
-    pub(crate) shapes: Vec<Leaf>,
+    pub(crate) shapes: Vec<ColumnEncoder>,
 }
 
 /// Rows on their way to a file.
@@ -73,7 +73,7 @@ pub(crate) struct Rows<'a> {
 }
 
 /// What a shape adds to the index, and where it was added last.
-struct Known {
+struct ShapeHashes {
     /// Of its attributes, from the first to the end of [`Shapes::hashes`].
     hashes: std::ops::Range<usize>,
     block: usize,
@@ -85,10 +85,10 @@ struct Shapes {
     /// By their hashes, of which the first half finds them.
     numbers: HashTable<(Hash, u32)>,
     /// A row of each, and what follows.
-    first: Vec<Place>,
+    first: Vec<RowPlace>,
     follows: Vec<u8>,
     longest: Vec<Longest>,
-    known: Vec<Known>,
+    known: Vec<ShapeHashes>,
     hashes: Vec<u64>,
 }
 
@@ -126,10 +126,10 @@ impl<'a> Rows<'a> {
     pub(crate) fn columns(
         &self,
         layout: &Layout,
-        places: &[Place],
+        places: &[RowPlace],
         follows: &[u8],
         durations_nano: &[i64],
-        own: &mut OwnLeaves,
+        own: &mut OwnEncoders,
     ) -> Result<Columns, ArrowError> {
         let split = &self.split;
         let own_of = self.places_of(&layout.own);
@@ -176,7 +176,7 @@ impl<'a> Rows<'a> {
                 }
             }
             hashes.push(distinct.hashes);
-            own.rows.iter_mut().try_for_each(|leaf| leaf.end_block(block.len()))?;
+            own.rows.iter_mut().try_for_each(|encoder| encoder.end_block(block.len()))?;
         }
         let (order, shapes) = self.shapes(layout, &shapes, base, &mut own.shapes)?;
         let mut places_in_order = vec![0; order.len()];
@@ -197,7 +197,7 @@ impl<'a> Rows<'a> {
     /// Reads a little of what these rows have. It lies all over memory: in a loop as
     /// short as this, what many of them have comes at once; later, each would be
     /// waited for.
-    fn fetch(&self, places: &[Place]) {
+    fn fetch(&self, places: &[RowPlace]) {
         let touched = places
             .iter()
             .map(|&(batch, row)| self.split.touch((batch, row)) ^ self.hashes[batch][row][0]);
@@ -230,7 +230,7 @@ impl<'a> Rows<'a> {
         layout: &Layout,
         shapes: &Shapes,
         base: i64,
-        own: &mut [Leaf],
+        own: &mut [ColumnEncoder],
     ) -> Result<(Vec<u32>, Vec<ArrayRef>), ArrowError> {
         let rows = &shapes.first;
         let numbers: Int64Array = (base..base + rows.len() as i64).collect();
@@ -263,14 +263,14 @@ impl<'a> Rows<'a> {
                     }
                 }
             }
-            own.iter_mut().try_for_each(|leaf| leaf.end_block(block.len()))?;
+            own.iter_mut().try_for_each(|encoder| encoder.end_block(block.len()))?;
         }
         Ok((order, columns))
     }
 }
 
 impl Shapes {
-    fn number(&mut self, hash: Hash, row: Place, follows: u8, split: &Split<'_>) -> u32 {
+    fn number(&mut self, hash: Hash, row: RowPlace, follows: u8, split: &Split<'_>) -> u32 {
         let entry = self.numbers.entry(hash[0], |known| known.0 == hash, |known| known.0[0]);
         let place = match entry {
             Entry::Occupied(known) => return known.get().1,
@@ -285,13 +285,13 @@ impl Shapes {
         let from = self.hashes.len();
         let hash = |(name, value): (u32, &str)| hash_value(split.names[name as usize].seed, value);
         self.hashes.extend(of_shape(split, row).map(hash));
-        self.known.push(Known { hashes: from..self.hashes.len(), block: usize::MAX });
+        self.known.push(ShapeHashes { hashes: from..self.hashes.len(), block: usize::MAX });
         number
     }
 }
 
 /// The values of a row that belong to its shape, with the numbers of their names.
-fn of_shape<'a>(split: &'a Split<'_>, row: Place) -> impl Iterator<Item = (u32, &'a str)> {
+fn of_shape<'a>(split: &'a Split<'_>, row: RowPlace) -> impl Iterator<Item = (u32, &'a str)> {
     let of_shape = split.row(row).filter(|attribute| attribute.is_of_shape);
     of_shape.map(|attribute| (attribute.slot.name, attribute.text))
 }

@@ -9,7 +9,7 @@ use spanwise_model::schema::column;
 use spanwise_model::{SpanRows, Template};
 
 use super::fixed::{Hash, add};
-use crate::embedded::files::order::Place;
+use crate::embedded::files::order::RowPlace;
 use crate::embedded::keys::{attribute_seed, hash_value};
 
 /// A column of attribute maps.
@@ -82,7 +82,7 @@ struct Pattern<'a> {
 
 /// Where rows of a pattern have a value.
 #[derive(Clone, Copy)]
-pub(super) enum Found<'a> {
+pub(super) enum ValuePlace<'a> {
     /// In the pattern.
     OfAll(&'a str),
     /// The place among their own texts.
@@ -244,7 +244,7 @@ impl<'a> Split<'a> {
     }
 
     /// The attributes of a row.
-    pub(super) fn row(&self, (batch, row): Place) -> impl Iterator<Item = Attribute<'_, 'a>> {
+    pub(super) fn row(&self, (batch, row): RowPlace) -> impl Iterator<Item = Attribute<'_, 'a>> {
         let batch = &self.batches[batch];
         let (pattern, own) = batch.rows[row];
         let mut own = own as usize;
@@ -266,26 +266,26 @@ impl<'a> Split<'a> {
     }
 
     /// The pattern of a row.
-    pub(super) fn pattern_of(&self, (batch, row): Place) -> usize {
+    pub(super) fn pattern_of(&self, (batch, row): RowPlace) -> usize {
         self.batches[batch].rows[row].0 as usize
     }
 
     /// Where rows of a pattern have the value of a name: none, where they do not.
-    pub(super) fn find(&self, pattern: usize, name: u32) -> Option<Found<'a>> {
+    pub(super) fn find(&self, pattern: usize, name: u32) -> Option<ValuePlace<'a>> {
         let slots = &self.patterns[pattern].slots;
         let at = slots.iter().position(|slot| slot.name == name)?;
         Some(match slots[at].value {
-            Some((text, _)) => Found::OfAll(text),
-            None => Found::Own(slots[..at].iter().filter(|slot| slot.value.is_none()).count()),
+            Some((text, _)) => ValuePlace::OfAll(text),
+            None => ValuePlace::Own(slots[..at].iter().filter(|slot| slot.value.is_none()).count()),
         })
     }
 
     /// The text of a row at the place that was [found](Self::find) for its pattern.
     #[inline]
-    pub(super) fn text(&self, (batch, row): Place, found: Found<'a>) -> &'a str {
+    pub(super) fn text(&self, (batch, row): RowPlace, found: ValuePlace<'a>) -> &'a str {
         match found {
-            Found::OfAll(text) => text,
-            Found::Own(own) => {
+            ValuePlace::OfAll(text) => text,
+            ValuePlace::Own(own) => {
                 let batch = &self.batches[batch];
                 batch.text(batch.rows[row].1 as usize + own)
             }
@@ -294,7 +294,7 @@ impl<'a> Split<'a> {
 
     /// Reads a little of what a row has.
     #[inline]
-    pub(super) fn touch(&self, (batch, row): Place) -> u64 {
+    pub(super) fn touch(&self, (batch, row): RowPlace) -> u64 {
         let batch = &self.batches[batch];
         let own = batch.rows[row].1 as usize;
         let Some(is_of_shape) = batch.is_of_shape.get(own) else { return 0 };
@@ -304,7 +304,7 @@ impl<'a> Split<'a> {
 
     /// Those attributes of a row that do not belong to its shape.
     #[inline]
-    pub(super) fn left(&self, (batch, row): Place) -> impl Iterator<Item = Attribute<'_, 'a>> {
+    pub(super) fn left(&self, (batch, row): RowPlace) -> impl Iterator<Item = Attribute<'_, 'a>> {
         let batch = &self.batches[batch];
         let (pattern, first) = batch.rows[row];
         let pattern = &self.patterns[pattern as usize];

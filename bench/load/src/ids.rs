@@ -5,7 +5,7 @@ use std::fmt;
 use crate::random::Random;
 
 /// So many hexadecimal digits of a number's own, 64 at most.
-pub(super) struct Hex(pub(super) u64, pub(super) usize);
+pub(crate) struct Hex(pub(crate) u64, pub(crate) usize);
 
 impl fmt::Display for Hex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -21,16 +21,16 @@ impl fmt::Display for Hex {
 }
 
 /// A number's own random UUID (RFC 9562, version 4).
-pub(super) struct Uuid(pub(super) u64);
+pub(crate) struct Uuid(pub(crate) u64);
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        crate::span::uuid(f, &mut Random::new(self.0))
+        uuid(f, &mut Random::new(self.0))
     }
 }
 
 /// A moment near the load's, as programs write it (RFC 3339).
-pub(super) struct Time(pub(super) i64);
+pub(crate) struct Time(pub(crate) i64);
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,6 +54,30 @@ impl fmt::Display for Time {
             "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z"
         )
     }
+}
+
+/// A session as `session.id` has it.
+pub(crate) struct SessionId(pub(crate) u64);
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut random = Random::new(self.0);
+        write!(f, "{:016x}{:016x}", random.next(), random.next())
+    }
+}
+
+/// A random UUID (RFC 9562, version 4).
+pub(crate) fn uuid(into: &mut impl fmt::Write, random: &mut Random) -> fmt::Result {
+    let (high, low) = (random.next(), random.next());
+    write!(
+        into,
+        "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xfff,
+        low >> 52,
+        low & 0xffff_ffff_ffff
+    )
 }
 
 #[cfg(test)]

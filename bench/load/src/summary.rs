@@ -3,18 +3,18 @@
 
 use serde::Serialize;
 
+use crate::ids::Uuid;
 use crate::random::Random;
 use crate::services::SERVICES;
-use crate::span::UserId;
 use crate::trace::Trace;
 
 /// What can be asked for.
 #[derive(Debug, Clone, Serialize)]
-pub struct Known {
+pub struct LoadSummary {
     /// All services.
     pub services: Vec<&'static str>,
     /// Some traces, of any time of the load alike.
-    pub traces: Vec<KnownTrace>,
+    pub traces: Vec<SampleTrace>,
     /// Traces so far.
     pub trace_count: u64,
     /// Spans so far.
@@ -25,7 +25,7 @@ pub struct Known {
 
 /// A trace of the load.
 #[derive(Debug, Clone, Serialize)]
-pub struct KnownTrace {
+pub struct SampleTrace {
     /// Its id, in hexadecimal.
     pub trace_id: String,
     /// The id of one of its spans, any, in hexadecimal.
@@ -45,7 +45,7 @@ pub struct KnownTrace {
     pub order_id: Option<String>,
 }
 
-impl Known {
+impl LoadSummary {
     pub(crate) fn new() -> Self {
         Self {
             services: SERVICES.iter().map(|service| service.name).collect(),
@@ -63,16 +63,16 @@ impl Known {
         self.span_count += trace.nodes.len() as u64;
         self.error_count += trace.nodes.iter().filter(|node| node.failed).count() as u64;
         if self.traces.len() < most {
-            self.traces.push(KnownTrace::of(trace, random));
+            self.traces.push(SampleTrace::of(trace, random));
         } else if let place = random.below(self.trace_count)
             && let Some(kept) = self.traces.get_mut(place as usize)
         {
-            *kept = KnownTrace::of(trace, random);
+            *kept = SampleTrace::of(trace, random);
         }
     }
 }
 
-impl KnownTrace {
+impl SampleTrace {
     fn of(trace: &Trace, random: &mut Random) -> Self {
         let root = &trace.nodes[0];
         let any = &trace.nodes[random.below(trace.nodes.len() as u64) as usize];
@@ -87,7 +87,7 @@ impl KnownTrace {
             services,
             start_unix_nano: root.start_unix_nano,
             duration_nano: root.duration_nano,
-            user_id: UserId(trace.user).to_string(),
+            user_id: Uuid(trace.user).to_string(),
             order_id: trace.order.map(|order| order.to_string()),
         }
     }
