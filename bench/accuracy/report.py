@@ -109,28 +109,28 @@ def print_all(cells, hook, seconds):
 INTRODUCTION = """<!-- Made by `make bench-accuracy`; not to be edited. -->
 # How often implicit tracing is right
 
-For which request did a process make a call? Where no header says so, the agent tells it from what it sees of system calls: threads, times, sequence numbers. Whether that is right depends on the runtime. This is what a run found, also where it found nothing:
+For which request did a process make a call? Without headers, the agent infers it from system calls: threads, tasks, times, sequence numbers. How often it is right depends on the runtime. These are the results of one run, failures included:
 
     make bench-accuracy BENCH_ACCURACY='--write docs/accuracy.md'
     make bench-accuracy BENCH_ACCURACY='--only go,python-asyncio'
 
 Measured on {date}, Linux {kernel} on {machine}, {processors} processors, hooks `{hook}`.
 
-A program serves requests and makes two calls for each, one after the other, over connections that are kept, by HTTP/1 in plain text, with a little work and pauses of a millisecond or two; a backend takes a random 1 to 10 ms to answer. A load keeps 1, 8, 64 or 256 requests under way, each on a connection of its own; by HTTP/2 and gRPC up to 64 share one. Each cell has a new process, {seconds:g} seconds or {most} requests of load after 40 requests one by one. Each request and each call has a random token in its path; the program notes in a file which calls belong to which request, and nothing that leaves it says so. (A proxy cannot note anything: it passes the path on, so the token is the same on both sides. The agent and the server do not compare paths of zero-code spans.) Then every call that was noted is looked for among the spans.
+A program serves requests and makes two calls for each, one after the other, over kept connections, by HTTP/1 in plain text, with a little work and pauses of a millisecond or two. A backend takes a random 1 to 10 ms to answer. The load has 1, 8, 64 or 256 concurrent requests, each on a connection of its own; over HTTP/2 and gRPC up to 64 share one. Each cell has a new process, {seconds:g} seconds or {most} requests of load after 40 requests one by one. Each request and each call has a random token in its path. The program writes to a file which calls belong to which request; nothing on the network says so. (A proxy cannot write that. It forwards the path, so the token is the same on both sides. Agent and server do not compare paths of zero-code spans.) Then every written call is looked up among the spans.
 
-- **recall**: of all calls, those whose parents lead to the right request. A call that has no span, or no parent, counts as not found.
-- **precision**: of the links that were made, those that are right. – where none was made.
-- **wrong**: links to another request than the call was made for. It matters most among those called *certain* (confidence 0.999 or more). *Guessed* means that most of the right links were not called certain.
-- What is *ambiguous* could have belonged to several requests: none was chosen, and the trace ends there and says so.
+- **recall**: the share of all calls whose parents lead to the right request. A call without a span or without a parent counts as not found.
+- **precision**: the share of links that are right. – without links.
+- **wrong**: links to another request. They matter most among links called *certain* (confidence 0.999 or more). *Guessed* means that most of the right links were not called certain.
+- **ambiguous**: several requests were possible. None was chosen; the trace ends there and says so.
 
-Load, backend, server and agent share the machine's processors with the program, which is busier than it would be in production; and a closed loop of 256 requests is more overlap than most processes ever have. That is meant.
+Load, backend, server and agent share the machine's processors with the program, so it is busier than in production. A closed loop of 256 requests is more overlap than most processes ever have. Both are intended.
 """
 
 
-TIMED = """Every runtime once more, with few requests under way; the share of its calls that are linked rightly. Of what was seen only times, processes and kinds of operations are kept: no task, no thread, no connection. A server of its own is told those, and its assembler has nothing but time to find out which call was for which request. The warm-up, one request at a time, is among what it sees, and tells it as little of the truth as the rest. (In the tables above timing has only the calls that nothing else gives to a request.)"""
+TIMED = """Every runtime once more, with few concurrent requests: the share of calls with the right link. Only times, processes and kinds of operations are kept: no task, thread or connection. A separate server gets these, and its assembler has only time to decide which call was for which request. It also sees the warm-up of one request at a time, without the truth. (In the tables above, timing gets only the calls without other evidence.)"""
 
 
-UNLINKED = """Cells with wrong links, with calls that have no parent and are not said to be ambiguous, or without a span for every call and request. In all others each call is linked rightly, or ambiguous. Why spans are missing: TLS of the JVM is not read; of many HTTP/2 streams whose messages come in one piece, those beyond the captured bytes are lost until more is captured ([protocols.md](protocols.md))."""
+UNLINKED = """Cells with wrong links, with calls without a parent that are not ambiguous, or without a span for every call and request. In all other cells each call has the right link or is ambiguous. Spans are missing because TLS of the JVM is not read, and because HTTP/2 messages beyond the captured bytes of one call are lost until more is captured ([protocols.md](protocols.md))."""
 
 
 def markdown(cells, hook, seconds, most, processors):
@@ -139,16 +139,15 @@ def markdown(cells, hook, seconds, most, processors):
     told = INTRODUCTION.format(date=datetime.date.today(), kernel=platform.release(), machine=platform.machine(),
                                processors=processors, hook=hook, seconds=seconds, most=most)
     lines = [told, "## By runtime", "",
-             "Recall at each number of requests under way, and below it, where there are any, how many links are wrong "
-             "of those that were made.", "",
+             "Recall at each number of concurrent requests. Below it: wrong links of all links, if any.", "",
              "| runtime | " + " | ".join(map(str, CONCURRENCIES)) + " |", "| --- |" + " --- |" * len(CONCURRENCIES)]
     for runtime in dict.fromkeys(cell.runtime for cell in base):
         by = {cell.concurrency: cell for cell in base if cell.runtime is runtime}
         lines.append(f"| {runtime.what} (`{runtime.name}`) | "
                      + " | ".join(brief(by[number]) if number in by else "" for number in CONCURRENCIES) + " |")
-    lines += ["", "## Variants", "", "Each differs from the base in one thing, and is run with fewer numbers of "
-              "requests under way. In the base every call belongs to a request, so with one under way even a guess is right; "
-              "what such guesses are worth shows `background`.", ""]
+    lines += ["", "## Variants", "", "Each variant differs from the base in one thing. In the base every call "
+              "belongs to a request, so with one concurrent request even a guess is right. `background` shows what such "
+              "guesses are worth.", ""]
     lines += [f"- `{name}`: {meaning}" for name, meaning in MEANING.items()]
     varied = [cell for cell in cells if cell.flags]
     at = sorted({cell.concurrency for cell in varied})
@@ -158,8 +157,8 @@ def markdown(cells, hook, seconds, most, processors):
         by = {cell.concurrency: cell for cell in varied if (cell.runtime, cell.flags) == (runtime, flags)}
         lines.append(f"| `{runtime.name}` | {', '.join(f'`{flag}`' for flag in flags)} | "
                      + " | ".join(brief(by[number]) if number in by else "" for number in at) + " |")
-    lines += ["", "## By evidence", "", "All cells together; beside the precision what the links themselves say of it, "
-              "their mean confidence.", "", "| evidence | links | right | precision | said |", "| --- | --- | --- | --- | --- |"]
+    lines += ["", "## By evidence", "", "All cells together. *Said* is the mean confidence of the links, to compare "
+              "with their precision.", "", "| evidence | links | right | precision | said |", "| --- | --- | --- | --- | --- |"]
     lines += [f"| `{name}` | {made} | {right} | {right / made:.4f} | {said:.4f} |"
               for name, made, right, said in evidence_table(cells)]
     total = summed(cells)

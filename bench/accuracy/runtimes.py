@@ -29,10 +29,10 @@ MEANING = {
     "parallel": "three calls at once",
     "tls": "requests and calls over TLS",
     "h2": "HTTP/2 on the sides that have it (uvicorn: calls; nginx: requests)",
-    "background": "besides, calls one after the other with pauses of 5 ms that are made for no request (any link of them is wrong)",
+    "background": "additional calls, one after the other with pauses of 5 ms, that are made for no request (any link of them is wrong)",
     "await": "chains of async functions",
     "timers": "timers before and after each call",
-    "request-id": "the proxy makes an X-Request-ID, sends it on and gives it back",
+    "request-id": "the proxy creates an X-Request-ID, forwards it and returns it",
 }
 PLAIN = ("fresh", "parallel", "background")
 OVER_TLS = (*PLAIN, "tls")

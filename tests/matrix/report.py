@@ -125,9 +125,9 @@ def table(rows, found, notes):
 HEAD = """<!-- Made by `make matrix`; not to be edited. -->
 # The protocol matrix
 
-What a run of real servers and real clients under the agent showed: `make matrix`, {date}, Linux {kernel} on {machine}, hooks `{hook}`.
+The result of running real servers and real clients under the agent: `make matrix`, {date}, Linux {kernel} on {machine}, hooks `{hook}`.
 
-A cell passes if every request of the client's is exactly one span on that side (the client's process, the server's process), with its operation and its status, in its order where the protocol has one, and nothing else is there. *Sequential*: one thing after another. *Pipelined*: ahead of the answers, in one go, on one connection. *Multiplexed*: several at once on one connection, answered as they are done. – means that the protocol has no such thing, or that this pair of programs does not do it. Where only some requests have a span, there is how many. Over TLS each client has run once before; DNS, Dubbo and FastCGI were run in plain text alone. The two spans of every request are joined by their TCP sequence numbers, unless a note says otherwise.
+A cell passes if every request of the client is exactly one span on that side (the client's process, the server's process), with its operation and status, in order if the protocol has one, and there is no other span. *Sequential*: one request after another. *Pipelined*: several in one go, before the responses, on one connection. *Multiplexed*: several at once on one connection, answered as they finish. – means that the protocol or this pair of programs does not do that. If only some requests have a span, the cell says how many. Over TLS each client ran once before. DNS, Dubbo and FastCGI ran in plain text only. The two spans of every request are joined by their TCP sequence numbers, unless a note says otherwise.
 """
 
 

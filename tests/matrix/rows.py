@@ -87,18 +87,18 @@ ALONE = ("sequential",)
 JSSE = Gap("TLS of the JVM (JSSE) is not read: the connection is one span, with what its handshake says in clear", "tls")
 STATIC = Gap("BoringSSL linked into grpcio without its symbols is not read: the connection is one span, with what its "
              "handshake says in clear", "tls")
-ERLANG = Gap("Erlang has TLS of its own (only the ciphers are OpenSSL's), which is not read: the connection is one span, "
-             "with what its handshake says in clear", "tls")
+ERLANG = Gap("Erlang's own TLS (only its ciphers are OpenSSL's) is not read: the connection is one span, with what its "
+             "handshake says in clear", "tls")
 
-STARTTLS = Gap("TLS that begins after something else was said in clear is not read in programs that move bytes between "
-               "socket and library themselves (asyncio): the connection is one span, with what its handshake says in clear",
+STARTTLS = Gap("TLS that begins after clear text (STARTTLS) is not read in programs that move bytes between socket and "
+               "library themselves (asyncio): the connection is one span, with what its handshake says in clear",
                "tls")
-LIMIT = Gap("Of what is sent or received in one call the first 1024 bytes are captured until messages were lost for it, "
-            "and then 32 KiB: of the first many small messages at once, those after that are lost, and counted", partly=True)
-RECORDS = ("All spans are there, but not all are joined with their other side: of TLS records that come together in one "
-           "call, the place of the first eight is known")
-FIRST = ("All spans are there, but the first is not always joined with its other side: where in the bytes a Go server's first "
-         "request by HTTP/2 over TLS stands is not always known")
+LIMIT = Gap("The first 1024 bytes of a call are captured, and 32 KiB after messages were lost because of that: the first time "
+            "that many small messages share a call, those beyond are lost and counted", partly=True)
+RECORDS = ("All spans are there, but not all are joined with their other side: of several TLS records in one call, the "
+           "positions of the first eight are known")
+FIRST = ("All spans are there, but the first is not always joined with its other side: the position of a Go server's first "
+         "HTTP/2 request over TLS is not always known")
 
 
 def gaps(gap, *keys):
