@@ -395,7 +395,7 @@ const INGEST: &[Known] = &[
         "jaeger_udp_datagrams_rejected",
         Loss,
         "datagrams that are no spans in the port's encoding",
-        "6831 takes compact, 6832 binary thrift: correct the client's setting",
+        "one port takes compact thrift, the other binary thrift: correct the client's setting",
     ),
     row(
         "jaeger_udp_spans_dropped_refused",
