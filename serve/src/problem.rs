@@ -2,8 +2,7 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
-use spanwise_model::ModelError;
+use spanwise_query::QueryError;
 use spanwise_store::StoreError;
 
 /// An answer that is an error; `detail` says what to do.
@@ -12,14 +11,6 @@ pub(crate) struct Problem {
     status: StatusCode,
     title: &'static str,
     detail: String,
-}
-
-#[derive(Serialize)]
-struct Body<'a> {
-    r#type: &'static str,
-    title: &'static str,
-    status: u16,
-    detail: &'a str,
 }
 
 impl Problem {
@@ -58,11 +49,11 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = Body {
-            r#type: "about:blank",
-            title: self.title,
+        let body = spanwise_api::Problem {
+            r#type: "about:blank".to_owned(),
+            title: self.title.to_owned(),
             status: self.status.as_u16(),
-            detail: &self.detail,
+            detail: self.detail,
         };
         let json = serde_json::to_string(&body).unwrap_or_else(|_| "{}".to_owned());
         (self.status, [(header::CONTENT_TYPE, "application/problem+json")], json).into_response()
@@ -93,8 +84,16 @@ impl From<StoreError> for Problem {
     }
 }
 
-impl From<ModelError> for Problem {
-    fn from(error: ModelError) -> Self {
-        Self::internal(error.to_string())
+impl From<QueryError> for Problem {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::TraceNotFound(_) | QueryError::SpanNotFound { .. } => {
+                Self::not_found(error.to_string())
+            }
+            QueryError::Store(error) => error.into(),
+            QueryError::Model(_) | QueryError::Interrupted { .. } => {
+                Self::internal(error.to_string())
+            }
+        }
     }
 }

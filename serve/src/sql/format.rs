@@ -8,13 +8,13 @@ use arrow::error::ArrowError;
 use arrow::ipc::writer::StreamWriter;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
-use serde_json::{Value, json};
+use spanwise_api::{SqlColumn, SqlEnd};
 use spanwise_store::SqlAnswer;
 
+use super::bounded_writer::BoundedWriter;
 use super::text;
-use super::written::Written;
-use crate::held;
 use crate::problem::Problem;
+use crate::slow_reader;
 
 /// Tells that the answer holds the first rows only, and how many.
 const TRUNCATED: HeaderName = HeaderName::from_static("spanwise-truncated-rows");
@@ -99,7 +99,7 @@ impl Format {
         Ok(found.unwrap_or(Self::Json))
     }
 
-    /// Writes the answer, which keeps its room while it is [held].
+    /// Writes the answer, which keeps its room until it is sent.
     pub(super) fn write(self, answer: Answer) -> Result<Response, Problem> {
         let Answer { rows, elapsed } = answer;
         let body = match self {
@@ -117,7 +117,7 @@ impl Format {
         };
         let SqlAnswer { batches, room, .. } = rows;
         drop(batches);
-        let mut response = held::answer(body.bytes, room);
+        let mut response = slow_reader::answer(body.bytes, room);
         let headers = response.headers_mut();
         if let Ok(kind) = HeaderValue::try_from(kind) {
             headers.insert(header::CONTENT_TYPE, kind);
@@ -132,10 +132,13 @@ impl Format {
 fn document(batches: &[RecordBatch], truncated: bool, elapsed: Duration) -> Body {
     let schema = schema(batches);
     let fields = schema.iter().flat_map(|schema| schema.fields().iter());
-    let columns: Vec<Value> = fields
-        .map(|field| json!({"name": field.name(), "type": field.data_type().to_string()}))
+    let columns: Vec<SqlColumn> = fields
+        .map(|field| SqlColumn {
+            name: field.name().clone(),
+            data_type: field.data_type().to_string(),
+        })
         .collect();
-    let mut written = Written::default();
+    let mut written = BoundedWriter::default();
     let mut whole = written.begin(|to| {
         to.text("{\"columns\":")?;
         to.json(&columns)?;
@@ -160,9 +163,10 @@ fn document(batches: &[RecordBatch], truncated: bool, elapsed: Duration) -> Body
     }
     let truncated = truncated || !whole;
     let rows = written.rows();
-    let end = json!({"truncated": truncated, "elapsed_seconds": elapsed.as_secs_f64()});
-    let end = end.to_string();
-    Body::new(written.end_with(&format!("],{}", &end[1..])), rows, truncated)
+    let end = SqlEnd { elapsed_seconds: elapsed.as_secs_f64(), truncated };
+    let end = serde_json::to_string(&end).unwrap_or_default();
+    let end = end.strip_prefix('{').unwrap_or("}");
+    Body::new(written.end_with(&format!("],{end}")), rows, truncated)
 }
 
 fn schema(batches: &[RecordBatch]) -> Option<SchemaRef> {

@@ -7,8 +7,8 @@ use arrow::array::RecordBatch;
 use serde_json::Value;
 use spanwise_store::MAX_ANSWER_BYTES;
 
+use super::bounded_writer::BoundedWriter;
 use super::format::Body;
-use super::written::Written;
 
 /// Of a line of CSV.
 const END: &str = "\r\n";
@@ -25,7 +25,7 @@ fn names(batches: &[RecordBatch]) -> Vec<String> {
 
 /// Null is an empty field, an empty text a quoted one.
 pub(super) fn csv(batches: &[RecordBatch], truncated: bool) -> Body {
-    let mut written = Written::default();
+    let mut written = BoundedWriter::default();
     let mut whole = written.begin(|to| {
         for (index, name) in names(batches).iter().enumerate() {
             to.text(if index > 0 { "," } else { "" })?;
@@ -56,7 +56,7 @@ pub(super) fn csv(batches: &[RecordBatch], truncated: bool) -> Body {
     Body::new(written.end_with(""), rows, truncated || !whole)
 }
 
-fn quoted(to: &mut Written, text: &str) -> io::Result<()> {
+fn quoted(to: &mut BoundedWriter, text: &str) -> io::Result<()> {
     if !text.is_empty() && !text.contains(['"', ',', '\r', '\n']) {
         return to.text(text);
     }
@@ -75,7 +75,11 @@ struct Shown {
 }
 
 /// Rows as they are shown in a table, as many as may be held at once.
-fn shown(written: &Written, batches: &[RecordBatch], cell_max: usize) -> (Vec<Vec<Shown>>, bool) {
+fn shown(
+    written: &BoundedWriter,
+    batches: &[RecordBatch],
+    cell_max: usize,
+) -> (Vec<Vec<Shown>>, bool) {
     let (mut rows, mut bytes) = (Vec::new(), 0);
     let text = |cell: &Value| plain(cell, cell_max);
     for batch in batches {
@@ -96,7 +100,7 @@ fn shown(written: &Written, batches: &[RecordBatch], cell_max: usize) -> (Vec<Ve
 /// Columns under their names, numbers to the right.
 pub(super) fn table(batches: &[RecordBatch], truncated: bool) -> Body {
     let names = names(batches);
-    let mut written = Written::default();
+    let mut written = BoundedWriter::default();
     let (rows, are_all) = shown(&written, batches, cell_max(&names));
     let mut widths: Vec<usize> = names.iter().map(|name| name.chars().count()).collect();
     for row in &rows {
