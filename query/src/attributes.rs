@@ -17,7 +17,7 @@ use crate::{Queries, QueryError, on_blocking_thread};
 const MAX_ROWS: usize = 10_000;
 /// Longer values do not help to complete one.
 const MAX_VALUE_BYTES: usize = 256;
-/// Keys of a span with which another one is compared.
+/// The most keys of a span that a further key is compared with.
 const MOST_COMPARED: usize = 64;
 /// The work, in error messages.
 const COUNTING: &str = "counting attributes";
@@ -50,7 +50,7 @@ pub enum AttributePlace {
 }
 
 impl AttributePlace {
-    /// The agent puts labels beside what resources have by convention.
+    /// The agent writes labels beside the conventional attributes of a resource.
     fn of_resource(key: &str) -> Self {
         let is_conventional = OF_RESOURCES.iter().any(|begin| key.starts_with(begin));
         if is_conventional { Self::Resource } else { Self::Label }
@@ -157,7 +157,7 @@ impl Queries {
         Ok(AttributeTotals { entries, covered })
     }
 
-    /// The newest spans, and from when on they are all.
+    /// The newest spans, and the start of the time of which they are all.
     async fn newest_attributes(
         &self,
         query: &AttributeQuery,
@@ -192,7 +192,7 @@ fn has_prefix(text: &str, prefix: &str) -> bool {
     wanted.all(|one| has.next() == Some(one))
 }
 
-/// Gives each attribute of each span, with its value's text.
+/// Calls `give` with each attribute of each span, and its value as text.
 fn each(batches: &[RecordBatch], mut give: impl FnMut(&str, &str, AttributePlace)) {
     for batch in batches {
         if let Some(maps) = batch.column_by_name(column::ATTRIBUTES).and_then(|it| it.as_map_opt())
@@ -211,7 +211,7 @@ fn each(batches: &[RecordBatch], mut give: impl FnMut(&str, &str, AttributePlace
     }
 }
 
-/// Gives the attributes in a column; of a key that a span has twice, the first one.
+/// Calls `give` with the attributes of a column. If a span has a key twice, the first counts.
 fn of_maps(maps: &MapArray, give: &mut impl FnMut(&str, &str, AttributePlace)) {
     let values = maps.values().as_struct_opt().and_then(|it| it.column_by_name("value"));
     let Some(values) = values.and_then(|values| values.as_string_opt::<i32>()) else { return };
@@ -219,7 +219,7 @@ fn of_maps(maps: &MapArray, give: &mut impl FnMut(&str, &str, AttributePlace)) {
     for row in maps.value_offsets().windows(2) {
         let entries = row[0] as usize..row[1] as usize;
         for entry in entries.clone() {
-            // Nobody has that many; whoever has shall not make all others wait.
+            // A span with very many keys must not delay everybody else.
             let before = entries.start..entry.min(entries.start + MOST_COMPARED);
             let key = keys.value(entry);
             if !before.into_iter().any(|other| keys.value(other) == key) {
@@ -229,7 +229,7 @@ fn of_maps(maps: &MapArray, give: &mut impl FnMut(&str, &str, AttributePlace)) {
     }
 }
 
-/// The texts of a dictionary, and how many rows have each.
+/// The texts of a dictionary, and the number of rows that have each.
 fn counted(column: &ArrayRef) -> Vec<(&str, usize)> {
     let Some(dictionary) = column.as_dictionary_opt::<Int32Type>() else { return Vec::new() };
     let Some(texts) = dictionary.values().as_string_opt::<i32>() else { return Vec::new() };
@@ -243,7 +243,7 @@ fn counted(column: &ArrayRef) -> Vec<(&str, usize)> {
     texts.zip(counts).filter(|(_, count)| *count > 0).collect()
 }
 
-/// Those that most spans have.
+/// The entries with the highest counts.
 fn most<T: Ord + Clone>(counts: AHashMap<T, u64>, limit: usize) -> Vec<(T, u64)> {
     let mut all: Vec<(T, u64)> = counts.into_iter().collect();
     all.sort_unstable_by(|one, other| (Reverse(one.1), &one.0).cmp(&(Reverse(other.1), &other.0)));

@@ -39,7 +39,7 @@ pub fn read(text: &str) -> Result<AttributeCondition, String> {
 /// A test that compares with a number.
 type Compared = fn(Number) -> AttributeTest;
 
-/// An operator and what stands after it.
+/// Reads an operator and its operand.
 fn test(text: &str, is_spaced: bool) -> Result<AttributeTest, String> {
     let known: [(&str, Compared); 4] = [
         (">=", AttributeTest::GreaterOrEqual),
@@ -47,7 +47,7 @@ fn test(text: &str, is_spaced: bool) -> Result<AttributeTest, String> {
         (">", AttributeTest::Greater),
         ("<", AttributeTest::Less),
     ];
-    // Where there is a space before the operator, one after it is no part of the value.
+    // If there is a space before the operator, one space after it is not part of the value.
     let value = |rest: &str| {
         let rest = if is_spaced { rest.strip_prefix(' ').unwrap_or(rest) } else { rest };
         rest.to_owned()

@@ -9,7 +9,7 @@ use spanwise_store::{Order, Predicate, Query, TimeRange};
 
 use crate::{Queries, QueryError, now_unix_nano, on_blocking_thread};
 
-/// The newest spans that make the graph; where there are more, the answer says so.
+/// The most spans of a graph, the newest; if there are more, the answer says so.
 const MAX_ROWS: usize = 500_000;
 const COLUMNS: &[&str] = &[
     column::SPAN_ID,
@@ -77,7 +77,7 @@ impl GraphAnswer {
     }
 }
 
-/// The time that the rows span.
+/// The range of time of the rows.
 #[derive(Default)]
 struct Seconds {
     earliest_unix_nano: Option<i64>,
@@ -89,7 +89,7 @@ impl Seconds {
     }
 }
 
-/// A dictionary column of a projected batch, of whose texts each is looked at once.
+/// A dictionary column. Each distinct text is converted once.
 fn words<'a, T: Copy + 'a>(
     batch: &'a RecordBatch,
     name: &str,

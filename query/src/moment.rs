@@ -47,8 +47,8 @@ pub fn duration_nano(text: &str) -> Option<i64> {
     (nano.is_finite() && (0.0..9e18).contains(&nano)).then_some(nano as i64)
 }
 
-/// The moment that is written there, in nanoseconds since 1970. `local` tells, of what
-/// has no zone, which time it is: where that is UTC, it gives it back.
+/// Reads a moment, in nanoseconds since 1970. `local` gives the zone of a time that is written
+/// without one.
 pub fn moment_unix_nano(
     text: &str,
     now_unix_nano: i64,
@@ -73,7 +73,7 @@ pub fn moment_unix_nano(
     i64::try_from(moment.unix_timestamp_nanos()).ok()
 }
 
-/// With a zone; a `+` that has become a space on its way through a URL is one.
+/// Reads a time with a zone. A `+` may have become a space in a URL.
 fn zoned(text: &str) -> Option<OffsetDateTime> {
     if let Ok(moment) = OffsetDateTime::parse(&text.to_ascii_uppercase(), &Rfc3339) {
         return Some(moment);
@@ -86,7 +86,7 @@ fn zoned(text: &str) -> Option<OffsetDateTime> {
             let sign = if text[at..].starts_with('-') { -1 } else { 1 };
             let part = |text: &str| text.parse::<i8>().ok().filter(|_| text.len() == 2);
             let zone = UtcOffset::from_hms(sign * part(hours)?, sign * part(minutes)?, 0).ok()?;
-            // `2026-11-26 10:30` ends in a time, not in a zone.
+            // `2026-11-26 10:30` ends with a time, not with a zone.
             (plain(&text[..at]).map(|_| &text[..at])?, zone)
         }
     };

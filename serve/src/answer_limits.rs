@@ -1,5 +1,5 @@
 //! Limits on large answers: how many traces are read, sent and downloaded at the same time.
-//! Each may be large, and anybody may ask for any number of them.
+//! Each may be large, and a client may ask for any number of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::problem::Problem;
 use crate::slow_reader;
 
-/// Traces that are read and assembled. A small one is done in milliseconds.
+/// Traces that are read and assembled at once. A small one takes milliseconds.
 const READ: usize = 2;
 const WAIT: Duration = Duration::from_secs(10);
-/// Mebibytes of large answers that have not been read to their end.
+/// Mebibytes of large answers that clients have not read yet.
 const ANSWERED_MEBIBYTES: usize = 128;
-/// Downloads, each of which keeps a trace in memory and a thread.
+/// Downloads at once. Each needs the memory of a trace, and a thread.
 const DOWNLOADED: usize = 2;
 
 /// A share of a limit, given back when it is dropped.
@@ -94,7 +94,7 @@ mod tests {
         let large = limits.to_answer(200 << 20).expect("a permit");
         assert!(large.is_some());
         assert!(limits.to_answer(100 << 20).is_err());
-        // What is small is always answered, and what is larger than all room alone.
+        // A small answer needs no permit; one that is larger than the limit is sent alone.
         assert!(limits.to_answer(1 << 20).expect("always").is_none());
         drop(large);
         assert!(limits.to_answer(1 << 40).expect("a permit").is_some());

@@ -19,7 +19,7 @@ impl Problem {
         Self { status, title, detail: detail.into() }
     }
 
-    /// For requests that a web page could send unasked.
+    /// For requests without the header that web pages cannot send.
     pub(crate) fn header_missing() -> Self {
         let (status, title) = (StatusCode::FORBIDDEN, "a header is missing");
         let detail = "add the header `Spanwise-Request` with any value, which keeps web pages from \
@@ -35,7 +35,7 @@ impl Problem {
         Self { status: StatusCode::METHOD_NOT_ALLOWED, title: "method not allowed", detail }
     }
 
-    /// Where too many ask for too much at the same time.
+    /// For requests beyond the limits on concurrent work.
     pub(crate) fn busy(detail: String) -> Self {
         Self { status: StatusCode::SERVICE_UNAVAILABLE, title: "too much at the same time", detail }
     }

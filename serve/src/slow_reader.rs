@@ -10,16 +10,15 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use parking_lot::Mutex;
 
-/// Of answers up to this size there may be any number.
+/// Answers up to this size are not limited.
 const SMALL_BYTES: usize = 1 << 20;
-/// What is copied for the connection at once.
+/// The size of the parts that are copied for the connection.
 const PART_BYTES: usize = 64 << 10;
-/// How long an answer may be read, and how much longer for each of its mebibytes.
+/// The time in which an answer must be read, and the additional time for each mebibyte.
 const GRACE: Duration = Duration::from_secs(10);
 const A_MEBIBYTE: Duration = Duration::from_secs(1);
 
-/// An answer of these bytes, which keeps its room until its last byte is sent, or its
-/// time is over.
+/// An answer of these bytes. It keeps `room` until its last byte is sent, or its time is over.
 pub(crate) fn answer(bytes: Vec<u8>, room: impl Send + 'static) -> Response {
     if bytes.len() <= SMALL_BYTES {
         return Response::new(bytes.into());
@@ -28,7 +27,7 @@ pub(crate) fn answer(bytes: Vec<u8>, room: impl Send + 'static) -> Response {
     within(bytes, room, GRACE + A_MEBIBYTE.saturating_mul(mebibytes))
 }
 
-/// Whether an answer of so many bytes needs room.
+/// Whether an answer of this size needs a permit.
 pub(crate) const fn is_large(bytes: usize) -> bool {
     bytes > SMALL_BYTES
 }
@@ -36,7 +35,7 @@ pub(crate) const fn is_large(bytes: usize) -> bool {
 fn within(bytes: Vec<u8>, room: impl Send + 'static, time: Duration) -> Response {
     let length = bytes.len();
     let held = Arc::new(Mutex::new(Some((bytes, room))));
-    // What is gone by itself is not kept by this.
+    // A weak reference: this task must not keep the answer alive.
     let late = Arc::downgrade(&held);
     tokio::spawn(async move {
         tokio::time::sleep(time).await;

@@ -1,5 +1,5 @@
-//! Requests that are meant for another port: spans sent to the UI's are lost, and
-//! whoever sends them must be told where they go.
+//! Requests that are meant for another port. Spans that are sent to the port of the UI are lost,
+//! so the answer names the right port.
 
 use std::net::SocketAddr;
 
@@ -19,11 +19,11 @@ pub struct Receivers {
     pub jaeger_http: Option<SocketAddr>,
 }
 
-/// gRPC's number of UNIMPLEMENTED.
+/// The gRPC status UNIMPLEMENTED.
 const UNIMPLEMENTED: &str = "12";
 
 impl Receivers {
-    /// Where a request for this path belongs, in a sentence; `None` where it is not
+    /// A sentence that names the right port for a request with this path; `None` if it is not
     /// for a receiver.
     fn sentence(&self, path: &str, is_grpc: bool) -> Option<String> {
         let words = path.to_ascii_lowercase();
@@ -59,13 +59,13 @@ impl Receivers {
     }
 }
 
-/// Whether it is a call of gRPC, whose callers do not read what HTTP says.
+/// Whether it is a gRPC call. gRPC clients ignore HTTP bodies.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map(|kind| kind.as_bytes());
     kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
 }
 
-/// The answer to a request for a path that is not here.
+/// The answer to a request for an unknown path.
 pub(crate) fn answer(receivers: &Receivers, path: &str, headers: &HeaderMap) -> Response {
     let shown: String = path.chars().take(200).collect();
     let sentence = receivers.sentence(path, is_grpc(headers));
@@ -85,7 +85,7 @@ pub(crate) fn answer(receivers: &Receivers, path: &str, headers: &HeaderMap) -> 
     Problem::not_found(detail).into_response()
 }
 
-/// Trailers without a body, which is how gRPC says what is wrong.
+/// A gRPC error: headers without a body.
 fn grpc(message: &str) -> Response {
     let mut encoded = String::with_capacity(message.len());
     for byte in message.bytes() {

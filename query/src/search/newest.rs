@@ -1,4 +1,4 @@
-//! The newest traces that fit.
+//! The newest traces.
 
 use std::collections::HashSet;
 
@@ -12,14 +12,14 @@ use super::query::SearchPlan;
 use super::{Candidate, Covered, MAX_CANDIDATES, SearchAnswer, sort};
 use crate::{Queries, QueryError};
 
-/// Rows looked at, at first, per trace wanted.
+/// Rows that are read first for each requested trace.
 const ROWS_PER_TRACE: usize = 3;
 const MAX_ROWS: usize = 100_000;
 
 impl Queries {
     pub(super) async fn newest(&self, plan: &SearchPlan) -> Result<SearchAnswer, QueryError> {
         let SearchPlan { time, limit, .. } = *plan;
-        // Some of the traces may not fit as a whole, so more are looked at.
+        // Some of the traces may not fit as a whole, so more are examined.
         let most = if plan.trace.is_empty() { limit } else { (limit * 10).min(MAX_CANDIDATES) };
         let (candidates, more) = self.newest_traces(&plan.rows, time, most).await?;
         let (mut found, examined) = self.fitting(plan, &candidates, limit).await?;
@@ -28,15 +28,15 @@ impl Queries {
             .checked_sub(1)
             .map_or(time.to_unix_nano, |last| candidates[last].start_unix_nano);
         let older_end_unix_nano = more.then(|| older_end(oldest_unix_nano, time));
-        // A whole answer of one nanosecond: what else starts at it may be passed over.
-        let passed_over =
+        // All rows start at the same nanosecond: further rows of it may be skipped.
+        let may_skip =
             examined > 0 && older_end_unix_nano.is_some_and(|end| end <= oldest_unix_nano);
         let covered = Covered {
             from_unix_nano: if more { oldest_unix_nano } else { time.from_unix_nano },
-            complete: !more || (found.len() == limit && !passed_over),
+            complete: !more || (found.len() == limit && !may_skip),
         };
         let mut warnings = Vec::new();
-        if passed_over {
+        if may_skip {
             warnings.push(format!(
                 "more than {examined} traces have spans that start at the very same nanosecond \
                  ({oldest_unix_nano}), and older answers may lack some of them: raise `limit`, or \
@@ -59,7 +59,7 @@ impl Queries {
         })
     }
 
-    /// The newest traces with a fitting row, newest row first, and whether there are more.
+    /// The newest traces with a fitting row, by their newest row, and whether there are more.
     pub(super) async fn newest_traces(
         &self,
         predicate: &Predicate,
@@ -80,21 +80,20 @@ impl Queries {
             let found: usize = batches.iter().map(RecordBatch::num_rows).sum();
             let oldest_unix_nano = add(&batches, &mut seen, &mut traces);
             left = left.saturating_sub(found);
-            // Fewer rows than asked for: there are no others.
+            // The store has no other rows.
             let is_all = found < query.limit;
             if traces.len() > limit || is_all || left == 0 {
                 let more = traces.len() > limit || !is_all;
                 traces.truncate(limit);
                 return Ok((traces, more));
             }
-            // On from the oldest one, whose company at the same nanosecond is found
-            // again, and may be more than were asked for.
+            // Continue from the oldest row. The rows that start at the same nanosecond are
+            // found again, and may be more than were requested.
             if let Some(oldest) = oldest_unix_nano {
                 query.time.to_unix_nano = query.time.to_unix_nano.min(oldest.saturating_add(1));
             }
-            // As many rows as those of so many traces have been so far, and as much again:
-            // each row is read from another place. Where there was only company, all of
-            // it may be more yet.
+            // Estimate from the rows of the traces so far, and double it: each further request
+            // costs much. If there was no new trace, many rows start at one nanosecond.
             let rows_per_trace = (MAX_ROWS - left).div_ceil(traces.len().max(1));
             let estimate = (limit + 1 - traces.len()) * rows_per_trace * 2;
             let more = if traces.len() > before { estimate } else { query.limit * 3 };
@@ -103,21 +102,19 @@ impl Queries {
     }
 }
 
-/// The `end` with which the search goes on where this answer stops. The last
-/// row's company at the very same nanosecond is found again rather than lost,
-/// unless that would be the same search.
+/// The end of the range in which the search continues. Rows that start at the same nanosecond
+/// as the last row are found again rather than lost, unless that would be the same search.
 fn older_end(oldest_unix_nano: i64, time: TimeRange) -> i64 {
     let with_company = oldest_unix_nano.saturating_add(1);
     if with_company < time.to_unix_nano {
         with_company
     } else {
-        // A row may start at the very last nanosecond of all.
+        // A row may start at the last nanosecond that there is.
         oldest_unix_nano.min(time.to_unix_nano.saturating_sub(1))
     }
 }
 
-/// Adds the traces of these rows that are new, each by the first of its rows; the
-/// oldest start.
+/// Adds the new traces of these rows, each with its first row. Returns the oldest start.
 fn add(
     batches: &[RecordBatch],
     seen: &mut HashSet<TraceId>,

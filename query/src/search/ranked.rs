@@ -1,10 +1,9 @@
-//! The slowest traces that fit, those with most errors, and the largest: of all in the
-//! time, not of a page of them.
+//! The slowest traces, those with most errors, and the largest, of all traces of the range.
 //!
-//! The slowest are found by their longest spans, which the store can put first. How many
-//! spans a trace has, and how many failed, is counted: rows go by page by page, newest
-//! first, and of each trace a number is kept, so that memory is bounded. What was not
-//! reached when a bound stops it, the answer says.
+//! The slowest traces are found by their longest spans, which the store can return first. For
+//! the other orders the rows of every trace are counted, page by page, the newest first. Only a
+//! number is kept for each trace, so memory is bounded. If counting reaches a limit, the answer
+//! says which part of the range was covered.
 
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
@@ -23,21 +22,21 @@ use crate::{Queries, QueryError};
 
 /// Rows of a page while counting.
 const PAGE_ROWS: usize = 250_000;
-/// Counting stops after this time, and at so many traces.
+/// Counting stops after this time, or at this number of traces.
 const COUNTING: Duration = Duration::from_secs(5);
 const MAX_TRACES: usize = 2_000_000;
-/// The longest rows that are looked at.
+/// The most of the longest rows that are read.
 const MAX_LONGEST: usize = 100_000;
 
 impl Queries {
-    /// The traces that come first in an order that is not that of their starts.
+    /// The first traces in an order other than that of their starts.
     pub(super) async fn ranked(&self, plan: &SearchPlan) -> Result<SearchAnswer, QueryError> {
         let limit = plan.limit;
         let (candidates, covered) = match plan.order {
             TraceOrder::Slowest => self.slowest(plan).await?,
             _ => self.counted(plan).await?,
         };
-        // What a trace is as a whole may put it before others, so a few more are looked at.
+        // The rank of the row and that of the whole trace differ, so a few more are examined.
         let most = limit + limit.min(20);
         let (mut found, examined) = self.fitting(plan, &candidates, most).await?;
         let mut warnings = Vec::new();
@@ -67,19 +66,19 @@ impl Queries {
     async fn slowest(&self, plan: &SearchPlan) -> Result<(Vec<Candidate>, Covered), QueryError> {
         let SearchPlan { time, limit, .. } = *plan;
         let most = if plan.trace.is_empty() { limit * 2 + 20 } else { MAX_CANDIDATES };
-        // A trace may last longer than its root: what goes on after the answer is its, too.
+        // A trace may last longer than its root: work may continue after the answer.
         let mut predicate = Predicate { root: false, ..plan.rows.clone() };
         if !plan.names_a_span {
             (predicate.min_duration_nano, predicate.max_duration_nano) = (None, None);
         }
         let (mut found, mut complete) = self.longest(&predicate, time, most).await?;
         if !plan.names_a_span && predicate.status.is_some() {
-            // Of traces that shall have failed, the failed span need not be the longest one.
+            // The failed span of a trace need not be its longest span.
             let failed = self.count(&predicate, time, None).await?;
             predicate.status = None;
             let (mut all, enough) = self.longest(&predicate, time, MAX_CANDIDATES).await?;
             all.retain(|candidate| failed.traces.contains_key(&candidate.id));
-            // Where these are not all, others may be slower than by their failed spans.
+            // If these are not all traces, others may be slower than their failed spans.
             complete &= failed.complete && (enough || all.len() >= limit);
             let known: AHashSet<TraceId> = all.iter().map(|candidate| candidate.id).collect();
             found.retain(|candidate| !known.contains(&candidate.id));
@@ -89,8 +88,8 @@ impl Queries {
         Ok((found, Covered { from_unix_nano: time.from_unix_nano, complete }))
     }
 
-    /// Traces by the longest of their fitting rows; whether these are all, or as many as
-    /// are wanted.
+    /// Traces by the longest of their fitting rows, and whether these are all, or as many as
+    /// requested.
     async fn longest(
         &self,
         predicate: &Predicate,
@@ -130,7 +129,7 @@ impl Queries {
     /// The traces that have most spans, or most failed ones.
     async fn counted(&self, plan: &SearchPlan) -> Result<(Vec<Candidate>, Covered), QueryError> {
         let time = plan.time;
-        // What is counted is the whole trace's; what is named is one of its spans.
+        // All rows of a trace are counted, also if the search names one of its spans.
         let is_narrowed = plan.names_a_span || plan.rows.status.is_some();
         let fitting = match is_narrowed {
             true => Some(self.count(&plan.rows, time, None).await?),
@@ -140,7 +139,7 @@ impl Queries {
         let every = if plan.order == TraceOrder::MostErrors { failed(&every) } else { every };
         let count = self.count(&every, time, fitting.as_ref()).await?;
         let mut candidates = count.most();
-        // Behind those that failed come those that did not.
+        // Traces without errors come after those with errors.
         if plan.order == TraceOrder::MostErrors && candidates.len() < MAX_CANDIDATES {
             let known: AHashSet<TraceId> =
                 candidates.iter().map(|candidate| candidate.id).collect();
@@ -156,8 +155,8 @@ impl Queries {
         Ok((candidates, covered))
     }
 
-    /// Counts the rows that fulfil a predicate, and whose traces are among others that were
-    /// counted before.
+    /// Counts, by trace, the rows that fulfil a predicate. `among` restricts it to traces that
+    /// were counted before.
     async fn count(
         &self,
         predicate: &Predicate,
@@ -176,7 +175,7 @@ impl Queries {
             let is_last = found < query.limit;
             let oldest = rows(&batches).map(|(_, start)| start).min().unwrap_or(i64::MIN);
             let newest = rows(&batches).map(|(_, start)| start).max().unwrap_or(i64::MIN);
-            // The company of the oldest one comes whole with the next page.
+            // All rows that start with the oldest one are counted with the next page.
             let is_whole = is_last || oldest == newest;
             for (id, start) in rows(&batches) {
                 let Some(id) = id.filter(|_| is_whole || start > oldest) else { continue };
@@ -200,14 +199,14 @@ impl Queries {
     }
 }
 
-/// Rows that failed, of those that fulfil a predicate.
+/// The predicate, for failed rows only.
 fn failed(predicate: &Predicate) -> Predicate {
     Predicate { status: Some(Status::Error), assembled: true, ..predicate.clone() }
 }
 
-/// How many rows traces have.
+/// The number of rows of traces.
 struct Count {
-    /// With the newest start of them.
+    /// The number of rows, and their newest start.
     traces: AHashMap<TraceId, (u32, i64)>,
     /// All rows from here on were counted.
     from_unix_nano: i64,
@@ -215,7 +214,7 @@ struct Count {
 }
 
 impl Count {
-    /// The traces with most rows, most first.
+    /// The traces with most rows, in that order.
     fn most(&self) -> Vec<Candidate> {
         let mut all: Vec<Candidate> = self
             .traces

@@ -1,4 +1,4 @@
-//! Traces of a list, each summed up as its own page would show it.
+//! Summaries of traces, each the same as the page of the trace shows.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,27 +12,27 @@ use super::Candidate;
 use crate::trace::store_key;
 use crate::{Queries, QueryError};
 
-/// A trace found by one of its spans may reach this far around the range.
+/// How far the spans of a trace may be outside of the range that one span was found in.
 const AROUND_NANO: i64 = 3_600_000_000_000;
-/// Times that spans which came late are looked for.
+/// How often spans that arrived late are searched for.
 const MAX_ROUNDS: usize = 3;
-/// Keys by which they are looked for at once.
+/// The most keys of one request for them.
 const MAX_KEYS: usize = 10_000;
 
-/// A trace of the list while its spans are gathered.
+/// A trace whose spans are being gathered.
 #[derive(Default)]
 struct Gathered {
     rows: Vec<Row>,
-    /// The tree of these rows, where it was made.
+    /// The tree of these rows, if it was computed.
     trace: Option<Trace>,
     known: HashSet<RowIdentity>,
     asked: HashSet<SearchKey>,
-    /// Rows whose keys have been asked for.
+    /// The number of rows whose keys have been requested.
     looked_at: usize,
 }
 
 impl Gathered {
-    /// A row that came twice counts once.
+    /// Adds a row, unless it is there already.
     fn add(&mut self, row: Row) {
         if self.known.insert(row.identity()) {
             self.rows.push(row);
@@ -44,7 +44,7 @@ impl Gathered {
         self.trace.get_or_insert_with(|| Trace::of(self.rows.clone()))
     }
 
-    /// What further spans are to be looked for by, of a trace that lacks some.
+    /// Keys of further spans, if the trace lacks some.
     fn next_keys(&mut self) -> Vec<SearchKey> {
         if self.trace().is_complete() {
             return Vec::new();
@@ -97,8 +97,8 @@ impl Queries {
             if round == MAX_ROUNDS {
                 break;
             }
-            // What came too late for the window is joined, as it is where a trace is asked
-            // for; only traces that lack something are looked at again.
+            // Spans that arrived too late for assembly are joined here, as on the page of a
+            // trace. Only traces that lack spans are searched for again.
             for (id, gathered) in &mut traces {
                 for key in gathered.next_keys() {
                     if wanted.len() < MAX_KEYS {

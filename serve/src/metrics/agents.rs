@@ -5,11 +5,11 @@ use spanwise_api::ReportingAgent;
 use super::family::{Families, Kind, Sample, metric_name};
 use super::seconds;
 
-/// Agents shown: those seen last. Each is a time series per counter.
+/// The most agents, those seen last. Each has a time series for each counter.
 const MOST_AGENTS: usize = 256;
-/// Counters taken from one agent.
+/// The most counters of one agent.
 const MOST_COUNTERS: usize = 256;
-/// Digits of a run's random name that tell runs on one host apart.
+/// Digits of a run's random name that distinguish runs on one host.
 const RUN_DIGITS: usize = 8;
 
 /// Adds the agents that report to this server.

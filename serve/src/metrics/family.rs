@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Number;
 use spanwise_api::Count;
 
-/// What a metric's number does.
+/// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It only grows; written with the suffix `_total`.
@@ -44,8 +44,8 @@ impl Families {
         });
         let labels =
             labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        // Agents choose names of their own: what they say is no other kind of
-        // metric because of it.
+        // Agents choose the names of their counters, and may choose the name of a metric of
+        // another type.
         if family.kind == kind {
             family.samples.insert(labels, number);
         }
@@ -85,7 +85,7 @@ impl<T: Into<Self>> From<Option<T>> for Sample {
     }
 }
 
-/// Longest part of a name; names come from agents, too.
+/// The longest part of a name. Agents choose names, too.
 const NAME_MAX: usize = 100;
 
 /// The text as a part of a metric's name.

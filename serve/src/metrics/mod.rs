@@ -24,8 +24,7 @@ pub(crate) async fn metrics(State(state): State<ApiState>, headers: HeaderMap) -
     (kind, exposition.write(&families)).into_response()
 }
 
-/// Counters whose names end in what is better told by a label: one metric then
-/// sums up all of them.
+/// Counters whose names have a variable end. It becomes a label of one metric.
 const LABELLED: &[(&str, &str, &str)] = &[
     ("spans_rejected_", "spans_rejected", "reason"),
     ("spans_clock_", "spans_clock_wrong", "fault"),
@@ -156,7 +155,7 @@ fn object_storage(families: &mut Families, storage: &ObjectStorage) {
     );
 }
 
-/// Numbers of what there is now.
+/// Gauges.
 fn figures(families: &mut Families, prefix: &str, figures: &[(&str, Count)]) {
     for (field, value) in figures {
         let help = format!("{} now", field.replace('_', " "));
@@ -164,10 +163,10 @@ fn figures(families: &mut Families, prefix: &str, figures: &[(&str, Count)]) {
     }
 }
 
-/// Pairs of hosts shown: two time series each.
+/// The most pairs of hosts, with two time series each.
 const MOST_CLOCKS: usize = 1_024;
 
-/// How far the clocks of hosts are apart.
+/// How far the clocks of hosts differ.
 fn clocks(families: &mut Families, clocks: &[HostClock]) {
     for clock in clocks.iter().take(MOST_CLOCKS) {
         let labels = [("host", clock.host.as_str()), ("reference", clock.reference.as_str())];

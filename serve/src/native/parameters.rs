@@ -1,4 +1,4 @@
-//! Query parameters: read strictly, refused with an example of a right one.
+//! Query parameters. They are read strictly; an error shows a correct example.
 
 use spanwise_model::WrittenId;
 use spanwise_store::{AttributeCondition, TimeRange};
@@ -9,7 +9,7 @@ use spanwise_api::endpoints::Endpoint;
 use spanwise_query::condition::{self, FORMS};
 use spanwise_query::{MOMENT_FORMS, duration_nano, moment_unix_nano, now_unix_nano};
 
-/// Conditions on attributes of one search.
+/// The most conditions on attributes of one search.
 const MOST_CONDITIONS: usize = 16;
 
 /// The parameters of a request, in their order; names may repeat.
@@ -64,7 +64,7 @@ impl Parameters {
         }
     }
 
-    /// Whether this is asked for.
+    /// A parameter that is on or off; off where it is absent.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, Problem> {
         let Some(text) = self.text(name) else { return Ok(false) };
         truth(text)
@@ -81,7 +81,7 @@ impl Parameters {
         })
     }
 
-    /// The conditions on attributes, of which each stands in a parameter of this name.
+    /// The conditions on attributes, one for each parameter of this name.
     pub(crate) fn conditions(&self, name: &str) -> Result<Vec<AttributeCondition>, Problem> {
         let texts: Vec<&str> = self.all(name).filter(|text| !text.trim().is_empty()).collect();
         if texts.len() > MOST_CONDITIONS {
@@ -113,7 +113,7 @@ impl Parameters {
             }
         };
         let from_unix_nano = moment("start", now.saturating_sub(3_600_000_000_000))?;
-        // Spans of this very moment belong to the default range.
+        // The default range includes spans of this moment.
         let to_unix_nano = moment("end", now.saturating_add(60_000_000_000))?;
         if from_unix_nano >= to_unix_nano {
             return Err(Problem::invalid("`start` is not before `end`"));
@@ -131,7 +131,7 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// What is said of something that may be long.
+/// The beginning of a text that may be long, for error messages.
 pub(crate) fn brief(text: &str) -> String {
     text.chars().take(64).collect()
 }

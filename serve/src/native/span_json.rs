@@ -1,5 +1,6 @@
-//! Spans as JSON, written from their columns: of a page of ten thousand spans,
-//! objects in memory would be most of the work.
+//! Spans as JSON, written from their columns without `spanwise_api::Span`: for a page of ten
+//! thousand spans, building objects in memory would be most of the work. The tests read what is
+//! written as that type.
 
 use std::collections::HashMap;
 
@@ -17,21 +18,21 @@ use spanwise_model::{AttributeRef, SpanBatch, schema::column};
 
 use spanwise_api::exact;
 
-/// What a tree says of a span, in place of what stands in its row.
+/// Columns whose values come from the tree instead of the row.
 const OF_THE_TREE: [&str; 4] =
     [column::ASSEMBLED_TRACE_ID, column::ASSEMBLED_PARENT, column::EVIDENCE, column::CONFIDENCE];
 
 /// The spans of a batch.
 pub(super) struct SpanCells<'a>(Vec<(&'a str, Cells<'a>)>);
 
-/// A column, by how its cells are written.
+/// A column, with the way its cells are written.
 enum Cells<'a> {
     Id(&'a FixedSizeBinaryArray),
     Text(&'a StringArray),
     Word(&'a Int32Array, &'a StringArray),
-    /// A text that is JSON; which of the dictionary's are, once it is known.
+    /// Texts that should be JSON, with the results of checking the dictionary's entries.
     Json(&'a Int32Array, &'a StringArray, HashMap<i32, bool>),
-    /// A number of 64 bits, as its hexadecimal digits.
+    /// Numbers of 64 bits, written as hexadecimal digits.
     Hex(&'a PrimitiveArray<UInt64Type>),
     Int32(&'a PrimitiveArray<Int32Type>),
     Int64(&'a PrimitiveArray<Int64Type>),
@@ -44,7 +45,7 @@ enum Cells<'a> {
 }
 
 impl<'a> SpanCells<'a> {
-    /// Of a batch's columns those that hold anything.
+    /// The columns of a batch that have a value.
     pub(super) fn of(batch: &'a SpanBatch) -> Self {
         let batch = batch.record_batch();
         let columns = batch.schema_ref().fields().iter().zip(batch.columns());
@@ -67,7 +68,7 @@ impl<'a> SpanCells<'a> {
         let mut object = Object::new(json);
         for (name, cells) in &mut self.0 {
             match *name {
-                // No two spans of a tree have one id, whatever their senders say.
+                // The ids in a tree are unique, even if senders repeat them.
                 column::SPAN_ID => object.hex(name, &node.row.span_id.0),
                 _ => cells.write(name, row, &mut object),
             }
@@ -96,7 +97,7 @@ impl<'a> SpanCells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// `None` for what is no column of spans.
+    /// `None` for a column of another type than those of spans.
     fn of(name: &str, array: &'a dyn Array) -> Option<Self> {
         Some(match array.data_type() {
             DataType::FixedSizeBinary(_) => Self::Id(array.as_fixed_size_binary()),
@@ -162,7 +163,7 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// A dictionary's text in a row, and its key.
+/// The text of a dictionary in a row, and its key.
 fn word<'a>(keys: &Int32Array, texts: &'a StringArray, row: usize) -> Option<(i32, &'a str)> {
     let key = keys.is_valid(row).then(|| keys.value(row))?;
     let at = usize::try_from(key).ok().filter(|at| *at < texts.len() && texts.is_valid(*at))?;
@@ -199,12 +200,12 @@ fn attributes(to: &mut Object<'_>, name: &str, maps: &MapArray, row: usize) {
         match value {
             AttributeRef::String(text) | AttributeRef::Bytes(text) => object.put("value", text),
             AttributeRef::Bool(flag) => object.put("value", &flag),
-            // As exact as the text that is stored.
+            // As a string, which is exact.
             AttributeRef::Int(number) if !exact::is_exact(number) => {
                 object.digits("value", number);
             }
             AttributeRef::Int(number) => object.put("value", &number),
-            // As it is stored, which is how it is searched.
+            // In the stored form, which is the form that searches compare with.
             AttributeRef::Double(number) if number.is_finite() => {
                 object.name("value").extend_from_slice(value.to_string().as_bytes());
             }
@@ -241,7 +242,7 @@ fn link(to: &mut Object<'_>, links: &StructArray, at: usize) {
     attributes(to, "attributes", links.column(3).as_map(), at);
 }
 
-/// A JSON object as it is written.
+/// Writes a JSON object.
 struct Object<'a> {
     json: &'a mut Vec<u8>,
     is_empty: bool,
@@ -253,7 +254,7 @@ impl<'a> Object<'a> {
         Self { json, is_empty: true }
     }
 
-    /// A member's name, which needs no escapes; its value is to follow.
+    /// Writes the name of a member, which needs no escapes. Its value must follow.
     fn name(&mut self, name: &str) -> &mut Vec<u8> {
         if !std::mem::take(&mut self.is_empty) {
             self.json.push(b',');
@@ -273,7 +274,7 @@ impl<'a> Object<'a> {
         hex(self.name(name), bytes);
     }
 
-    /// A number as a text, since JSON numbers stop being exact at 2^53.
+    /// Writes a number as a string, because JSON numbers stop being exact at 2^53.
     fn digits<T: Serialize>(&mut self, name: &str, number: T) {
         let json = self.name(name);
         json.push(b'"');
@@ -281,7 +282,7 @@ impl<'a> Object<'a> {
         json.push(b'"');
     }
 
-    /// An array of what is written for each item.
+    /// Writes an array; `one` writes each item.
     fn list<T>(
         &mut self,
         name: &str,
@@ -305,7 +306,7 @@ impl<'a> Object<'a> {
 }
 
 fn write<T: Serialize + ?Sized>(json: &mut Vec<u8>, value: &T) {
-    // Texts and numbers are always written, and memory takes them.
+    // Writing texts and numbers to memory cannot fail.
     let _ = serde_json::to_writer(json, value);
 }
 

@@ -26,7 +26,7 @@ const DEFAULT_LIMIT: usize = 10_000;
 const MAX_LIMIT: usize = 20_000;
 /// Parts of a download that may wait for a slow reader.
 const PARTS_WAITING: usize = 4;
-/// How long each of them may.
+/// How long each of them may wait.
 const PART_WAITS: Duration = Duration::from_secs(30);
 /// How long a download may take.
 const DOWNLOAD: Duration = Duration::from_secs(600);
@@ -95,7 +95,7 @@ fn whole(tree: Arc<TraceTree>, permit: Permit) -> Response {
             let sent = async { tokio::time::timeout_at(until, to.send(part)).await };
             match runtime.block_on(sent) {
                 Ok(Ok(())) => {}
-                // Who has gone away is not written for; the rest is soon made.
+                // The client has gone away: the rest is not sent.
                 Ok(Err(_)) => sender = None,
                 Err(_) => {
                     tracing::warn!("a download of the trace {id} was read too slowly: broken off");
@@ -116,7 +116,7 @@ fn whole(tree: Arc<TraceTree>, permit: Permit) -> Response {
         (header::CONTENT_TYPE, "application/json".to_owned()),
         (header::CONTENT_DISPOSITION, name),
     ];
-    // It must not look whole.
+    // An incomplete download must not look complete.
     let end = std::iter::from_fn(move || {
         let is_late = is_late.swap(false, Ordering::AcqRel);
         is_late.then(|| Err(io::Error::other("the download was not read in time")))

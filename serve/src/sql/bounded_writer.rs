@@ -1,5 +1,4 @@
-//! An answer as it is written: whole rows, of bounded length in all, in bounded
-//! time.
+//! Writes an answer of whole rows, with a limit on its length and on the time.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use spanwise_store::MAX_ANSWER_BYTES;
 
 use super::cells;
 
-/// Nobody ends what is written in this process.
+/// The limit on the time. Writing cannot be cancelled from outside.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// See the module.
@@ -19,7 +18,7 @@ const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct BoundedWriter {
     bytes: Vec<u8>,
     most_bytes: usize,
-    /// Up to here its rows are whole.
+    /// The length of the whole rows.
     whole: usize,
     rows: usize,
     deadline: Instant,
@@ -41,14 +40,13 @@ impl BoundedWriter {
         cells::cell(column, row, self.deadline)
     }
 
-    /// Writes what is before the rows.
+    /// Writes the part before the rows.
     pub(super) fn begin(&mut self, write: impl FnOnce(&mut Self) -> io::Result<()>) -> bool {
         let written = write(self).is_ok();
         self.end(written)
     }
 
-    /// Writes a row; whether there was room for it. Where there was none, nothing of
-    /// it is left.
+    /// Writes a row. Returns whether there was room for it; if not, nothing of it remains.
     pub(super) fn row(&mut self, write: impl FnOnce(&mut Self) -> io::Result<()>) -> bool {
         let written = write(self).is_ok() && Instant::now() < self.deadline;
         self.rows += usize::from(written);
@@ -63,7 +61,7 @@ impl BoundedWriter {
         written
     }
 
-    /// Rows that are written.
+    /// The number of rows that were written.
     pub(super) const fn rows(&self) -> usize {
         self.rows
     }
@@ -76,7 +74,7 @@ impl BoundedWriter {
         serde_json::to_writer(self, value).map_err(io::Error::from)
     }
 
-    /// What is written, and a last part, for which there is always room.
+    /// The answer, with a last part, for which there is always room.
     pub(super) fn end_with(mut self, last: &str) -> Vec<u8> {
         self.bytes.extend_from_slice(last.as_bytes());
         self.bytes

@@ -37,7 +37,7 @@ pub(super) fn cell(array: &ArrayRef, row: usize, deadline: Instant) -> Value {
             let options = FormatOptions::default();
             let mut text = Limited { text: String::new(), parts: 0, deadline };
             if let Ok(formatter) = ArrayFormatter::try_new(array, &options) {
-                // Its only error is ours, where there is too much of it.
+                // The only error is that of `Limited`.
                 let _ = formatter.value(row).write(&mut text);
             }
             let Limited { text, .. } = text;
@@ -49,7 +49,7 @@ pub(super) fn cell(array: &ArrayRef, row: usize, deadline: Instant) -> Value {
     }
 }
 
-/// A text of bounded length, written in bounded time: a list may have a million
+/// A text with a limit on its length and on the time to write it: a list may have a million
 /// elements, or the same long value a million times.
 struct Limited {
     text: String,
@@ -59,7 +59,7 @@ struct Limited {
 
 impl fmt::Write for Limited {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        /// So often it looks at the clock.
+        /// The clock is read after so many parts.
         const PARTS: u32 = 4096;
         self.parts = self.parts.wrapping_add(1);
         let is_late = self.parts.is_multiple_of(PARTS) && Instant::now() > self.deadline;

@@ -1,4 +1,4 @@
-//! What an answer is written as.
+//! The formats of an answer.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use super::text;
 use crate::problem::Problem;
 use crate::slow_reader;
 
-/// Tells that the answer holds the first rows only, and how many.
+/// The number of rows, if the answer has the first rows only.
 const TRUNCATED: HeaderName = HeaderName::from_static("spanwise-truncated-rows");
 
-/// What a statement gave, and how long it took.
+/// The result of a statement, and how long it took.
 pub(super) struct Answer {
     pub(super) rows: SqlAnswer,
     pub(super) elapsed: Duration,
@@ -28,7 +28,7 @@ pub(super) struct Answer {
 /// An answer in one of the formats.
 pub(super) struct Body {
     pub(super) bytes: Vec<u8>,
-    /// The rows in it, where there were more.
+    /// The number of rows, if there were more.
     pub(super) first_rows: Option<usize>,
 }
 
@@ -68,8 +68,8 @@ impl Format {
         }
     }
 
-    /// Rows that an answer holds: what is read by people or parsed as one
-    /// document is kept smaller than what is read row by row.
+    /// The most rows of an answer: fewer if people read it or it is parsed as one document,
+    /// more if it is read row by row.
     pub(super) const fn most_rows(self) -> usize {
         match self {
             Self::Json | Self::Table => 10_000,
@@ -77,8 +77,7 @@ impl Format {
         }
     }
 
-    /// The format that is named, else the first known one of the `Accept`
-    /// header, else JSON.
+    /// The named format, else the first known one of the `Accept` header, else JSON.
     pub(super) fn wanted(named: Option<&str>, headers: &HeaderMap) -> Result<Self, Problem> {
         if let Some(named) = named {
             let known = Self::ALL.into_iter().find(|format| format.name() == named);

@@ -23,7 +23,7 @@ use format::{Answer, Format};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const MEMORY_BYTES: usize = 512 << 20;
-/// Larger than any statement that a store takes.
+/// More than any statement that a store accepts.
 const MAX_BODY_BYTES: usize = 256 << 10;
 
 pub(crate) async fn get(
@@ -53,7 +53,7 @@ pub(crate) async fn post(
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
     let posted: SqlStatement = match kind {
-        // What `curl --data` says of anything, so the body itself decides.
+        // `curl --data` sends this type for everything, so the body decides.
         "application/json" | "application/x-www-form-urlencoded" | ""
             if body.trim_ascii_start().starts_with(b"{") =>
         {
@@ -88,7 +88,7 @@ async fn run(state: &ApiState, statement: &str, format: Format) -> Result<Respon
     let limits = SqlLimits { timeout: TIMEOUT, rows, memory_bytes: MEMORY_BYTES };
     let rows = state.store.sql(statement, limits).await?;
     let answer = Answer { rows, elapsed: start.elapsed() };
-    // Writing out 100,000 rows would hold up everyone else on the thread.
+    // Writing 100,000 rows would delay every other request on this thread.
     tokio::task::spawn_blocking(move || format.write(answer))
         .await
         .map_err(|error| Problem::internal(format!("writing the answer failed: {error}")))?

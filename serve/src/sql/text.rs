@@ -10,11 +10,10 @@ use spanwise_store::MAX_ANSWER_BYTES;
 use super::bounded_writer::BoundedWriter;
 use super::format::Body;
 
-/// Of a line of CSV.
+/// The end of a line of CSV.
 const END: &str = "\r\n";
 
-/// A cell of a table is cut after these characters; the other formats have it
-/// whole.
+/// The most characters of a cell of a table. The other formats do not cut cells.
 const CELL_MAX: usize = 80;
 
 fn names(batches: &[RecordBatch]) -> Vec<String> {
@@ -23,7 +22,7 @@ fn names(batches: &[RecordBatch]) -> Vec<String> {
     fields.map(|field| field.name().clone()).collect()
 }
 
-/// Null is an empty field, an empty text a quoted one.
+/// CSV. Null is an empty field; an empty text is a quoted empty field.
 pub(super) fn csv(batches: &[RecordBatch], truncated: bool) -> Body {
     let mut written = BoundedWriter::default();
     let mut whole = written.begin(|to| {
@@ -74,7 +73,7 @@ struct Shown {
     is_number: bool,
 }
 
-/// Rows as they are shown in a table, as many as may be held at once.
+/// The rows of a table, as many as fit in memory.
 fn shown(
     written: &BoundedWriter,
     batches: &[RecordBatch],
@@ -97,7 +96,7 @@ fn shown(
     (rows, true)
 }
 
-/// Columns under their names, numbers to the right.
+/// A table: columns below their names, numbers aligned to the right.
 pub(super) fn table(batches: &[RecordBatch], truncated: bool) -> Body {
     let names = names(batches);
     let mut written = BoundedWriter::default();
@@ -141,7 +140,7 @@ fn line<'a>(widths: &[usize], cells: impl Iterator<Item = (&'a str, bool)>) -> S
     line
 }
 
-/// How much of a cell is shown. Plans that are explained are to be read whole.
+/// The most characters of a cell. Query plans are not cut.
 fn cell_max(names: &[String]) -> usize {
     match names {
         [kind, plan] if kind == "plan_type" && plan == "plan" => usize::MAX,

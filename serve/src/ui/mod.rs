@@ -1,4 +1,4 @@
-//! The UI, carried in the program.
+//! The UI, embedded in the program.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -15,7 +15,7 @@ struct Assets;
 
 const INDEX: &str = "index.html";
 
-/// Whether the UI has a page there (`web/src/app/App.tsx`).
+/// Whether the UI has a page with this path (`web/src/pages/*/index.tsx`).
 fn is_page(path: &str) -> bool {
     match path.strip_prefix("trace/") {
         Some(id) => !id.is_empty() && !id.contains('/'),
@@ -23,8 +23,8 @@ fn is_page(path: &str) -> bool {
     }
 }
 
-/// A file of the UI, or the page in which it finds its own way. Whatever is neither
-/// must not look like it: who posts spans here takes a page for success.
+/// Serves a file of the UI, or its page, which shows what the path names. Every other path is an
+/// error: a client that posts spans here would take a page for success.
 pub(crate) async fn serve(
     State(state): State<ApiState>,
     method: Method,
@@ -63,7 +63,7 @@ pub(crate) async fn serve(
     response
 }
 
-/// The answer where a path is known, and the method is not for it.
+/// The answer to a request with a known path and another method.
 pub(crate) async fn other_method(method: Method) -> Problem {
     Problem::method_not_allowed(format!(
         "{method} is not for this path; the header Allow says what is"

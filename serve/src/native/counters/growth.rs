@@ -1,4 +1,4 @@
-//! Which counters grew lately, by those who ask.
+//! Counters that grew recently, as far as the status was asked for.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use spanwise_api::{Count, Counter, CounterPart, Level};
 
 use super::sentence;
 
-/// A loss is told of for so long after it was seen to grow.
-const TOLD_FOR: Duration = Duration::from_secs(15 * 60);
+/// How long a loss is reported after it was last seen to grow.
+const REPORTED_FOR: Duration = Duration::from_secs(15 * 60);
 
-/// What the counters were when they were last looked at.
+/// The values of counters when the status was last asked for.
 #[derive(Default)]
 pub(crate) struct CounterGrowth(Mutex<HashMap<(CounterPart, String), Seen>>);
 
@@ -21,25 +21,24 @@ struct Seen {
 }
 
 impl CounterGrowth {
-    /// A sentence for each loss and each fault that is new to who asks, or grew in the
-    /// last minutes.
+    /// A sentence for each loss and each fault that is new, or grew in the last minutes.
     pub(crate) fn sentences(&self, counters: &[Counter], now: Instant) -> Vec<String> {
         let mut all = self.0.lock();
-        let mut said = Vec::new();
+        let mut sentences = Vec::new();
         let bad = counters.iter().filter(|counter| counter.level > Level::Info);
         for counter in bad {
             let key = (counter.part, counter.name.clone());
             let seen = all.entry(key).or_insert(Seen { value: Count(0), grew: now });
-            // What an agent counts begins anew with it.
+            // Counters of an agent start at zero when it is restarted.
             if counter.value != seen.value {
                 seen.grew = if counter.value > seen.value { now } else { seen.grew };
                 seen.value = counter.value;
             }
-            if now.saturating_duration_since(seen.grew) < TOLD_FOR {
-                said.push(sentence(counter));
+            if now.saturating_duration_since(seen.grew) < REPORTED_FOR {
+                sentences.push(sentence(counter));
             }
         }
-        said
+        sentences
     }
 }
 
