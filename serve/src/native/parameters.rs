@@ -1,13 +1,13 @@
 //! Query parameters. They are read strictly; an error shows a correct example.
 
+use spanwise_api::endpoints::Endpoint;
 use spanwise_model::WrittenId;
+use spanwise_query::condition::{self, FORMS};
+use spanwise_query::{MOMENT_FORMS, duration_nano, moment_unix_nano, now_unix_nano};
 use spanwise_store::{AttributeCondition, TimeRange};
 use time::PrimitiveDateTime;
 
 use crate::problem::Problem;
-use spanwise_api::endpoints::Endpoint;
-use spanwise_query::condition::{self, FORMS};
-use spanwise_query::{MOMENT_FORMS, duration_nano, moment_unix_nano, now_unix_nano};
 
 /// The most conditions on attributes of one search.
 const MOST_CONDITIONS: usize = 16;

@@ -97,7 +97,7 @@ pub(crate) fn trace(flags: &TraceFlags) -> Result<(), Failure> {
 
 /// `spanwise search`
 pub(crate) fn search(flags: &SearchFlags) -> Result<(), Failure> {
-    show(&flags.server, &search::request(flags, search::now_unix_nano()), search::render)
+    show(&flags.server, &search::request(flags, spanwise_query::now_unix_nano()), search::render)
 }
 
 /// `spanwise services`

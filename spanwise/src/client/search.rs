@@ -1,19 +1,11 @@
 //! `spanwise search`
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use spanwise_api::endpoints::SEARCH;
 use spanwise_api::{CoveredRange, Nano, SearchAnswer, Sort, TraceError, TraceSummary};
 
 use super::http::Request;
 use crate::flags::SearchFlags;
 use crate::terminal::{Align, Paint, Table, Zone, brief, counted, duration, harmless};
-
-/// Now, in nanoseconds since 1970.
-pub(super) fn now_unix_nano() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok();
-    since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
-}
 
 /// A moment as the server reads it: what has no zone is meant in the one in which
 /// times are shown here.
