@@ -62,6 +62,7 @@ dev: setup web/node_modules/.package-lock.json ## Server and UI with reload: UI 
 lint: setup web/node_modules/.package-lock.json ## Formatting and lints; warnings are errors
 	$(CARGO) fmt --all --check
 	$(CHECKED) $(CARGO) clippy --release --workspace --all-targets --locked -- -D warnings
+	$(CHECKED) RUSTDOCFLAGS="-D rustdoc::broken_intra_doc_links" $(CARGO) doc --release --workspace --no-deps --locked
 	cd web && npm run lint
 	@# A workspace of its own, as fuzzing builds with other flags.
 	cd fuzz && $(CARGO) fmt --check && $(CARGO) clippy --all-targets --locked -- -D warnings

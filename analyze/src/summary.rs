@@ -3,9 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use spanwise_assemble::{Node, Trace};
-use spanwise_model::{Kind, TraceId};
+use spanwise_model::{Capture, Kind, TraceId};
 
 use crate::labels::Labels;
 
@@ -39,7 +38,7 @@ pub struct TraceSummary {
 }
 
 /// A failure of a trace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorSummary {
     /// The service whose span failed; of an answer that the caller takes for a failure,
     /// as HTTP's 404, who answered so, where that was seen.
@@ -50,21 +49,30 @@ pub struct ErrorSummary {
     pub status_code: Option<i32>,
     /// What was said of it.
     pub text: Option<String>,
-    /// `client` or `server`: on which side of its exchange that span is.
-    pub side: Option<&'static str>,
+    /// The side of the exchange that the span is on.
+    pub side: Option<ErrorSide>,
+}
+
+/// A side of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorSide {
+    /// It made the request.
+    Client,
+    /// It answered the request.
+    Server,
 }
 
 /// The root of a trace.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct RootSummary {
     /// Its service.
     pub service: String,
     /// Its operation.
     pub operation: String,
     /// Its kind.
-    pub kind: &'static str,
+    pub kind: Kind,
     /// Where it was seen.
-    pub capture: &'static str,
+    pub capture: Capture,
 }
 
 /// A service's part in a trace.
@@ -112,8 +120,8 @@ impl TraceSummary {
             root: trace.roots().next().map(|Node { row, .. }| RootSummary {
                 service: labels.service(row.at).to_owned(),
                 operation: labels.operation(row.at).to_owned(),
-                kind: row.kind.as_str(),
-                capture: row.capture.as_str(),
+                kind: row.kind,
+                capture: row.capture,
             }),
             start_unix_nano: start,
             duration_nano: trace.end_unix_nano().saturating_sub(start),
@@ -150,8 +158,8 @@ fn error(trace: &Trace, labels: &Labels<'_>) -> Option<ErrorSummary> {
         status_code: code,
         text: labels.error(told.at).or_else(|| labels.error(deepest.row.at)).map(cut),
         side: match told.kind {
-            Kind::Client | Kind::Producer => Some("client"),
-            Kind::Server | Kind::Consumer => Some("server"),
+            Kind::Client | Kind::Producer => Some(ErrorSide::Client),
+            Kind::Server | Kind::Consumer => Some(ErrorSide::Server),
             Kind::Internal => None,
         },
     })
@@ -170,7 +178,7 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::*;
     use spanwise_assemble::Row;
-    use spanwise_model::{Capture, Evidence, Kind, Span, SpanBatchBuilder, SpanId, Status};
+    use spanwise_model::{Evidence, Span, SpanBatchBuilder, SpanId, Status};
 
     #[test]
     fn a_tree_is_summed_up_by_service() {
@@ -198,7 +206,7 @@ mod tests {
         let root = summary.root.expect("a root");
         assert_eq!(
             (root.service.as_str(), root.kind, root.capture),
-            ("web", "server", "server-process")
+            ("web", Kind::Server, Capture::ServerProcess)
         );
         assert_eq!((summary.start_unix_nano, summary.duration_nano), (1_000, 220));
         assert_eq!((summary.spans, summary.errors, summary.uncertain_links), (3, 1, 2));
@@ -206,7 +214,7 @@ mod tests {
         assert!(summary.doubtful);
         let error = summary.error.expect("one failed");
         assert_eq!((error.service.as_str(), error.operation.as_str()), ("web", "op"));
-        assert_eq!((error.status_code, error.side), (Some(1146), Some("client")));
+        assert_eq!((error.status_code, error.side), (Some(1146), Some(ErrorSide::Client)));
         assert_eq!(error.text.as_deref(), Some("no such table"));
         assert_eq!(summary.protocols, ["http", "redis"]);
         let shares: Vec<_> = summary
@@ -244,12 +252,12 @@ mod tests {
         let found = summary(&spans);
         assert_eq!(found.errors, 1, "the answer itself is no failure of the server's");
         let error = found.error.expect("the call failed");
-        assert_eq!((error.service.as_str(), error.side), ("cart", Some("server")));
+        assert_eq!((error.service.as_str(), error.side), ("cart", Some(ErrorSide::Server)));
         assert_eq!((error.status_code, error.text), (Some(404), None));
         assert!(found.complete && !found.doubtful);
         // Where the other side was not seen, it is the caller's.
         let error = summary(&spans[..2]).error.expect("the call failed");
-        assert_eq!((error.service.as_str(), error.side), ("web", Some("client")));
+        assert_eq!((error.service.as_str(), error.side), ("web", Some(ErrorSide::Client)));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use clocks::ClockDifference;
 pub use parents::{RULES, Rule};
 pub use resolve::assemble_all;
 pub use row::{Prior, Row};
-pub use search::{Expansion, Found, MAX_ROUNDS, RowIdentity, SearchKey};
+pub use search::{Expansion, MAX_ROUNDS, RowIdentity, SearchKey, TraceRows};
 pub use text::Text;
 pub use timing::TimingCounters;
 pub use tree::{Node, Trace};

@@ -64,9 +64,9 @@ pub struct Expansion {
     cut: bool,
 }
 
-/// What a search found.
+/// The rows of a trace.
 #[derive(Debug)]
-pub struct Found {
+pub struct TraceRows {
     /// The rows, each once; the batch in [`Row::at`] is a place in `batches`.
     pub rows: Vec<Row>,
     /// What the rows were read from.
@@ -133,9 +133,9 @@ impl Expansion {
     }
 
     /// What was found.
-    pub fn finish(self) -> Found {
+    pub fn finish(self) -> TraceRows {
         let cut = self.cut || self.rounds == MAX_ROUNDS;
-        Found { rows: self.rows, batches: self.batches, left_out: self.left_out, cut }
+        TraceRows { rows: self.rows, batches: self.batches, left_out: self.left_out, cut }
     }
 
     /// Earliest start and latest end of what was found, for bounding look-ups.

@@ -1,114 +1,88 @@
-//! The HTTP API under `/api/v1`, `/metrics`, and the UI.
+//! The server's HTTP side. Each folder is one dialect: `native` is the API under `/api/v1`,
+//! `sql` its SQL endpoint, `metrics` is `/metrics` for Prometheus, `ui` the embedded UI. They
+//! translate requests into questions for `spanwise-query`, and its answers into their format.
 
-mod attributes;
-mod cells;
-mod condition;
-mod counters;
-mod deletion;
-mod elsewhere;
-mod exact;
-mod graph;
-mod held;
-mod json;
+mod answer_limits;
 mod metrics;
-mod moment;
-mod parameters;
-mod places;
+mod native;
 mod problem;
 mod safety;
-mod search;
-mod services;
-mod span_json;
+mod slow_reader;
 mod sql;
-mod status;
-mod traces;
-mod tree;
-mod trees;
 mod ui;
+mod wrong_port;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::FromRef;
-use axum::routing::{delete, get};
-use counters::Growth;
-use places::Places;
+use axum::routing::get;
+use spanwise_query::Queries;
 use spanwise_store::Store;
 use tower_http::compression::CompressionLayer;
-use trees::Trees;
 
-pub use elsewhere::Receivers;
-pub use moment::{MOMENT_FORMS, moment_unix_nano};
-pub use status::StatusSource;
+use answer_limits::AnswerLimits;
+use native::CounterGrowth;
+
+pub use native::{ServerParts, StatusSource};
+pub use wrong_port::Receivers;
 
 /// What the API answers from.
 #[derive(Clone)]
 pub struct ApiState {
     /// The rows.
     pub store: Arc<dyn Store>,
-    /// The other parts of the program, as far as the status page shows them.
+    /// The other parts of the program, as far as the status shows them.
     pub status: Arc<dyn StatusSource>,
 }
 
-/// What handlers are given.
+/// What handlers share.
 #[derive(Clone)]
-struct Served {
+struct Shared {
     api: ApiState,
-    trees: Arc<Trees>,
-    growth: Arc<Growth>,
-    places: Arc<Places>,
+    queries: Queries,
+    growth: Arc<CounterGrowth>,
+    limits: Arc<AnswerLimits>,
 }
 
-impl FromRef<Served> for ApiState {
-    fn from_ref(served: &Served) -> Self {
-        served.api.clone()
+impl FromRef<Shared> for ApiState {
+    fn from_ref(shared: &Shared) -> Self {
+        shared.api.clone()
     }
 }
 
-impl FromRef<Served> for Arc<Trees> {
-    fn from_ref(served: &Served) -> Self {
-        Self::clone(&served.trees)
+impl FromRef<Shared> for Queries {
+    fn from_ref(shared: &Shared) -> Self {
+        shared.queries.clone()
     }
 }
 
-impl FromRef<Served> for Arc<Growth> {
-    fn from_ref(served: &Served) -> Self {
-        Self::clone(&served.growth)
+impl FromRef<Shared> for Arc<CounterGrowth> {
+    fn from_ref(shared: &Shared) -> Self {
+        Self::clone(&shared.growth)
     }
 }
 
-impl FromRef<Served> for Arc<Places> {
-    fn from_ref(served: &Served) -> Self {
-        Self::clone(&served.places)
+impl FromRef<Shared> for Arc<AnswerLimits> {
+    fn from_ref(shared: &Shared) -> Self {
+        Self::clone(&shared.limits)
     }
 }
 
 /// The API and the UI.
-pub fn router(state: ApiState) -> Router {
-    let api = Router::new()
-        .route("/services", get(services::services))
-        .route("/services/{name}", delete(deletion::service))
-        .route("/operations", get(services::operations))
-        .route("/search", get(search::search))
-        .route("/traces/{id}", get(traces::trace).delete(deletion::trace))
-        .route("/attributes", get(attributes::keys))
-        .route("/attributes/values", get(attributes::values))
-        .route("/graph", get(graph::graph))
-        .route("/sql", get(sql::get).post(sql::post))
-        .route("/status", get(status::status))
-        .method_not_allowed_fallback(ui::other_method);
-    let served = Served {
-        api: state,
-        trees: Arc::default(),
+pub fn router(api: ApiState) -> Router {
+    let shared = Shared {
+        queries: Queries::new(Arc::clone(&api.store)),
+        api,
         growth: Arc::default(),
-        places: Arc::default(),
+        limits: Arc::default(),
     };
     Router::new()
-        .nest("/api/v1", api)
+        .nest(spanwise_api::endpoints::BASE, native::router())
         .route("/metrics", get(metrics::metrics))
         .fallback(ui::serve)
         .method_not_allowed_fallback(ui::other_method)
-        .with_state(served)
+        .with_state(shared)
         .layer(CompressionLayer::new())
         .layer(axum::middleware::from_fn(safety::layer))
 }

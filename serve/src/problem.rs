@@ -2,8 +2,7 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
-use spanwise_model::ModelError;
+use spanwise_query::QueryError;
 use spanwise_store::StoreError;
 
 /// An answer that is an error; `detail` says what to do.
@@ -14,21 +13,13 @@ pub(crate) struct Problem {
     detail: String,
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
-    r#type: &'static str,
-    title: &'static str,
-    status: u16,
-    detail: &'a str,
-}
-
 impl Problem {
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
         let (status, title) = (StatusCode::BAD_REQUEST, "invalid parameter");
         Self { status, title, detail: detail.into() }
     }
 
-    /// For requests that a web page could send unasked.
+    /// For requests without the header that web pages cannot send.
     pub(crate) fn header_missing() -> Self {
         let (status, title) = (StatusCode::FORBIDDEN, "a header is missing");
         let detail = "add the header `Spanwise-Request` with any value, which keeps web pages from \
@@ -44,7 +35,7 @@ impl Problem {
         Self { status: StatusCode::METHOD_NOT_ALLOWED, title: "method not allowed", detail }
     }
 
-    /// Where too many ask for too much at the same time.
+    /// For requests beyond the limits on concurrent work.
     pub(crate) fn busy(detail: String) -> Self {
         Self { status: StatusCode::SERVICE_UNAVAILABLE, title: "too much at the same time", detail }
     }
@@ -58,11 +49,11 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = Body {
-            r#type: "about:blank",
-            title: self.title,
+        let body = spanwise_api::Problem {
+            r#type: "about:blank".to_owned(),
+            title: self.title.to_owned(),
             status: self.status.as_u16(),
-            detail: &self.detail,
+            detail: self.detail,
         };
         let json = serde_json::to_string(&body).unwrap_or_else(|_| "{}".to_owned());
         (self.status, [(header::CONTENT_TYPE, "application/problem+json")], json).into_response()
@@ -93,8 +84,16 @@ impl From<StoreError> for Problem {
     }
 }
 
-impl From<ModelError> for Problem {
-    fn from(error: ModelError) -> Self {
-        Self::internal(error.to_string())
+impl From<QueryError> for Problem {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::TraceNotFound(_) | QueryError::SpanNotFound { .. } => {
+                Self::not_found(error.to_string())
+            }
+            QueryError::Store(error) => error.into(),
+            QueryError::Model(_) | QueryError::Interrupted { .. } => {
+                Self::internal(error.to_string())
+            }
+        }
     }
 }

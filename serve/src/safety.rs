@@ -1,6 +1,6 @@
-//! What keeps other web pages away from the API, besides the `Host` and the `Origin` of requests,
-//! which the port itself looks at: whatever changes something or costs much needs a header that
-//! no page can have sent unasked, and every answer tells browsers what they may do with it.
+//! Protection of the API from web pages of other origins. The port itself checks the `Host` and
+//! the `Origin` of requests. Here, requests that change something or cost much need a header that
+//! a page of another origin cannot send, and every answer restricts what browsers may do with it.
 
 use axum::extract::Request;
 use axum::http::header::{
@@ -12,12 +12,12 @@ use axum::response::{IntoResponse, Response};
 
 use crate::problem::Problem;
 
-/// Any value will do: a page of another origin that sends it is asked by the browser first.
+/// Any value is accepted: a browser refuses to send it for a page of another origin.
 pub(crate) const SPANWISE_REQUEST: HeaderName = HeaderName::from_static("spanwise-request");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
-/// The layer of all answers.
+/// The layer around all handlers.
 pub(crate) async fn layer(request: Request, next: Next) -> Response {
     let needs_header = request.method() == Method::DELETE
         || request.uri().path().trim_end_matches('/') == "/api/v1/sql";
@@ -39,8 +39,8 @@ pub(crate) async fn layer(request: Request, next: Next) -> Response {
     response
 }
 
-/// What the page of the UI may load and do: only what the server gives it. It has no scripts and
-/// no styles within itself.
+/// The page of the UI may load only what the server serves. It has no inline scripts and no inline
+/// styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' \
                       data: blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; \
                       manifest-src 'self'; base-uri 'none'; form-action 'none'; \

@@ -1,19 +1,14 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { ApiError } from "./api/client";
-import { App } from "./app/App";
-import { startRouter } from "./app/router";
+// Before the pages, which have styles of their own.
 import "uplot/dist/uPlot.min.css";
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/shell.css";
-import "./styles/search.css";
-import "./styles/trace.css";
-import "./styles/details.css";
-import "./styles/map.css";
-import "./styles/status.css";
-import "./styles/phone.css";
+import { ApiError } from "./api/client";
+import { App } from "./app/App";
+import { startRouter } from "./app/router";
 
 const client = new QueryClient({
   defaultOptions: {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Number, Value};
+use serde_json::Number;
+use spanwise_api::Count;
 
-/// What a metric's number does.
+/// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It only grows; written with the suffix `_total`.
@@ -26,16 +27,16 @@ pub(super) struct Family {
 pub(super) struct Families(pub(super) BTreeMap<String, Family>);
 
 impl Families {
-    /// Adds a sample; anything that is no number is left out.
+    /// Adds a sample, if there is a number.
     pub(super) fn put(
         &mut self,
         name: &str,
         kind: Kind,
         help: &str,
         labels: &[(&str, &str)],
-        value: &Value,
+        value: impl Into<Sample>,
     ) {
-        let Value::Number(number) = value else { return };
+        let Some(number) = value.into().0 else { return };
         let family = self.0.entry(name.to_owned()).or_insert_with(|| Family {
             kind,
             help: help.to_owned(),
@@ -43,15 +44,48 @@ impl Families {
         });
         let labels =
             labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        // Agents choose names of their own: what they say is no other kind of
-        // metric because of it.
+        // Agents choose the names of their counters, and may choose the name of a metric of
+        // another type.
         if family.kind == kind {
-            family.samples.insert(labels, number.clone());
+            family.samples.insert(labels, number);
         }
     }
 }
 
-/// Longest part of a name; names come from agents, too.
+/// The number of a sample; `None` where it is not known.
+pub(super) struct Sample(Option<Number>);
+
+impl From<Count> for Sample {
+    fn from(count: Count) -> Self {
+        Self(Some(count.0.into()))
+    }
+}
+
+impl From<u64> for Sample {
+    fn from(count: u64) -> Self {
+        Self(Some(count.into()))
+    }
+}
+
+impl From<bool> for Sample {
+    fn from(is_so: bool) -> Self {
+        u64::from(is_so).into()
+    }
+}
+
+impl From<f64> for Sample {
+    fn from(number: f64) -> Self {
+        Self(Number::from_f64(number))
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Sample {
+    fn from(number: Option<T>) -> Self {
+        number.map_or(Self(None), Into::into)
+    }
+}
+
+/// The longest part of a name. Agents choose names, too.
 const NAME_MAX: usize = 100;
 
 /// The text as a part of a metric's name.

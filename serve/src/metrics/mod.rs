@@ -1,7 +1,6 @@
 //! `GET /metrics`: everything that the status page counts, for Prometheus.
 //!
-//! Made from the same document as `/api/v1/status`, so that a new counter is in
-//! both. Names follow Prometheus' conventions: `spanwise_PART_WHAT_total` for
+//! Made from the same types as `/api/v1/status`, so that a new figure cannot be forgotten here. Names follow Prometheus' conventions: `spanwise_PART_WHAT_total` for
 //! what only grows, units as suffixes, times in seconds.
 
 mod agents;
@@ -11,164 +10,267 @@ mod family;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::Value;
+use spanwise_api::{Assembly, Count, HostClock, Ingest, ObjectStorage, Process, Status, Store};
 
-use crate::ApiState;
-use crate::status;
+use crate::{ApiState, native};
 use exposition::Exposition;
 use family::{Families, Kind, metric_name};
 
 pub(crate) async fn metrics(State(state): State<ApiState>, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|text| text.to_str().ok());
     let exposition = Exposition::wanted(accept.unwrap_or_default());
-    let families = families(&status::document(&state));
+    let families = families(&native::document(&state));
     let kind = [(header::CONTENT_TYPE, exposition.media_type())];
     (kind, exposition.write(&families)).into_response()
 }
 
-/// Counters whose names end in what is better told by a label: one metric then
-/// sums up all of them.
+/// Counters whose names have a variable end. It becomes a label of one metric.
 const LABELLED: &[(&str, &str, &str)] = &[
     ("spans_rejected_", "spans_rejected", "reason"),
     ("spans_clock_", "spans_clock_wrong", "fault"),
     ("requests_refused_", "requests_refused", "reason"),
 ];
 
-fn families(status: &Value) -> Families {
+fn families(status: &Status) -> Families {
     let mut families = Families::default();
-    if let Some(version) = status["version"].as_str() {
-        let labels = [("version", version)];
-        families.put("spanwise_build_info", Kind::Gauge, "The running version", &labels, &1.into());
+    if !status.version.is_empty() {
+        let labels = [("version", status.version.as_str())];
+        families.put("spanwise_build_info", Kind::Gauge, "The running version", &labels, 1);
     }
-    let gauge = |families: &mut Families, name, help, value| {
-        families.put(name, Kind::Gauge, help, &[], value);
-    };
-    let uptime = &status["uptime_seconds"];
-    gauge(&mut families, "spanwise_uptime_seconds", "Time since the start", uptime);
-    let warnings = status["warnings"].as_array().map_or(0, Vec::len);
+    let uptime = status.uptime_seconds;
+    families.put("spanwise_uptime_seconds", Kind::Gauge, "Time since the start", &[], uptime);
     let help = "Warnings that the status page shows now";
-    gauge(&mut families, "spanwise_warnings", help, &warnings.into());
-    process(&mut families, &status["process"]);
-    for (prefix, part) in [
-        ("spanwise_ingest", &status["ingest"]),
-        ("spanwise_assembly", &status["server"]["assembly"]),
-        ("spanwise_store", &status["store"]),
-    ] {
-        figures(&mut families, prefix, part);
-        counters(&mut families, prefix, &part["counters"]);
-    }
-    // Of a store without object storage there is none.
-    figures(&mut families, "spanwise_store_object_storage", &status["store"]["object_storage"]);
-    agents::put(&mut families, &status["ingest"]["agents"]);
-    clocks(&mut families, &status["server"]["assembly"]["clocks"]);
+    families.put("spanwise_warnings", Kind::Gauge, help, &[], status.warnings.len() as u64);
+    process(&mut families, &status.process);
+    ingest(&mut families, &status.ingest);
+    assembly(&mut families, &status.server.assembly);
+    store(&mut families, &status.store);
     families
 }
 
-/// Pairs of hosts shown: two time series each.
+/// Under the names that Prometheus' own client libraries use.
+fn process(families: &mut Families, process: &Process) {
+    let Process { cpu_seconds, open_files, resident_bytes, threads } = *process;
+    let help = "CPU time spent";
+    families.put("process_cpu_seconds", Kind::Counter, help, &[], cpu_seconds);
+    let help = "Resident memory";
+    families.put("process_resident_memory_bytes", Kind::Gauge, help, &[], resident_bytes);
+    families.put("process_open_fds", Kind::Gauge, "Open file descriptors", &[], open_files);
+    families.put("process_threads", Kind::Gauge, "Threads", &[], threads);
+}
+
+fn ingest(families: &mut Families, ingest: &Ingest) {
+    let Ingest {
+        agents,
+        connections,
+        counters,
+        flight_streams,
+        in_flight_bytes,
+        otap_kept_bytes,
+        otap_streams,
+    } = ingest;
+    figures(
+        families,
+        "spanwise_ingest",
+        &[
+            ("connections", *connections),
+            ("flight_streams", *flight_streams),
+            ("in_flight_bytes", *in_flight_bytes),
+            ("otap_kept_bytes", *otap_kept_bytes),
+            ("otap_streams", *otap_streams),
+        ],
+    );
+    self::counters(families, "spanwise_ingest", counters);
+    agents::put(families, agents);
+}
+
+fn assembly(families: &mut Families, assembly: &Assembly) {
+    let Assembly { clocks, counters, rows_held } = assembly;
+    figures(families, "spanwise_assembly", &[("rows_held", *rows_held)]);
+    self::counters(families, "spanwise_assembly", counters);
+    self::clocks(families, clocks);
+}
+
+fn store(families: &mut Families, store: &Store) {
+    let Store {
+        counters,
+        file_bytes,
+        file_rows,
+        files,
+        kind: _,
+        object_storage,
+        oldest_unix_nano,
+        recent_bytes,
+        recent_rows,
+        wal_bytes,
+        warnings: _,
+    } = store;
+    figures(
+        families,
+        "spanwise_store",
+        &[
+            ("file_bytes", *file_bytes),
+            ("file_rows", *file_rows),
+            ("files", *files),
+            ("recent_bytes", *recent_bytes),
+            ("recent_rows", *recent_rows),
+            ("wal_bytes", *wal_bytes),
+        ],
+    );
+    if *oldest_unix_nano != Count(0) {
+        let name = "spanwise_store_oldest_timestamp_seconds";
+        families.put(name, Kind::Gauge, "oldest unix nano now", &[], seconds(*oldest_unix_nano));
+    }
+    self::counters(families, "spanwise_store", counters.iter().map(|(name, count)| (name, count)));
+    if let Some(storage) = object_storage {
+        self::object_storage(families, storage);
+    }
+}
+
+fn object_storage(families: &mut Families, storage: &ObjectStorage) {
+    let ObjectStorage {
+        cache_bytes,
+        cache_max_bytes,
+        hidden_files,
+        leaving_files,
+        remote_bytes,
+        remote_files,
+        url: _,
+        waiting_bytes,
+        waiting_files,
+    } = storage;
+    figures(
+        families,
+        "spanwise_store_object_storage",
+        &[
+            ("cache_bytes", *cache_bytes),
+            ("cache_max_bytes", *cache_max_bytes),
+            ("hidden_files", *hidden_files),
+            ("leaving_files", *leaving_files),
+            ("remote_bytes", *remote_bytes),
+            ("remote_files", *remote_files),
+            ("waiting_bytes", *waiting_bytes),
+            ("waiting_files", *waiting_files),
+        ],
+    );
+}
+
+/// Gauges.
+fn figures(families: &mut Families, prefix: &str, figures: &[(&str, Count)]) {
+    for (field, value) in figures {
+        let help = format!("{} now", field.replace('_', " "));
+        families.put(&format!("{prefix}_{field}"), Kind::Gauge, &help, &[], *value);
+    }
+}
+
+/// The most pairs of hosts, with two time series each.
 const MOST_CLOCKS: usize = 1_024;
 
-/// How far the clocks of hosts are apart.
-fn clocks(families: &mut Families, clocks: &Value) {
-    for clock in clocks.as_array().into_iter().flatten().take(MOST_CLOCKS) {
-        let text = |field: &str| clock[field].as_str().unwrap_or_default();
-        let labels = [("host", text("host")), ("reference", text("reference"))];
-        for (field, name, help) in [
-            ("ahead_nano", "ahead", "By how much the host's clock is ahead of the reference's"),
-            ("uncertainty_nano", "uncertainty", "How far that may be from the truth"),
+/// How far the clocks of hosts differ.
+fn clocks(families: &mut Families, clocks: &[HostClock]) {
+    for clock in clocks.iter().take(MOST_CLOCKS) {
+        let labels = [("host", clock.host.as_str()), ("reference", clock.reference.as_str())];
+        for (nano, name, help) in [
+            (clock.ahead_nano, "ahead", "By how much the host's clock is ahead of the reference's"),
+            (clock.uncertainty_nano, "uncertainty", "How far that may be from the truth"),
         ] {
-            let seconds = clock[field].as_i64().map(|nano| nano as f64 / 1e9);
             let name = format!("spanwise_assembly_clock_{name}_seconds");
-            families.put(&name, Kind::Gauge, help, &labels, &seconds.into());
+            families.put(&name, Kind::Gauge, help, &labels, seconds(nano));
         }
     }
 }
 
-/// Under the names that Prometheus' own client libraries use.
-fn process(families: &mut Families, process: &Value) {
-    for (field, name, kind, help) in [
-        ("cpu_seconds", "process_cpu_seconds", Kind::Counter, "CPU time spent"),
-        ("resident_bytes", "process_resident_memory_bytes", Kind::Gauge, "Resident memory"),
-        ("open_files", "process_open_fds", Kind::Gauge, "Open file descriptors"),
-        ("threads", "process_threads", Kind::Gauge, "Threads"),
-    ] {
-        families.put(name, kind, help, &[], &process[field]);
-    }
+fn seconds(nano: Count) -> f64 {
+    nano.0 as f64 / 1e9
 }
 
-/// Numbers beside the counters: what there is now.
-fn figures(families: &mut Families, prefix: &str, part: &Value) {
-    for (field, value) in part.as_object().into_iter().flatten() {
-        let help = format!("{} now", field.replace('_', " "));
-        if let Some(time) = field.strip_suffix("_unix_nano") {
-            let name = format!("{prefix}_{}_timestamp_seconds", metric_name(time));
-            // Zero stands for "there is none".
-            if let Some(nano) = value.as_i64().filter(|nano| *nano != 0) {
-                let seconds = nano as f64 / 1e9;
-                families.put(&name, Kind::Gauge, &help, &[], &seconds.into());
-            }
-        } else {
-            families.put(
-                &format!("{prefix}_{}", metric_name(field)),
-                Kind::Gauge,
-                &help,
-                &[],
-                value,
-            );
-        }
-    }
-}
-
-/// Counters come as an object, or as pairs of name and number.
-fn counters(families: &mut Families, prefix: &str, counters: &Value) {
-    let named = counters.as_object().into_iter().flatten().map(|(name, n)| (name.as_str(), n));
-    let pairs = counters.as_array().into_iter().flatten();
-    let pairs = pairs.filter_map(|pair| Some((pair[0].as_str()?, pair.get(1)?)));
-    for (name, count) in named.chain(pairs) {
+fn counters<'a>(
+    families: &mut Families,
+    prefix: &str,
+    counters: impl IntoIterator<Item = (&'a String, &'a Count)>,
+) {
+    for (name, count) in counters {
         let labelled = LABELLED
             .iter()
             .find_map(|(begin, family, label)| Some((*family, *label, name.strip_prefix(begin)?)));
         let (family, labels) = match &labelled {
             Some((family, label, value)) => (*family, vec![(*label, *value)]),
-            None => (name, Vec::new()),
+            None => (name.as_str(), Vec::new()),
         };
         let help = format!("{} since the start", family.replace('_', " "));
         let family = format!("{prefix}_{}", metric_name(family));
-        families.put(&family, Kind::Counter, &help, &labels, count);
+        families.put(&family, Kind::Counter, &help, &labels, *count);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    use spanwise_api::{AgentFacts, ReportingAgent, Server};
 
     use super::*;
 
-    fn status() -> Value {
-        json!({
-            "version": "1.2\"3", "uptime_seconds": 1.5, "warnings": ["a", "b"],
-            "process": {"cpu_seconds": 0.25, "resident_bytes": 4096},
-            "server": {"assembly": {"rows_held": 3, "counters": {"rows": 9}, "clocks": [
-                {"host": "b", "reference": "a", "ahead_nano": -2_500_000, "uncertainty_nano": 1_000,
-                 "exchanges": 4}]}},
-            "store": {
-                "kind": "embedded", "wal_bytes": 77, "oldest_unix_nano": 1_500_000_000,
-                "counters": [["appends_refused_full", 2]], "warnings": [],
+    fn counts(pairs: &[(&str, i64)]) -> BTreeMap<String, Count> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), Count(*value))).collect()
+    }
+
+    fn status() -> Status {
+        Status {
+            version: "1.2\"3".to_owned(),
+            uptime_seconds: 1.5,
+            warnings: vec!["a".to_owned(), "b".to_owned()],
+            process: Process {
+                cpu_seconds: Some(0.25),
+                resident_bytes: Some(Count(4096)),
+                ..Process::default()
             },
-            "ingest": {
-                "in_flight_bytes": 5,
-                "counters": {
-                    "otlp_spans_accepted": 7, "spans_rejected_malformed_span": 1,
-                    "spans_rejected_invalid_trace_id": 2, "spans_clock_past": 3,
+            server: Server {
+                assembly: Assembly {
+                    rows_held: Count(3),
+                    counters: counts(&[("rows", 9)]),
+                    clocks: vec![HostClock {
+                        host: "b".to_owned(),
+                        reference: "a".to_owned(),
+                        ahead_nano: Count(-2_500_000),
+                        uncertainty_nano: Count(1_000),
+                        exchanges: Count(4),
+                    }],
                 },
-                "agents": [{
-                    "source": "00112233445566778899aabbccddeeff", "connected": true, "spans": 4,
-                    "batches": 2, "last_seen_unix_nano": 2_000_000_000_i64,
-                    "facts": {"host": "a\nb", "counters": {
-                        "kernel_events_lost_ring_full": 8, "no name!{}": 1, "not": "a number",
-                    }},
-                }],
+                ..Server::default()
             },
-        })
+            store: Store {
+                kind: "embedded".to_owned(),
+                wal_bytes: Count(77),
+                oldest_unix_nano: Count(1_500_000_000),
+                counters: vec![("appends_refused_full".to_owned(), Count(2))],
+                ..Store::default()
+            },
+            ingest: Ingest {
+                in_flight_bytes: Count(5),
+                counters: counts(&[
+                    ("otlp_spans_accepted", 7),
+                    ("spans_rejected_malformed_span", 1),
+                    ("spans_rejected_invalid_trace_id", 2),
+                    ("spans_clock_past", 3),
+                ]),
+                agents: vec![ReportingAgent {
+                    source: "00112233445566778899aabbccddeeff".to_owned(),
+                    connected: true,
+                    spans: Count(4),
+                    batches: Count(2),
+                    last_seen_unix_nano: Count(2_000_000_000),
+                    facts: Some(AgentFacts {
+                        host: Some("a\nb".to_owned()),
+                        counters: counts(&[("kernel_events_lost_ring_full", 8), ("no name!{}", 1)]),
+                        ..AgentFacts::default()
+                    }),
+                    ..ReportingAgent::default()
+                }],
+                ..Ingest::default()
+            },
+            ..Status::default()
+        }
     }
 
     #[test]
@@ -214,7 +316,7 @@ mod tests {
 
     #[test]
     fn an_empty_status_is_no_failure() {
-        let text = Exposition::wanted("").write(&families(&Value::Null));
-        assert!(text.ends_with("spanwise_warnings 0\n"), "{text}");
+        let text = Exposition::wanted("").write(&families(&Status::default()));
+        assert!(text.lines().any(|line| line == "spanwise_warnings 0"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! What an answer is written as.
+//! The formats of an answer.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use arrow::error::ArrowError;
 use arrow::ipc::writer::StreamWriter;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
-use serde_json::{Value, json};
+use spanwise_api::{SqlColumn, SqlEnd};
 use spanwise_store::SqlAnswer;
 
+use super::bounded_writer::BoundedWriter;
 use super::text;
-use super::written::Written;
-use crate::held;
 use crate::problem::Problem;
+use crate::slow_reader;
 
-/// Tells that the answer holds the first rows only, and how many.
+/// The number of rows, if the answer has the first rows only.
 const TRUNCATED: HeaderName = HeaderName::from_static("spanwise-truncated-rows");
 
-/// What a statement gave, and how long it took.
+/// The result of a statement, and how long it took.
 pub(super) struct Answer {
     pub(super) rows: SqlAnswer,
     pub(super) elapsed: Duration,
@@ -28,7 +28,7 @@ pub(super) struct Answer {
 /// An answer in one of the formats.
 pub(super) struct Body {
     pub(super) bytes: Vec<u8>,
-    /// The rows in it, where there were more.
+    /// The number of rows, if there were more.
     pub(super) first_rows: Option<usize>,
 }
 
@@ -68,8 +68,8 @@ impl Format {
         }
     }
 
-    /// Rows that an answer holds: what is read by people or parsed as one
-    /// document is kept smaller than what is read row by row.
+    /// The most rows of an answer: fewer if people read it or it is parsed as one document,
+    /// more if it is read row by row.
     pub(super) const fn most_rows(self) -> usize {
         match self {
             Self::Json | Self::Table => 10_000,
@@ -77,8 +77,7 @@ impl Format {
         }
     }
 
-    /// The format that is named, else the first known one of the `Accept`
-    /// header, else JSON.
+    /// The named format, else the first known one of the `Accept` header, else JSON.
     pub(super) fn wanted(named: Option<&str>, headers: &HeaderMap) -> Result<Self, Problem> {
         if let Some(named) = named {
             let known = Self::ALL.into_iter().find(|format| format.name() == named);
@@ -99,7 +98,7 @@ impl Format {
         Ok(found.unwrap_or(Self::Json))
     }
 
-    /// Writes the answer, which keeps its room while it is [held].
+    /// Writes the answer, which keeps its room until it is sent.
     pub(super) fn write(self, answer: Answer) -> Result<Response, Problem> {
         let Answer { rows, elapsed } = answer;
         let body = match self {
@@ -117,7 +116,7 @@ impl Format {
         };
         let SqlAnswer { batches, room, .. } = rows;
         drop(batches);
-        let mut response = held::answer(body.bytes, room);
+        let mut response = slow_reader::answer(body.bytes, room);
         let headers = response.headers_mut();
         if let Ok(kind) = HeaderValue::try_from(kind) {
             headers.insert(header::CONTENT_TYPE, kind);
@@ -132,10 +131,13 @@ impl Format {
 fn document(batches: &[RecordBatch], truncated: bool, elapsed: Duration) -> Body {
     let schema = schema(batches);
     let fields = schema.iter().flat_map(|schema| schema.fields().iter());
-    let columns: Vec<Value> = fields
-        .map(|field| json!({"name": field.name(), "type": field.data_type().to_string()}))
+    let columns: Vec<SqlColumn> = fields
+        .map(|field| SqlColumn {
+            name: field.name().clone(),
+            data_type: field.data_type().to_string(),
+        })
         .collect();
-    let mut written = Written::default();
+    let mut written = BoundedWriter::default();
     let mut whole = written.begin(|to| {
         to.text("{\"columns\":")?;
         to.json(&columns)?;
@@ -160,9 +162,10 @@ fn document(batches: &[RecordBatch], truncated: bool, elapsed: Duration) -> Body
     }
     let truncated = truncated || !whole;
     let rows = written.rows();
-    let end = json!({"truncated": truncated, "elapsed_seconds": elapsed.as_secs_f64()});
-    let end = end.to_string();
-    Body::new(written.end_with(&format!("],{}", &end[1..])), rows, truncated)
+    let end = SqlEnd { elapsed_seconds: elapsed.as_secs_f64(), truncated };
+    let end = serde_json::to_string(&end).unwrap_or_default();
+    let end = end.strip_prefix('{').unwrap_or("}");
+    Body::new(written.end_with(&format!("],{end}")), rows, truncated)
 }
 
 fn schema(batches: &[RecordBatch]) -> Option<SchemaRef> {

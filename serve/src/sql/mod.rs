@@ -1,8 +1,10 @@
-//! `GET` and `POST /api/v1/sql`: one read-only statement over `spans`.
+//! `GET` and `POST /api/v1/sql`: one read-only statement over the table `spans`, in JSON, CSV,
+//! Arrow or plain text.
 
+mod bounded_writer;
+mod cells;
 mod format;
 mod text;
-mod written;
 
 use std::time::{Duration, Instant};
 
@@ -10,34 +12,26 @@ use axum::body::Bytes;
 use axum::extract::{Query as UrlQuery, State};
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
-use serde::Deserialize;
+use spanwise_api::SqlStatement;
+use spanwise_api::endpoints::{POST_SQL, SQL};
 use spanwise_store::SqlLimits;
 
 use crate::ApiState;
-use crate::parameters::Parameters;
+use crate::native::Parameters;
 use crate::problem::Problem;
 use format::{Answer, Format};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const MEMORY_BYTES: usize = 512 << 20;
-/// Larger than any statement that a store takes.
+/// More than any statement that a store accepts.
 const MAX_BODY_BYTES: usize = 256 << 10;
-
-/// A statement as it is posted in JSON.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Posted {
-    query: String,
-    format: Option<String>,
-}
 
 pub(crate) async fn get(
     State(state): State<ApiState>,
     headers: HeaderMap,
     UrlQuery(pairs): UrlQuery<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
-    let parameters = Parameters::new(pairs);
-    parameters.only(&["query", "format"])?;
+    let parameters = Parameters::of(&SQL, pairs)?;
     let statement = parameters.text("query").ok_or_else(missing)?;
     let format = Format::wanted(parameters.text("format"), &headers)?;
     run(&state, statement, format).await
@@ -49,8 +43,7 @@ pub(crate) async fn post(
     UrlQuery(pairs): UrlQuery<Vec<(String, String)>>,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let parameters = Parameters::new(pairs);
-    parameters.only(&["format"])?;
+    let parameters = Parameters::of(&POST_SQL, pairs)?;
     if body.len() > MAX_BODY_BYTES {
         return Err(Problem::invalid(format!(
             "the body has {} bytes; a statement has {MAX_BODY_BYTES} at most",
@@ -59,8 +52,8 @@ pub(crate) async fn post(
     }
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    let posted = match kind {
-        // What `curl --data` says of anything, so the body itself decides.
+    let posted: SqlStatement = match kind {
+        // `curl --data` sends this type for everything, so the body decides.
         "application/json" | "application/x-www-form-urlencoded" | ""
             if body.trim_ascii_start().starts_with(b"{") =>
         {
@@ -71,7 +64,7 @@ pub(crate) async fn post(
         _ => {
             let query = std::str::from_utf8(&body)
                 .map_err(|_| Problem::invalid(format!("the statement is not UTF-8; {EXAMPLE}")))?;
-            Posted { query: query.to_owned(), format: None }
+            SqlStatement { query: query.to_owned(), format: None }
         }
     };
     if posted.query.trim().is_empty() {
@@ -95,7 +88,7 @@ async fn run(state: &ApiState, statement: &str, format: Format) -> Result<Respon
     let limits = SqlLimits { timeout: TIMEOUT, rows, memory_bytes: MEMORY_BYTES };
     let rows = state.store.sql(statement, limits).await?;
     let answer = Answer { rows, elapsed: start.elapsed() };
-    // Writing out 100,000 rows would hold up everyone else on the thread.
+    // Writing 100,000 rows would delay every other request on this thread.
     tokio::task::spawn_blocking(move || format.write(answer))
         .await
         .map_err(|error| Problem::internal(format!("writing the answer failed: {error}")))?

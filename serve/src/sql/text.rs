@@ -7,14 +7,13 @@ use arrow::array::RecordBatch;
 use serde_json::Value;
 use spanwise_store::MAX_ANSWER_BYTES;
 
+use super::bounded_writer::BoundedWriter;
 use super::format::Body;
-use super::written::Written;
 
-/// Of a line of CSV.
+/// The end of a line of CSV.
 const END: &str = "\r\n";
 
-/// A cell of a table is cut after these characters; the other formats have it
-/// whole.
+/// The most characters of a cell of a table. The other formats do not cut cells.
 const CELL_MAX: usize = 80;
 
 fn names(batches: &[RecordBatch]) -> Vec<String> {
@@ -23,9 +22,9 @@ fn names(batches: &[RecordBatch]) -> Vec<String> {
     fields.map(|field| field.name().clone()).collect()
 }
 
-/// Null is an empty field, an empty text a quoted one.
+/// CSV. Null is an empty field; an empty text is a quoted empty field.
 pub(super) fn csv(batches: &[RecordBatch], truncated: bool) -> Body {
-    let mut written = Written::default();
+    let mut written = BoundedWriter::default();
     let mut whole = written.begin(|to| {
         for (index, name) in names(batches).iter().enumerate() {
             to.text(if index > 0 { "," } else { "" })?;
@@ -56,7 +55,7 @@ pub(super) fn csv(batches: &[RecordBatch], truncated: bool) -> Body {
     Body::new(written.end_with(""), rows, truncated || !whole)
 }
 
-fn quoted(to: &mut Written, text: &str) -> io::Result<()> {
+fn quoted(to: &mut BoundedWriter, text: &str) -> io::Result<()> {
     if !text.is_empty() && !text.contains(['"', ',', '\r', '\n']) {
         return to.text(text);
     }
@@ -74,8 +73,12 @@ struct Shown {
     is_number: bool,
 }
 
-/// Rows as they are shown in a table, as many as may be held at once.
-fn shown(written: &Written, batches: &[RecordBatch], cell_max: usize) -> (Vec<Vec<Shown>>, bool) {
+/// The rows of a table, as many as fit in memory.
+fn shown(
+    written: &BoundedWriter,
+    batches: &[RecordBatch],
+    cell_max: usize,
+) -> (Vec<Vec<Shown>>, bool) {
     let (mut rows, mut bytes) = (Vec::new(), 0);
     let text = |cell: &Value| plain(cell, cell_max);
     for batch in batches {
@@ -93,10 +96,10 @@ fn shown(written: &Written, batches: &[RecordBatch], cell_max: usize) -> (Vec<Ve
     (rows, true)
 }
 
-/// Columns under their names, numbers to the right.
+/// A table: columns below their names, numbers aligned to the right.
 pub(super) fn table(batches: &[RecordBatch], truncated: bool) -> Body {
     let names = names(batches);
-    let mut written = Written::default();
+    let mut written = BoundedWriter::default();
     let (rows, are_all) = shown(&written, batches, cell_max(&names));
     let mut widths: Vec<usize> = names.iter().map(|name| name.chars().count()).collect();
     for row in &rows {
@@ -137,7 +140,7 @@ fn line<'a>(widths: &[usize], cells: impl Iterator<Item = (&'a str, bool)>) -> S
     line
 }
 
-/// How much of a cell is shown. Plans that are explained are to be read whole.
+/// The most characters of a cell. Query plans are not cut.
 fn cell_max(names: &[String]) -> usize {
     match names {
         [kind, plan] if kind == "plan_type" && plan == "plan" => usize::MAX,

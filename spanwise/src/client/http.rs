@@ -8,9 +8,9 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap};
 use hyper::{Method, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use spanwise_api::Problem;
 use tokio::net::TcpStream;
 
-use super::answers::Problem;
 use crate::failure::Failure;
 use crate::terminal::harmless;
 
@@ -100,7 +100,7 @@ pub(super) fn answer(url: &str, request: &Request) -> Result<Answer, Failure> {
     }
     let problem: Option<Problem> = serde_json::from_slice(&answer.body).ok();
     Err(Failure::cannot(match problem {
-        Some(Problem { title, detail }) if !detail.is_empty() => {
+        Some(Problem { title, detail, .. }) if !detail.is_empty() => {
             let title = if title.is_empty() { status.to_string() } else { title };
             format!("{}: {}", harmless(&title), harmless(&detail))
         }

@@ -1,6 +1,5 @@
 //! The subcommands that ask a running server, over the same API as the UI.
 
-mod answers;
 mod http;
 mod search;
 mod services;
@@ -9,6 +8,8 @@ mod status;
 mod trace;
 
 use serde::de::DeserializeOwned;
+use spanwise_api::endpoints::{POST_SQL, SERVICES, STATUS, TRACE};
+use spanwise_api::{SqlStatement, TracePage};
 use spanwise_model::WrittenId;
 
 use crate::failure::Failure;
@@ -64,29 +65,29 @@ pub(crate) fn trace(flags: &TraceFlags) -> Result<(), Failure> {
             )));
         }
     };
-    let path = format!("/api/v1/traces/{id}");
+    let path = TRACE.url_path(&[&id]);
     let mut body = ask(&flags.server.url, &Request::get(&path))?;
-    let mut whole: answers::Trace = read(&flags.server, &body)?;
+    let mut whole: TracePage = read(&flags.server, &body)?;
     loop {
         if flags.server.json {
             // A large trace comes in pages: one a line.
             print_as_it_came(&body)?;
         }
-        let Some(after) = whole.next_after else { break };
-        let mut next = Request::get(&path).parameter("after", &after.to_string());
-        if let Some(snapshot) = &whole.snapshot {
-            next = next.parameter("snapshot", snapshot);
-        }
+        let Some(after) = whole.head.next_after else { break };
+        let next = Request::get(&path)
+            .parameter("after", &after.to_string())
+            .parameter("snapshot", &whole.head.snapshot);
         body = ask(&flags.server.url, &next)?;
-        let page: answers::Trace = read(&flags.server, &body)?;
+        let page: TracePage = read(&flags.server, &body)?;
         // Only a server that is none of ours would lead in a circle.
-        whole.next_after = page.next_after.filter(|next| *next > after);
+        whole.head.next_after = page.head.next_after.filter(|next| *next > after);
         whole.spans.extend(page.spans);
         // That the trace has changed is said once, of the page before which it did.
-        let news = page.warnings.into_iter().filter(|warning| !whole.warnings.contains(warning));
+        let news =
+            page.head.warnings.into_iter().filter(|warning| !whole.head.warnings.contains(warning));
         let news: Vec<String> = news.collect();
-        whole.warnings.extend(news);
-        whole.snapshot = page.snapshot;
+        whole.head.warnings.extend(news);
+        whole.head.snapshot = page.head.snapshot;
     }
     match flags.server.json {
         true => Ok(()),
@@ -96,12 +97,12 @@ pub(crate) fn trace(flags: &TraceFlags) -> Result<(), Failure> {
 
 /// `spanwise search`
 pub(crate) fn search(flags: &SearchFlags) -> Result<(), Failure> {
-    show(&flags.server, &search::request(flags, search::now_unix_nano()), search::render)
+    show(&flags.server, &search::request(flags, spanwise_query::now_unix_nano()), search::render)
 }
 
 /// `spanwise services`
 pub(crate) fn services(flags: &ServicesFlags) -> Result<(), Failure> {
-    show(&flags.server, &Request::get("/api/v1/services"), services::render)
+    show(&flags.server, &Request::get(&SERVICES.url_path(&[])), services::render)
 }
 
 /// `spanwise sql`
@@ -116,8 +117,9 @@ pub(crate) fn sql(flags: &SqlFlags) -> Result<(), Failure> {
             "an Arrow stream is not for a terminal; write it to a file with `> FILE`".to_owned(),
         ));
     }
-    let body = serde_json::json!({ "query": flags.statement, "format": name });
-    let request = Request::post("/api/v1/sql", body.to_string());
+    let statement = SqlStatement { format: Some(name.to_owned()), query: flags.statement.clone() };
+    let body = serde_json::to_string(&statement).map_err(Failure::cannot)?;
+    let request = Request::post(&POST_SQL.url_path(&[]), body);
     match flags.format {
         SqlFormat::Table => show(&flags.server, &request, sql::render),
         SqlFormat::Json => {
@@ -136,5 +138,5 @@ pub(crate) fn sql(flags: &SqlFlags) -> Result<(), Failure> {
 
 /// `spanwise status`
 pub(crate) fn status(flags: &StatusFlags) -> Result<(), Failure> {
-    show(&flags.server, &Request::get("/api/v1/status"), status::render)
+    show(&flags.server, &Request::get(&STATUS.url_path(&[])), status::render)
 }

@@ -1,24 +1,18 @@
 //! `spanwise search`
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use spanwise_api::endpoints::SEARCH;
+use spanwise_api::{CoveredRange, Nano, SearchAnswer, Sort, TraceError, TraceSummary};
 
-use super::answers::{Found, Range, Summary, TraceError};
 use super::http::Request;
 use crate::flags::SearchFlags;
 use crate::terminal::{Align, Paint, Table, Zone, brief, counted, duration, harmless};
-
-/// Now, in nanoseconds since 1970.
-pub(super) fn now_unix_nano() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok();
-    since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
-}
 
 /// A moment as the server reads it: what has no zone is meant in the one in which
 /// times are shown here.
 fn moment(text: &str, zone: Zone, now_unix_nano: i64) -> String {
     // What is relative stays so, and what is not understood the server refuses.
     let is_absolute = text.trim().starts_with(|first: char| first.is_ascii_digit());
-    let read = spanwise_serve::moment_unix_nano(text, now_unix_nano, |time| zone.moment(time));
+    let read = spanwise_query::moment_unix_nano(text, now_unix_nano, |time| zone.moment(time));
     read.filter(|_| is_absolute).map_or_else(|| text.to_owned(), |nano| nano.to_string())
 }
 
@@ -37,7 +31,8 @@ pub(super) fn request(flags: &SearchFlags, now_unix_nano: i64) -> Request {
         ("start", &start),
         ("end", &end),
     ];
-    let mut request = Request::get("/api/v1/search").parameter("limit", &flags.limit.to_string());
+    let mut request =
+        Request::get(&SEARCH.url_path(&[])).parameter("limit", &flags.limit.to_string());
     if flags.sort != "newest" {
         request = request.parameter("sort", &flags.sort);
     }
@@ -50,9 +45,11 @@ pub(super) fn request(flags: &SearchFlags, now_unix_nano: i64) -> Request {
 }
 
 /// One line a trace, and below it what failed.
-pub(super) fn render(answer: &Found, paint: Paint) -> String {
+pub(super) fn render(answer: &SearchAnswer, paint: Paint) -> String {
     let mut text = match answer.traces.is_empty() {
-        true => format!("no trace fits, {}\n", between(&answer.searched, paint)),
+        true => format!("no trace fits, {}\n", {
+            between(answer.searched.start_unix_nano, answer.searched.end_unix_nano, paint)
+        }),
         false => table(&answer.traces, paint),
     };
     for advice in &answer.advice {
@@ -60,14 +57,14 @@ pub(super) fn render(answer: &Found, paint: Paint) -> String {
     }
     let mut note = |said: String| text.push_str(&paint.dim(&format!("{said}\n")));
     if !answer.traces.is_empty() {
-        let covered = answer.covered.unwrap_or(answer.searched);
-        let order = match answer.sort.as_deref() {
-            Some("slowest") => "the slowest",
-            Some("errors") => "those with most errors",
-            Some("largest") => "those with most spans",
-            _ => "the newest",
+        let CoveredRange { start_unix_nano, end_unix_nano, .. } = answer.covered;
+        let order = match answer.sort {
+            Sort::Newest => "the newest",
+            Sort::Slowest => "the slowest",
+            Sort::Errors => "those with most errors",
+            Sort::Largest => "those with most spans",
         };
-        note(format!("{order} of all {}", between(&covered, paint)));
+        note(format!("{order} of all {}", between(start_unix_nano, end_unix_nano, paint)));
     }
     if let Some(end) = &answer.older_end_unix_nano {
         note(format!("there are older ones: add --end {}", end.0));
@@ -78,13 +75,11 @@ pub(super) fn render(answer: &Found, paint: Paint) -> String {
     text
 }
 
-fn between(range: &Range, paint: Paint) -> String {
-    let begun = "begun between";
-    let (from, to) = (range.start_unix_nano.0, range.end_unix_nano.0);
-    format!("{begun} {} and {}", paint.moment(from), paint.moment(to))
+fn between(start: Nano, end: Nano, paint: Paint) -> String {
+    format!("begun between {} and {}", paint.moment(start.0), paint.moment(end.0))
 }
 
-fn table(traces: &[Summary], paint: Paint) -> String {
+fn table(traces: &[TraceSummary], paint: Paint) -> String {
     let mut table = Table::new([
         ("STARTED", Align::Left),
         ("DURATION", Align::Right),
@@ -188,11 +183,13 @@ mod tests {
 
     #[test]
     fn a_list_says_what_failed_and_what_it_covers() {
-        let answer: Found = serde_json::from_value(serde_json::json!({
+        let answer: SearchAnswer = serde_json::from_value(serde_json::json!({
             "traces": [{
-                "trace_id": "ab", "root": {"service": "web", "operation": "GET /"},
+                "trace_id": "ab", "root": {"service": "web", "operation": "GET /",
+                         "kind": "server", "capture": "server-process"},
                 "start_unix_nano": "0", "duration_nano": "1500000", "spans": 1, "errors": 1,
-                "services": [{}], "uncertain_links": 2, "doubtful": true, "complete": false,
+                "services": [{"name": "web", "spans": 1, "errors": 1, "busy_nano": "1"}],
+                "protocols": [], "status": "error", "uncertain_links": 2, "doubtful": true, "complete": false,
                 "error": {"service": "db\u{7f}", "operation": "SELECT", "status_code": 1146,
                           "text": "no such table", "side": "client"},
             }],
@@ -200,7 +197,7 @@ mod tests {
             "searched": {"start_unix_nano": "0", "end_unix_nano": "3000000000"},
             "covered": {"start_unix_nano": "1000000000", "end_unix_nano": "3000000000",
                         "complete": false},
-            "warnings": ["not all"],
+            "warnings": ["not all"], "advice": [], "older_end_unix_nano": null,
         }))
         .expect("an answer");
         let text = render(&answer, Paint::off());
@@ -214,7 +211,8 @@ mod tests {
             "the slowest of all begun between 1970-01-01 00:00:01.000Z and 1970-01-01 00:00:03.000Z\n\
              warning: not all\n"
         ), "{text}");
-        let nothing = Found { traces: Vec::new(), advice: vec!["no service".into()], ..answer };
+        let nothing =
+            SearchAnswer { traces: Vec::new(), advice: vec!["no service".into()], ..answer };
         let text = render(&nothing, Paint::off());
         assert!(
             text.starts_with("no trace fits, begun between 1970-01-01 00:00:00.000Z and"),

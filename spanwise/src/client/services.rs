@@ -1,6 +1,7 @@
 //! `spanwise services`
 
-use super::answers::Services;
+use spanwise_api::Services;
+
 use crate::terminal::{Align, Paint, Table, brief};
 
 /// One line a service.
@@ -17,12 +18,13 @@ pub(super) fn render(answer: &Services, paint: Paint) -> String {
         ("SEEN BY", Align::Left),
     ]);
     for service in &answer.services {
+        let kinds: Vec<&str> = service.kinds.iter().map(|capture| capture.as_str()).collect();
         table.row(vec![
             brief(&service.name, 60),
             service.spans.to_string(),
             service.errors.to_string(),
             paint.moment(service.last_seen_unix_nano.0),
-            brief(&service.kinds.join(", "), 60),
+            brief(&kinds.join(", "), 60),
         ]);
     }
     table.render(paint)

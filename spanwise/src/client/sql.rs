@@ -1,8 +1,8 @@
 //! `spanwise sql`
 
 use serde_json::Value;
+use spanwise_api::SqlAnswer;
 
-use super::answers::Rows;
 use crate::terminal::{Align, Paint, Table, brief, counted};
 
 /// A column wider than this is cut; `--json` has it whole.
@@ -12,7 +12,7 @@ const COLUMN_MAX: usize = 80;
 const PLAN: [&str; 2] = ["plan_type", "plan"];
 
 /// The rows as a table.
-pub(super) fn render(answer: &Rows, paint: Paint) -> String {
+pub(super) fn render(answer: &SqlAnswer, paint: Paint) -> String {
     let numeric = |data_type: &str| {
         ["Int", "UInt", "Float", "Decimal"].iter().any(|number| data_type.starts_with(number))
     };
@@ -26,8 +26,8 @@ pub(super) fn render(answer: &Rows, paint: Paint) -> String {
         table.row(row.iter().map(|value| cell(value, most)).collect());
     }
     let rows = counted(answer.rows.len() as u64, "row", "rows");
-    let count = paint.dim(&format!("{rows}, {:.3} s", answer.elapsed_seconds));
-    let more = if answer.truncated {
+    let count = paint.dim(&format!("{rows}, {:.3} s", answer.end.elapsed_seconds));
+    let more = if answer.end.truncated {
         "there are more rows; use LIMIT and OFFSET, or --format csv or arrow\n"
     } else {
         ""

@@ -3,64 +3,67 @@
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
 use serde_json::Value;
+use spanwise_api::{Count, Counter, HostClock, Level, ReportingAgent, Status};
 
 use crate::terminal::{Align, Paint, Table, brief, bytes, harmless};
 
-/// The status document, part by part: warnings first, then what it says.
-pub(super) fn render(answer: &Value, paint: Paint) -> String {
+/// The status, part by part: warnings first, then the figures.
+pub(super) fn render(answer: &Status, paint: Paint) -> String {
     let mut text = String::new();
-    let version = answer["version"].as_str().unwrap_or("of unknown version");
-    let up = answer["uptime_seconds"].as_f64().unwrap_or_default();
-    let _ = writeln!(text, "{} {}, up {}", paint.bold("Spanwise"), harmless(version), uptime(up));
-    for warning in answer["warnings"].as_array().into_iter().flatten() {
-        let _ = writeln!(text, "{} {}", paint.yellow("warning:"), scalar("", warning, paint));
+    let up = uptime(answer.uptime_seconds);
+    let _ = writeln!(text, "{} {}, up {up}", paint.bold("Spanwise"), harmless(&answer.version));
+    for warning in &answer.warnings {
+        let _ = writeln!(text, "{} {}", paint.yellow("warning:"), harmless(warning));
     }
-    let bad: Vec<&Value> = counters(answer).filter(|it| it["level"] != "info").collect();
+    let bad: Vec<&Counter> =
+        answer.counters.iter().filter(|counter| counter.level > Level::Info).collect();
     if !bad.is_empty() {
         let _ = write!(text, "\n{}\n{}", paint.bold("needs attention"), counter_lines(&bad, paint));
     }
-    for (name, part) in answer.as_object().into_iter().flatten() {
-        if part.is_object() {
-            let _ = writeln!(text, "\n{}", paint.bold(&harmless(name)));
-            lines(&mut text, "", part, paint);
-        }
-    }
-    if let Some(clocks) =
-        answer["server"]["assembly"]["clocks"].as_array().filter(|it| !it.is_empty())
-    {
+    part(&mut text, "agent", &answer.agent, paint);
+    part(&mut text, "ingest", &answer.ingest, paint);
+    part(&mut text, "process", &answer.process, paint);
+    part(&mut text, "server", &answer.server, paint);
+    part(&mut text, "store", &answer.store, paint);
+    let clocks = &answer.server.assembly.clocks;
+    if !clocks.is_empty() {
         let title = paint.bold("clocks, by the calls between hosts");
         let _ = write!(text, "\n{title}\n{}", clock_table(clocks, paint));
     }
-    if let Some(agents) = answer["ingest"]["agents"].as_array().filter(|list| !list.is_empty()) {
+    let agents = &answer.ingest.agents;
+    if !agents.is_empty() {
         let _ =
             write!(text, "\n{}\n{}", paint.bold("agents that report here"), table(agents, paint));
     }
     text
 }
 
-fn counters(answer: &Value) -> impl Iterator<Item = &Value> {
-    answer["counters"].as_array().into_iter().flatten()
+/// The figures of a part, by their names in the API.
+fn part(text: &mut String, name: &str, part: &impl Serialize, paint: Paint) {
+    let _ = writeln!(text, "\n{}", paint.bold(name));
+    if let Ok(part) = serde_json::to_value(part) {
+        lines(text, "", &part, paint);
+    }
 }
 
 /// What counts losses and faults, each with what it means and what to do.
-fn counter_lines(counters: &[&Value], paint: Paint) -> String {
+fn counter_lines(counters: &[&Counter], paint: Paint) -> String {
     let mut text = String::new();
-    let said = |value: &Value| harmless(value.as_str().unwrap_or("?"));
-    for counter in counters {
-        let level = match counter["level"].as_str() {
-            Some("fault") => paint.red("fault"),
-            _ => paint.yellow("loss"),
+    for Counter { action, level, meaning, name, part, value } in counters {
+        let level = match level {
+            Level::Fault => paint.red("fault"),
+            Level::Loss | Level::Info => paint.yellow("loss"),
         };
-        let (part, name) = (said(&counter["part"]), said(&counter["name"]));
-        let _ = writeln!(text, "  {level} {name} {} ({part})", counter["value"]);
-        let _ = writeln!(text, "    {}; {}", said(&counter["meaning"]), said(&counter["action"]));
+        let _ = writeln!(text, "  {level} {} {value} ({})", harmless(name), part.as_str());
+        let _ = writeln!(text, "    {}; {}", harmless(meaning), harmless(action));
     }
     text
 }
 
 /// One line for each two hosts.
-fn clock_table(clocks: &[Value], paint: Paint) -> String {
+fn clock_table(clocks: &[HostClock], paint: Paint) -> String {
     let mut table = Table::new([
         ("  HOST", Align::Left),
         ("REFERENCE", Align::Left),
@@ -68,22 +71,21 @@ fn clock_table(clocks: &[Value], paint: Paint) -> String {
         ("GIVE OR TAKE", Align::Right),
         ("CALLS", Align::Right),
     ]);
-    let host = |value: &Value| brief(value.as_str().unwrap_or("?"), 60);
-    let ms = |value: &Value| format!("{:.3} ms", number(value).unwrap_or(0) as f64 / 1e6);
+    let ms = |nano: Count| format!("{:.3} ms", nano.0 as f64 / 1e6);
     for clock in clocks {
         table.row(vec![
-            format!("  {}", host(&clock["host"])),
-            host(&clock["reference"]),
-            ms(&clock["ahead_nano"]),
-            ms(&clock["uncertainty_nano"]),
-            clock["exchanges"].to_string(),
+            format!("  {}", brief(&clock.host, 60)),
+            brief(&clock.reference, 60),
+            ms(clock.ahead_nano),
+            ms(clock.uncertainty_nano),
+            clock.exchanges.to_string(),
         ]);
     }
     table.render(paint)
 }
 
 /// One line an agent. What it lost is among the warnings.
-fn table(agents: &[Value], paint: Paint) -> String {
+fn table(agents: &[ReportingAgent], paint: Paint) -> String {
     let mut table = Table::new([
         ("  HOST", Align::Left),
         ("HOOK", Align::Left),
@@ -92,13 +94,17 @@ fn table(agents: &[Value], paint: Paint) -> String {
         ("LAST SEEN", Align::Left),
     ]);
     for agent in agents {
-        let text = |value: &Value| brief(value.as_str().unwrap_or("?"), 60);
+        let facts = agent.facts.clone().unwrap_or_default();
+        let text = |fact: Option<String>| brief(fact.as_deref().unwrap_or("?"), 60);
         table.row(vec![
-            format!("  {}", text(&agent["facts"]["host"])),
-            text(&agent["facts"]["hook"]),
-            if agent["connected"] == true { "yes" } else { "no" }.to_owned(),
-            agent["spans"].to_string(),
-            scalar("last_seen_unix_nano", &agent["last_seen_unix_nano"], paint),
+            format!("  {}", text(facts.host)),
+            text(facts.hook),
+            if agent.connected { "yes" } else { "no" }.to_owned(),
+            agent.spans.to_string(),
+            match agent.last_seen_unix_nano {
+                Count(0) => "0".to_owned(),
+                Count(nano) => paint.moment(nano),
+            },
         ]);
     }
     table.render(paint)
@@ -189,6 +195,7 @@ mod tests {
             "ingest": {"agents": [{"facts": {"host": "far", "hook": "sock-length"}, "spans": 7,
                 "connected": true, "last_seen_unix_nano": 0}]},
         });
+        let answer = serde_json::from_value(answer).expect("a status");
         let text = render(&answer, Paint::off());
         assert!(
             text.starts_with("Spanwise 0.1.0, up 1 h 1 min\nwarning: the agent is off"),

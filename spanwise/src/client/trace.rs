@@ -3,19 +3,19 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::answers::{Span, Trace};
+use spanwise_api::{Span, TraceHead, TracePage};
+use spanwise_model::{Evidence, Status};
+
 use crate::terminal::{Paint, brief, counted, duration, harmless};
 
 /// Characters that show when in the trace a span ran.
 const BAR: usize = 24;
 /// Deeper spans are indented no further: a terminal ends somewhere.
 const MAX_INDENT: usize = 40;
-/// Confidence from which a link is drawn as certain.
-const CERTAIN: f32 = 0.999;
 
 /// The tree, one line a span.
-pub(super) fn render(trace: &Trace, paint: Paint) -> String {
-    let mut text = head(trace, paint);
+pub(super) fn render(trace: &TracePage, paint: Paint) -> String {
+    let mut text = head(&trace.head, paint);
     let by_id: HashMap<&str, &Span> =
         trace.spans.iter().map(|span| (span.span_id.as_str(), span)).collect();
     // By depth: whether the span there is its parent's last child, and so
@@ -23,13 +23,13 @@ pub(super) fn render(trace: &Trace, paint: Paint) -> String {
     let mut last_at: Vec<bool> = Vec::new();
     let mut guessed = false;
     for span in &trace.spans {
-        let depth = span.depth.min(MAX_INDENT);
+        let depth = usize::try_from(span.depth).unwrap_or(MAX_INDENT).min(MAX_INDENT);
         last_at.truncate(depth);
         last_at.resize(depth, false);
         last_at.push(is_last_child(span, &by_id));
         let certain = is_certain(span);
         guessed |= !certain;
-        let mut line = timing(trace, span, paint);
+        let mut line = timing(&trace.head, span, paint);
         line.push_str(&paint.dim(&branch(depth, &last_at, certain)));
         line.push_str(&label(span, paint));
         let _ = writeln!(text, "{}", line.trim_end());
@@ -41,32 +41,30 @@ pub(super) fn render(trace: &Trace, paint: Paint) -> String {
             paint.dim("─ certain   ┄ less than certain, with the evidence and how sure it is")
         );
     }
-    for warning in &trace.warnings {
+    for warning in &trace.head.warnings {
         let _ = writeln!(text, "{} {}", paint.yellow("warning:"), harmless(warning));
     }
     text
 }
 
-fn head(trace: &Trace, paint: Paint) -> String {
-    let here = trace.spans.iter().filter(|span| span.status == "error").count();
-    let errors = match trace.error_count.unwrap_or(here as u64) {
+fn head(trace: &TraceHead, paint: Paint) -> String {
+    let errors = match trace.error_count {
         0 => String::new(),
         number => format!("  {}", paint.red(&counted(number, "error", "errors"))),
     };
-    let levels = trace.depth.map(|depth| format!("  {}", counted(depth, "level", "levels")));
     let incomplete = match trace.complete {
         true => String::new(),
         false => format!("  {}", paint.yellow("incomplete")),
     };
     format!(
-        "{} {}\n{}  {}  {}  {}{errors}{}{incomplete}\n\n",
+        "{} {}\n{}  {}  {}  {}{errors}  {}{incomplete}\n\n",
         paint.bold("trace"),
         harmless(&trace.trace_id),
         paint.moment(trace.start_unix_nano.0),
         paint.bold(&duration(trace.duration_nano.0)),
-        counted(trace.span_count.unwrap_or(trace.spans.len() as u64), "span", "spans"),
+        counted(trace.span_count, "span", "spans"),
         counted(trace.services.len() as u64, "service", "services"),
-        levels.unwrap_or_default(),
+        counted(trace.depth, "level", "levels"),
     )
 }
 
@@ -76,10 +74,10 @@ fn is_last_child(span: &Span, by_id: &HashMap<&str, &Span>) -> bool {
 }
 
 fn is_certain(span: &Span) -> bool {
-    match (&span.parent, &span.evidence, span.confidence) {
+    match (&span.parent, span.evidence, span.confidence) {
         // A root is certain, unless there were several that could be its parent.
-        (None, evidence, _) => evidence.as_deref() != Some("ambiguous"),
-        (Some(_), _, confidence) => confidence.is_none_or(|confidence| confidence >= CERTAIN),
+        (None, evidence, _) => evidence != Some(Evidence::Ambiguous),
+        (Some(_), _, confidence) => confidence.is_none_or(|sure| sure >= Evidence::CERTAIN),
     }
 }
 
@@ -100,7 +98,7 @@ fn branch(depth: usize, last_at: &[bool], certain: bool) -> String {
 }
 
 /// The span's duration and its place in the trace's time.
-fn timing(trace: &Trace, span: &Span, paint: Paint) -> String {
+fn timing(trace: &TraceHead, span: &Span, paint: Paint) -> String {
     let whole = trace.duration_nano.0.max(1) as f64;
     let place = |nano: i64| ((nano as f64 / whole) * BAR as f64).clamp(0.0, BAR as f64);
     let begin = span.start_unix_nano.0.saturating_sub(trace.start_unix_nano.0);
@@ -113,7 +111,7 @@ fn timing(trace: &Trace, span: &Span, paint: Paint) -> String {
 }
 
 fn is_error(span: &Span) -> bool {
-    span.status == "error"
+    span.status == Status::Error
 }
 
 fn label(span: &Span, paint: Paint) -> String {
@@ -127,9 +125,9 @@ fn label(span: &Span, paint: Paint) -> String {
         let reason = span.error.as_deref().filter(|reason| !reason.is_empty()).unwrap_or("error");
         let _ = write!(text, " {}", paint.red(&brief(reason, 80)));
     }
-    let _ = write!(text, "  {}", paint.dim(&format!("[{}]", harmless(&span.capture))));
+    let _ = write!(text, "  {}", paint.dim(&format!("[{}]", span.capture)));
     if !is_certain(span) {
-        let evidence = harmless(span.evidence.as_deref().unwrap_or("no evidence"));
+        let evidence = span.evidence.map_or("no evidence", Evidence::as_str);
         let mark = match span.confidence {
             Some(confidence) if span.parent.is_some() => format!("({evidence} {confidence:.2})"),
             _ => format!("({evidence})"),
@@ -148,8 +146,24 @@ mod tests {
             "span_id": id, "parent": parent, "depth": depth, "children": children,
             "start_unix_nano": (depth * 1_000_000).to_string(), "duration_nano": "4000000",
             "service": format!("s{id}"), "operation": "GET /", "capture": "server-process",
-            "status": "unset",
+            "status": "unset", "kind": "server", "self_nano": "0",
         })
+    }
+
+    fn service(name: &str) -> serde_json::Value {
+        serde_json::json!({ "name": name, "spans": 2, "errors": 0, "busy_nano": "0" })
+    }
+
+    /// A page with these members.
+    fn page(members: serde_json::Value) -> TracePage {
+        let mut page = serde_json::json!({
+            "trace_id": "t", "start_unix_nano": "0", "duration_nano": "0", "roots": [],
+            "services": [], "clocks": [], "warnings": [], "span_count": 1, "error_count": 0,
+            "depth": 1, "complete": true, "first": 0, "next_after": null, "snapshot": "s",
+        });
+        let members = members.as_object().expect("an object").clone();
+        page.as_object_mut().expect("an object").extend(members);
+        serde_json::from_value(page).expect("a page")
     }
 
     #[test]
@@ -161,13 +175,12 @@ mod tests {
         failed["status"] = "error".into();
         failed["status_code"] = 500.into();
         failed["error"] = "boom\x1b[2J".into();
-        let trace: Trace = serde_json::from_value(serde_json::json!({
-            "trace_id": "t", "start_unix_nano": "0", "duration_nano": "8000000",
+        let trace = page(serde_json::json!({
+            "duration_nano": "8000000",
             "spans": [span("a", None, 0, &["b", "c"]), guess, span("c", Some("a"), 1, &["d"]), failed],
-            "services": [{}, {}], "warnings": ["clock: 1 ms"],
+            "services": [service("a"), service("b")], "warnings": ["clock: 1 ms"],
             "span_count": 12_004, "error_count": 7, "depth": 1, "complete": false,
-        }))
-        .expect("a trace");
+        }));
         let expected = "\
 trace t
 1970-01-01 00:00:00.000Z  8.00 ms  12004 spans  2 services  7 errors  1 level  incomplete
@@ -187,10 +200,7 @@ warning: clock: 1 ms
     fn an_ambiguous_root_says_so() {
         let mut root = span("a", None, 0, &[]);
         root["evidence"] = "ambiguous".into();
-        let trace: Trace = serde_json::from_value(serde_json::json!({
-            "trace_id": "t", "start_unix_nano": "0", "duration_nano": "0", "spans": [root],
-        }))
-        .expect("a trace");
+        let trace = page(serde_json::json!({ "spans": [root] }));
         assert!(render(&trace, Paint::off()).contains("┄ sa GET /  [server-process] (ambiguous)"));
     }
 }

@@ -1,14 +1,16 @@
 //! The agent of this machine: what it sees goes over one Flight connection to
 //! a server, be it far away or in this very process.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use spanwise_capture_agent::plugins::Plugin;
+use serde_json::Value;
+use spanwise_api::{self as api, AgentFacts, Count};
+use spanwise_capture_agent::plugins::{Plugin, PluginFacts};
 use spanwise_capture_agent::{Agent, AgentConfig};
 use spanwise_wire::flight::{FlightSender, SenderConfig};
 use tokio::sync::watch;
@@ -54,7 +56,7 @@ pub(crate) struct LocalAgent {
     agent: Arc<Agent>,
     sender: FlightSender,
     telling: JoinHandle<()>,
-    facts: watch::Receiver<Value>,
+    facts: watch::Receiver<AgentFacts>,
 }
 
 impl LocalAgent {
@@ -115,15 +117,14 @@ impl LocalAgent {
         };
         let agent = Arc::new(agent);
         let first = facts(&agent, &sender);
-        sender.set_facts(&first);
+        report(&sender, &first);
         let (tell, told) = watch::channel(first);
         let telling = tokio::spawn(tell_facts(Arc::clone(&agent), sender.clone(), tell));
         Ok(Self { agent, sender, telling, facts: told })
     }
 
-    /// What it tells about itself, as of about a second ago: `host`, `hook`,
-    /// `version`, `counters`.
-    pub(crate) fn facts(&self) -> watch::Receiver<Value> {
+    /// What it reports about itself, as of about a second ago.
+    pub(crate) fn facts(&self) -> watch::Receiver<AgentFacts> {
         self.facts.clone()
     }
 
@@ -167,30 +168,45 @@ impl LocalAgent {
     }
 }
 
-async fn tell_facts(agent: Arc<Agent>, sender: FlightSender, tell: watch::Sender<Value>) {
+/// Sends facts to the server.
+fn report(sender: &FlightSender, facts: &AgentFacts) {
+    if let Ok(facts) = serde_json::to_value(facts) {
+        sender.set_facts(&facts);
+    }
+}
+
+async fn tell_facts(agent: Arc<Agent>, sender: FlightSender, tell: watch::Sender<AgentFacts>) {
     let mut timer = tokio::time::interval(FACTS_EVERY);
     loop {
         timer.tick().await;
         let now = facts(&agent, &sender);
-        sender.set_facts(&now);
+        report(&sender, &now);
         tell.send_replace(now);
     }
 }
 
-fn facts(agent: &Agent, sender: &FlightSender) -> Value {
+fn facts(agent: &Agent, sender: &FlightSender) -> AgentFacts {
     let facts = agent.facts();
-    let mut counters: serde_json::Map<String, Value> =
+    let mut counters: BTreeMap<String, Count> =
         facts.counters.into_iter().map(|(name, count)| (name, count.into())).collect();
     if let Ok(Value::Object(transfer)) = serde_json::to_value(sender.counters()) {
-        counters.extend(transfer.into_iter().map(|(name, n)| (format!("transfer_{name}"), n)));
+        let transfer = transfer
+            .into_iter()
+            .filter_map(|(name, count)| Some((format!("transfer_{name}"), count.as_u64()?.into())));
+        counters.extend(transfer);
     }
-    json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "host": facts.host,
-        "hook": facts.hook,
-        "filter": facts.filter,
-        "detail": facts.detail,
-        "counters": counters,
-        "plugins": facts.plugins,
-    })
+    AgentFacts {
+        counters,
+        detail: Some(facts.detail),
+        filter: Some(facts.filter),
+        hook: Some(facts.hook.to_string()),
+        host: Some(facts.host),
+        plugins: facts.plugins.into_iter().map(plugin).collect(),
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+    }
+}
+
+fn plugin(facts: PluginFacts) -> api::Plugin {
+    let PluginFacts { name, file, switched_off, failures } = facts;
+    api::Plugin { failures: failures.into(), file, name: name.to_owned(), switched_off }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use spanwise_api::{self as api, Count, HostClock};
 use spanwise_assemble::{ClockDifference, Window, WindowConfig};
 use spanwise_model::Assembled;
 use spanwise_store::{Store, Unsettled};
@@ -46,36 +46,41 @@ impl AssemblyStatus {
         notable.map(said).collect()
     }
 
-    /// Everything counted, by name.
-    pub(crate) fn snapshot(&self) -> Value {
+    /// The status of assembly.
+    pub(crate) fn snapshot(&self) -> api::Assembly {
         let state = self.0.lock();
-        json!({
-            "rows_held": state.rows_held,
-            "clocks": state.clocks.iter().map(clock).collect::<Value>(),
-            "counters": {
-                "rows": state.window.rows,
-                "results": state.window.told,
-                "results_changed": state.window.changed,
-                "groups_evicted_window_full": state.window.groups_evicted,
-                "groups_cut_too_large": state.window.groups_too_large,
-                "calls_linked_by_timing": state.window.timing.linked,
-                "calls_without_likely_request": state.window.timing.unclear,
-                "calls_not_timed_too_many": state.window.timing.skipped,
-                "rows_unreadable": state.rows_unreadable,
-                "rows_unannotated_store_failed": state.rows_unannotated,
-            },
-        })
+        let counters = counters(&state).map(|(name, count)| (name.to_owned(), Count::from(count)));
+        api::Assembly {
+            clocks: state.clocks.iter().map(clock).collect(),
+            counters: counters.into(),
+            rows_held: state.rows_held.into(),
+        }
     }
 }
 
-fn clock(clock: &ClockDifference<Arc<str>>) -> Value {
-    json!({
-        "host": *clock.host,
-        "reference": *clock.reference,
-        "ahead_nano": clock.ahead_nano,
-        "uncertainty_nano": clock.uncertainty_nano,
-        "exchanges": clock.exchanges,
-    })
+fn counters(state: &State) -> [(&'static str, u64); 10] {
+    [
+        ("rows", state.window.rows),
+        ("results", state.window.told),
+        ("results_changed", state.window.changed),
+        ("groups_evicted_window_full", state.window.groups_evicted),
+        ("groups_cut_too_large", state.window.groups_too_large),
+        ("calls_linked_by_timing", state.window.timing.linked),
+        ("calls_without_likely_request", state.window.timing.unclear),
+        ("calls_not_timed_too_many", state.window.timing.skipped),
+        ("rows_unreadable", state.rows_unreadable),
+        ("rows_unannotated_store_failed", state.rows_unannotated),
+    ]
+}
+
+fn clock(clock: &ClockDifference<Arc<str>>) -> HostClock {
+    HostClock {
+        ahead_nano: Count(clock.ahead_nano),
+        exchanges: clock.exchanges.into(),
+        host: clock.host.to_string(),
+        reference: clock.reference.to_string(),
+        uncertainty_nano: Count(clock.uncertainty_nano),
+    }
 }
 
 /// The running task.

@@ -2,21 +2,21 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
+use spanwise_api::Process;
 
 /// Memory, CPU time, threads and open files; what cannot be read is left out.
-pub(crate) fn figures() -> Value {
-    let mut figures = json!({});
+pub(crate) fn figures() -> Process {
+    let mut figures = Process::default();
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     if let Some([user, system, threads, pages]) = fields(&stat) {
         let ticks = rustix::param::clock_ticks_per_second().max(1) as f64;
-        figures["cpu_seconds"] = ((user + system) as f64 / ticks).into();
-        figures["threads"] = threads.into();
-        figures["resident_bytes"] = (pages * rustix::param::page_size() as u64).into();
+        figures.cpu_seconds = Some((user + system) as f64 / ticks);
+        figures.threads = Some(threads);
+        figures.resident_bytes = Some((pages * rustix::param::page_size() as u64).into());
     }
     if let Ok(files) = fs::read_dir("/proc/self/fd") {
         // The directory itself is open while it is read.
-        figures["open_files"] = files.count().saturating_sub(1).into();
+        figures.open_files = Some(files.count().saturating_sub(1) as u64);
     }
     figures
 }
@@ -38,9 +38,9 @@ mod tests {
     #[test]
     fn this_process_has_memory_and_files() {
         let figures = figures();
-        assert!(figures["resident_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 20));
-        assert!(figures["open_files"].as_u64().is_some_and(|files| files >= 3), "{figures}");
-        assert!(figures["threads"].as_u64().is_some_and(|threads| threads >= 1));
+        assert!(figures.resident_bytes.is_some_and(|bytes| bytes.0 > 1 << 20));
+        assert!(figures.open_files.is_some_and(|files| files >= 3), "{figures:?}");
+        assert!(figures.threads.is_some_and(|threads| threads >= 1));
         assert_eq!(fields("1 (a) b) R 0 0"), None);
     }
 }

@@ -1,13 +1,17 @@
 //! What the status page says about the parts that are wired together here.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use serde_json::{Value, json};
-use spanwise_ingest::{Ingest, Receiver};
-use spanwise_serve::{Receivers, StatusSource};
+use serde::Deserialize;
+use serde_json::Value;
+use spanwise_api::{self as api, AgentFacts, Count, Plugin, ReportingAgent};
+use spanwise_ingest::{AgentStatus, Ingest, IngestStatus, Receiver};
+use spanwise_serve::{Receivers, ServerParts, StatusSource};
 use tokio::sync::watch;
 
 use super::assembly::AssemblyStatus;
@@ -22,7 +26,7 @@ pub(crate) enum AgentState {
     /// Agents are programs of their own, here or on other machines.
     Remote,
     /// In this process, and running.
-    Running(watch::Receiver<Value>),
+    Running(watch::Receiver<AgentFacts>),
     /// Meant to run in this process, and not able to.
     Off {
         /// Why.
@@ -58,6 +62,18 @@ impl ServerStatus {
         }
     }
 
+    /// Where the API and each receiver listen.
+    fn addresses(&self) -> BTreeMap<String, Option<String>> {
+        let receivers = self.listen.receivers.iter();
+        let receivers = receivers.map(|(receiver, address)| (receiver.key(), address));
+        let address = |address: SocketAddr| address.to_string();
+        [("http", Some(self.listen.http))]
+            .into_iter()
+            .chain(receivers)
+            .map(|(name, at)| (name.to_owned(), at.map(address)))
+            .collect()
+    }
+
     /// From now on the agent is like this.
     pub(crate) fn set_agent(&self, state: AgentState) {
         *self.agent.lock() = state;
@@ -65,46 +81,38 @@ impl ServerStatus {
 }
 
 impl StatusSource for ServerStatus {
-    fn status(&self) -> Value {
-        let ingest = self.ingest.status();
+    fn status(&self) -> ServerParts {
+        let ingest = ingest(self.ingest.status());
         let mut warnings = Vec::new();
         let agent = match &*self.agent.lock() {
-            AgentState::Starting => json!({ "state": "starting" }),
+            AgentState::Starting => api::Agent::Starting,
             AgentState::Off { reason } => {
                 warnings.push(format!(
                     "the agent is off, so only what OpenTelemetry clients send is traced: {reason}"
                 ));
-                json!({ "state": "off", "reason": reason })
+                api::Agent::Off { reason: reason.clone() }
             }
-            AgentState::Running(facts) => {
-                let mut agent = facts.borrow().clone();
-                agent["state"] = "running".into();
-                agent
-            }
-            AgentState::Remote => json!({ "state": "remote", "agents": ingest.agents }),
+            AgentState::Running(facts) => api::Agent::Running(facts.borrow().clone()),
+            AgentState::Remote => api::Agent::Remote { agents: ingest.agents.clone() },
         };
-        for agent in &ingest.agents {
-            warnings.extend(switched_off(&agent.facts));
-            warnings.extend(reduced(&agent.facts));
+        for facts in ingest.agents.iter().filter_map(|agent| agent.facts.as_ref()) {
+            warnings.extend(switched_off(facts));
+            warnings.extend(reduced(facts));
         }
         warnings.extend(self.assembly.warnings());
-        let mut server = json!({
-            "http": self.listen.http,
-            "data": self.data.display().to_string(),
-            "assembly": self.assembly.snapshot(),
-        });
-        for (receiver, address) in self.listen.receivers.iter() {
-            server[receiver.key()] = json!(address);
+        ServerParts {
+            agent,
+            ingest,
+            process: process::figures(),
+            server: api::Server {
+                addresses: self.addresses(),
+                assembly: self.assembly.snapshot(),
+                data: self.data.display().to_string(),
+            },
+            uptime_seconds: self.began.elapsed().as_secs_f64(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            warnings,
         }
-        json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "uptime_seconds": self.began.elapsed().as_secs_f64(),
-            "server": server,
-            "process": process::figures(),
-            "agent": agent,
-            "ingest": ingest,
-            "warnings": warnings,
-        })
     }
 
     fn receivers(&self) -> Receivers {
@@ -119,22 +127,86 @@ impl StatusSource for ServerStatus {
     }
 }
 
+/// The status of the receivers.
+fn ingest(status: IngestStatus) -> api::Ingest {
+    let IngestStatus {
+        counters,
+        in_flight_bytes,
+        connections,
+        flight_streams,
+        otap_streams,
+        otap_kept_bytes,
+        agents,
+    } = status;
+    api::Ingest {
+        agents: agents.into_iter().map(agent).collect(),
+        connections: connections.into(),
+        counters: counters.into_iter().map(|(name, count)| (name, count.into())).collect(),
+        flight_streams: flight_streams.into(),
+        in_flight_bytes: in_flight_bytes.into(),
+        otap_kept_bytes: otap_kept_bytes.into(),
+        otap_streams: otap_streams.into(),
+    }
+}
+
+fn agent(status: AgentStatus) -> ReportingAgent {
+    let AgentStatus {
+        source,
+        address,
+        connected,
+        first_seen_unix_nano,
+        last_seen_unix_nano,
+        batches,
+        spans,
+        last_sequence,
+        facts,
+    } = status;
+    ReportingAgent {
+        address,
+        batches: batches.into(),
+        connected,
+        facts: self::facts(&facts),
+        first_seen_unix_nano: Count(first_seen_unix_nano),
+        last_seen_unix_nano: Count(last_seen_unix_nano),
+        last_sequence: last_sequence.into(),
+        source,
+        spans: spans.into(),
+    }
+}
+
+/// What an agent reports about itself. An agent of another version may report more or less, or
+/// in another form: what is not understood is left out.
+fn facts(facts: &Value) -> Option<AgentFacts> {
+    let facts = facts.as_object()?;
+    let text = |name: &str| facts.get(name).and_then(Value::as_str).map(str::to_owned);
+    let counters = facts.get("counters").and_then(Value::as_object).into_iter().flatten();
+    let plugins = facts.get("plugins").and_then(Value::as_array).into_iter().flatten();
+    Some(AgentFacts {
+        counters: counters
+            .filter_map(|(name, count)| Some((name.clone(), Count::deserialize(count).ok()?)))
+            .collect(),
+        detail: text("detail"),
+        filter: text("filter"),
+        hook: text("hook"),
+        host: text("host"),
+        plugins: plugins.filter_map(|plugin| Plugin::deserialize(plugin).ok()).collect(),
+        version: text("version"),
+    })
+}
+
 /// A sentence where an agent does not report everything.
-fn reduced(facts: &Value) -> Option<String> {
-    let detail = facts["detail"].as_str().filter(|detail| *detail != "everything")?;
-    let host = facts["host"].as_str().unwrap_or("some host");
+fn reduced(facts: &AgentFacts) -> Option<String> {
+    let detail = facts.detail.as_deref().filter(|detail| *detail != "everything")?;
+    let host = host(facts);
     Some(format!("the agent on {host} reports {detail}: it was told to, or is over its budget"))
 }
 
 /// A sentence for each plugin of an agent that failed too often.
-fn switched_off(facts: &Value) -> Vec<String> {
-    let host = facts["host"].as_str().unwrap_or("some host");
-    let plugins = facts["plugins"].as_array().into_iter().flatten();
+fn switched_off(facts: &AgentFacts) -> Vec<String> {
+    let host = host(facts);
+    let plugins = facts.plugins.iter().filter(|plugin| plugin.switched_off);
     plugins
-        .filter(|plugin| plugin["switched_off"] == true)
-        .map(|plugin| {
-            let file = plugin["file"].as_str().unwrap_or("?");
-            let failures = &plugin["failures"];
+        .map(|Plugin { file, failures, .. }| {
             format!(
                 "the agent on {host} has switched off its plugin {file} after {failures} \
                  failures; its log says why: correct it and start the agent anew"
@@ -143,15 +215,38 @@ fn switched_off(facts: &Value) -> Vec<String> {
         .collect()
 }
 
+fn host(facts: &AgentFacts) -> &str {
+    facts.host.as_deref().unwrap_or("some host")
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn told(value: Value) -> AgentFacts {
+        facts(&value).expect("an object")
+    }
+
+    #[test]
+    fn of_facts_of_another_version_what_is_understood_is_kept() {
+        assert_eq!(facts(&Value::Null), None);
+        let read = told(json!({
+            "host": "a", "hook": 7, "new": [1],
+            "counters": {"spans": 2, "many": "9007199254740993", "not": "a number", "half": 0.5},
+            "plugins": [{"name": "x"}],
+        }));
+        let counters = [("spans".to_owned(), Count(2)), ("many".to_owned(), Count((1 << 53) + 1))];
+        let host = Some("a".to_owned());
+        assert_eq!(read, AgentFacts { host, counters: counters.into(), ..AgentFacts::default() });
+    }
 
     #[test]
     fn an_agent_that_reports_less_is_named_with_what_it_reports() {
-        let facts = |detail| json!({ "host": "a", "detail": detail });
+        let facts = |detail: &str| told(json!({ "host": "a", "detail": detail }));
         assert_eq!(reduced(&facts("everything")), None);
-        assert_eq!(reduced(&json!({ "host": "an older agent" })), None);
+        assert_eq!(reduced(&told(json!({ "host": "an older agent" }))), None);
         let said = reduced(&facts("1 of 4 fast successes")).expect("a sentence");
         assert!(said.starts_with("the agent on a reports 1 of 4 fast successes"), "{said}");
     }
@@ -159,10 +254,10 @@ mod tests {
     #[test]
     fn a_plugin_that_is_switched_off_is_said() {
         let plugin = |off: bool| json!({ "name": "x", "file": "x.wasm", "failures": 10, "switched_off": off });
-        let facts = json!({ "host": "a", "plugins": [plugin(true), plugin(false)] });
+        let facts = told(json!({ "host": "a", "plugins": [plugin(true), plugin(false)] }));
         let said = switched_off(&facts);
         assert_eq!(said.len(), 1);
         assert!(said[0].contains("on a has switched off its plugin x.wasm after 10 failures"));
-        assert!(switched_off(&Value::Null).is_empty());
+        assert!(switched_off(&AgentFacts::default()).is_empty());
     }
 }

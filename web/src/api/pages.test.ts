@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { isWhole, joined, pageAfter, pageBefore } from "./pages";
-import type { Span, Trace } from "./types";
+import type { Span, TracePage } from "./types";
 
 const page = (
   ids: string[],
@@ -8,7 +8,7 @@ const page = (
   next_after: number | null,
   warnings: string[] = [],
   first = 0,
-): Trace => ({
+): TracePage => ({
   trace_id: "t",
   start_unix_nano: "0",
   duration_nano: "1",
@@ -20,6 +20,7 @@ const page = (
   span_count: 4,
   error_count: 0,
   depth: 1,
+  complete: true,
   first,
   next_after,
   snapshot: "s",

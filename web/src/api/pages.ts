@@ -1,7 +1,7 @@
-import type { Trace } from "./types";
+import type { TracePage } from "./types";
 
 /** Consecutive pages of one trace as one, as far as they are here. */
-export function joined(pages: readonly Trace[]): Trace | undefined {
+export function joined(pages: readonly TracePage[]): TracePage | undefined {
   const [first, last] = [pages[0], pages.at(-1)];
   if (first === undefined || last === undefined || pages.length === 1) return first;
   // A trace may grow between two pages, and a span then come twice.
@@ -17,7 +17,8 @@ export function joined(pages: readonly Trace[]): Trace | undefined {
 }
 
 /** Whether all spans are here. */
-export const isWhole = (trace: Trace): boolean => trace.first === 0 && trace.next_after === null;
+export const isWhole = (trace: TracePage): boolean =>
+  trace.first === 0 && trace.next_after === null;
 
 /** Spans that are asked for at once. */
 export const PAGE = 10_000;
@@ -26,11 +27,11 @@ export const PAGE = 10_000;
 export type PageAsked =
   { around: string | null } | { after: number; snapshot: string; limit?: number };
 
-export function pageAfter({ next_after, snapshot }: Trace): PageAsked | null {
+export function pageAfter({ next_after, snapshot }: TracePage): PageAsked | null {
   return next_after === null ? null : { after: next_after, snapshot };
 }
 
-export function pageBefore({ first, snapshot }: Trace): PageAsked | null {
+export function pageBefore({ first, snapshot }: TracePage): PageAsked | null {
   if (first <= 0) return null;
   const after = Math.max(0, first - PAGE);
   return { after, snapshot, limit: first - after };

@@ -4,15 +4,15 @@ import { get } from "./client";
 import { joined, PAGE, pageAfter, pageBefore } from "./pages";
 import type { PageAsked } from "./pages";
 import type {
-  AttributeKey,
-  AttributeValue,
+  AttributeKeys,
+  AttributeValues,
   Graph,
-  OperationEntry,
+  Operations,
   SearchAnswer,
-  ServiceEntry,
+  Services,
   Sort,
   Status,
-  Trace,
+  TracePage,
 } from "./types";
 
 const LIVE_MILLISECONDS = 2_000;
@@ -36,15 +36,14 @@ export interface SearchQuestion {
 export const useServices = (live = false) =>
   useQuery({
     queryKey: ["services"],
-    queryFn: ({ signal }) => get<{ services: ServiceEntry[] }>("services", {}, signal),
+    queryFn: ({ signal }) => get<Services>("services", {}, signal),
     refetchInterval: live ? LIVE_MILLISECONDS : 15_000,
   });
 
 export const useOperations = (service: string) =>
   useQuery({
     queryKey: ["operations", service],
-    queryFn: ({ signal }) =>
-      get<{ operations: OperationEntry[] }>("operations", { service }, signal),
+    queryFn: ({ signal }) => get<Operations>("operations", { service }, signal),
     enabled: service !== "",
     staleTime: 15_000,
   });
@@ -73,11 +72,7 @@ export const useAttributeKeys = (where: Where, prefix: string | null) =>
   useQuery({
     queryKey: ["attributes", where, prefix],
     queryFn: ({ signal }) =>
-      get<{ keys: AttributeKey[] }>(
-        "attributes",
-        { ...where, prefix: prefix ?? "", limit: OFFERED },
-        signal,
-      ),
+      get<AttributeKeys>("attributes", { ...where, prefix: prefix ?? "", limit: OFFERED }, signal),
     enabled: prefix !== null,
     placeholderData: keepPreviousData,
     staleTime: 15_000,
@@ -87,11 +82,7 @@ export const useAttributeValues = (where: Where, key: string | null, prefix: str
   useQuery({
     queryKey: ["values", where, key, prefix],
     queryFn: ({ signal }) =>
-      get<{ values: AttributeValue[] }>(
-        "attributes/values",
-        { ...where, key, prefix, limit: OFFERED },
-        signal,
-      ),
+      get<AttributeValues>("attributes/values", { ...where, key, prefix, limit: OFFERED }, signal),
     enabled: key !== null,
     staleTime: 15_000,
   });
@@ -104,7 +95,7 @@ export const useTrace = (id: string, around: string | null) =>
   useInfiniteQuery({
     queryKey: ["trace", id, around],
     queryFn: ({ signal, pageParam }) =>
-      get<Trace>(`traces/${encodeURIComponent(id)}`, { limit: PAGE, ...pageParam }, signal),
+      get<TracePage>(`traces/${encodeURIComponent(id)}`, { limit: PAGE, ...pageParam }, signal),
     initialPageParam: { around } as PageAsked,
     getNextPageParam: pageAfter,
     getPreviousPageParam: pageBefore,

@@ -31,9 +31,22 @@ export function App() {
 function Shown({ path }: { path: string }) {
   for (const page of PAGES) {
     const match = page.path.exec(path);
-    if (match) return page.show(match);
+    if (match) {
+      return (
+        <>
+          <Title text={page.title} />
+          {page.show(match)}
+        </>
+      );
+    }
   }
   return <Nowhere />;
+}
+
+/** The page's own title. Its effect runs before those of the page, which may set another. */
+function Title({ text }: { text: string }) {
+  useTitle(text);
+  return null;
 }
 
 function Nowhere() {

@@ -137,7 +137,8 @@ function Health() {
   const status = useStatus();
   const state = status.isError ? "unreachable" : (status.data?.agent.state ?? "unknown");
   const attention = !status.isError && status.data?.attention === true;
-  const reason = status.data?.agent.reason ?? undefined;
+  const agent = status.data?.agent;
+  const reason = agent?.state === "off" ? agent.reason : undefined;
   const said = attention ? "Needs attention" : HEALTH[state];
   return (
     <Link

@@ -1,14 +1,17 @@
 import type { ReactNode } from "react";
-import { mapPage } from "../pages/map";
+// The order of their styles and of the menu.
 import { searchPage } from "../pages/search";
-import { statusPage } from "../pages/status";
 import { tracePage } from "../pages/trace";
+import { mapPage } from "../pages/map";
+import { statusPage } from "../pages/status";
 
-/** A page of the UI; its folder says all of it. */
+/** A page of the UI. Its folder has its route, title, menu entry and styles. */
 export interface Page {
-  /** The path, and what of it the page wants to know. */
+  /** The path, with groups for the parts that the page needs. */
   path: RegExp;
-  /** Its entry in the menu: where it leads, and its name. */
+  /** The title of the tab, unless the page sets a more specific one (`useTitle`). */
+  title: string;
+  /** The entry in the menu: where it leads, and its name. */
   menu?: readonly [to: string, name: string];
   show: (match: RegExpExecArray) => ReactNode;
 }

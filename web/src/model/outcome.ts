@@ -48,7 +48,9 @@ export interface Outcome {
   text: string | null;
 }
 
-export type Answered = Pick<Span, "status" | "status_code" | "protocol" | "error">;
+export type Answered = Pick<Span, "status_code" | "protocol" | "error"> & {
+  status: Span["status"] | "unknown";
+};
 
 const isGrpc = (span: Answered) => span.protocol?.toLowerCase().includes("grpc") ?? false;
 

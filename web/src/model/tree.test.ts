@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Span, Trace } from "../api/types";
+import type { Span, TracePage } from "../api/types";
 import { ancestors, clocksAhead, index, isElsewhere, otherSide, rows, uncertain } from "./tree";
 
 const START = 1_763_706_600_000_000_000n;
@@ -22,7 +22,7 @@ function span(id: string, parent: string | null, fields: Partial<Span> = {}): Sp
   };
 }
 
-function trace(spans: Span[]): Trace {
+function trace(spans: Span[]): TracePage {
   const byId = new Map(spans.map((one) => [one.span_id, one]));
   for (const one of spans) {
     if (one.parent !== null) byId.get(one.parent)?.children.push(one.span_id);
@@ -39,6 +39,7 @@ function trace(spans: Span[]): Trace {
     span_count: spans.length,
     error_count: 0,
     depth: 1,
+    complete: true,
     first: 0,
     next_after: null,
     snapshot: "",
@@ -50,7 +51,7 @@ const shape = (list: ReturnType<typeof rows>) =>
   list.map((row) => `${row.level}${row.span.span_id}${row.last ? "." : ""}`).join(" ");
 
 /** a serves; calls b, whose server side c calls d; a also calls e. */
-function hop(): Trace {
+function hop(): TracePage {
   return trace([
     span("a", null),
     span("b", "a", {
@@ -172,7 +173,7 @@ describe("clocks of several hosts", () => {
     notable: true,
   });
   /** b is 500 ms behind a, and c 20 ms ahead of b. */
-  function skewed(): Trace {
+  function skewed(): TracePage {
     const spans = [
       span("a", null, { host: "a", start_unix_nano: at(500), duration_nano: "100000000" }),
       span("b", "a", { host: "b", start_unix_nano: at(10), duration_nano: "80000000" }),

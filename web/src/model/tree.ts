@@ -1,11 +1,11 @@
 import { nano, nanoBetween } from "./duration";
 import { certainty } from "./evidence";
 import { outcome } from "./outcome";
-import type { Span, Trace } from "../api/types";
+import type { Span, TracePage } from "../api/types";
 
 /** A trace, indexed once. */
 export interface Tree {
-  trace: Trace;
+  trace: TracePage;
   spans: ReadonlyMap<string, Span>;
   /** Offsets in nanoseconds from the trace's start. */
   start: ReadonlyMap<string, number>;
@@ -43,7 +43,7 @@ export interface View {
 }
 
 /** Times as they were reported, or, where `aligned`, as if the clocks of all hosts agreed. */
-export function index(trace: Trace, aligned = false): Tree {
+export function index(trace: TracePage, aligned = false): Tree {
   const spans = new Map<string, Span>();
   const start = new Map<string, number>();
   const ahead = aligned ? clocksAhead(trace) : null;
@@ -71,7 +71,7 @@ export function index(trace: Trace, aligned = false): Tree {
 }
 
 /** By how many nanoseconds each host's clock is ahead of that of the trace's first span. */
-export function clocksAhead(trace: Trace): Map<string, number> {
+export function clocksAhead(trace: TracePage): Map<string, number> {
   const origin = trace.clocks[0]?.reference;
   const reference = trace.spans.find((span) => span.host !== undefined)?.host ?? origin;
   const ahead = new Map<string, number>();
@@ -116,6 +116,7 @@ export function otherSide(tree: Tree, span: Span): Span | null {
 export function matches(span: Span, filter: string): boolean {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return true;
+  const ended = outcome(span);
   const attributes = (span.attributes ?? []).map((one) => `${one.key}=${String(one.value)}`);
   const text = [
     span.service,
@@ -124,8 +125,8 @@ export function matches(span: Span, filter: string): boolean {
     span.capture,
     span.error,
     span.status_code,
-    outcome(span).failed ? "status:error" : "",
-    span.status === "unknown" ? "status:unknown" : "",
+    ended.failed ? "status:error" : "",
+    ended.unknown ? "status:unknown" : "",
     span.evidence,
     span.span_id,
     ...attributes,
@@ -221,7 +222,7 @@ export const failedRow = ({ span, server }: Row): boolean =>
   outcome(span).failed || (server !== null && outcome(server).failed);
 
 /** Spans whose link to their parent, or lack of one, is not certain. */
-export function uncertain(trace: Trace): number {
+export function uncertain(trace: TracePage): number {
   return trace.spans.filter(
     (span) =>
       span.evidence === "ambiguous" || (span.parent !== null && certainty(span) === "guess"),

@@ -36,6 +36,7 @@ it("keeps callers and called of a service, and the calls among them", () => {
       p95_nano: "1",
     })),
     edges: [edge("a", "b"), edge("b", "c"), edge("a", "c"), edge("c", "d")],
+    warnings: [],
     window_seconds: 60,
   };
   const near = neighbourhood(graph, "b");

@@ -1,12 +1,14 @@
 import { lazy, Suspense } from "react";
 import type { Page } from "../../app/pages";
 import { Blank } from "../../parts/Blank";
+import "./map.css";
 
 // Only its visitors load it.
 const MapPage = lazy(() => import("./MapPage"));
 
 export const mapPage: Page = {
   path: /^\/map$/,
+  title: "Map",
   menu: ["/map", "Map"],
   show: () => (
     <Suspense

@@ -30,7 +30,7 @@ const edge = (client: string, server: string, fields: Partial<GraphEdge> = {}): 
   ...fields,
 });
 const draw = (nodes: GraphNode[], edges: GraphEdge[], size = { width: 1000, height: 600 }) => {
-  const graph: Graph = { nodes, edges, window_seconds: 60 };
+  const graph: Graph = { nodes, edges, window_seconds: 60, warnings: [] };
   const places = new Map(
     nodes.map(({ name }, at) => [name, { x: at % 10, y: Math.floor(at / 10) }] as const),
   );

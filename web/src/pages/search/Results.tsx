@@ -12,6 +12,7 @@ import { formatAge, formatDate, formatMoment, formatSecond, milliseconds } from 
 import { Prose } from "../../parts/Prose";
 import { useNow } from "../../parts/useNow";
 import { coveredText } from "./covered";
+import { rootOf } from "./root";
 
 export function Results(props: { answer: SearchAnswer; visit: string; ready: boolean }) {
   const { traces, sort, covered, older_end_unix_nano: olderEnd } = props.answer;
@@ -155,16 +156,17 @@ function Result(props: {
   const serviceStyle = useServiceStyle();
   const duration = nano(trace.duration_nano);
   const started = milliseconds(trace.start_unix_nano);
+  const root = rootOf(trace);
   return (
     <Link
       to={`/trace/${trace.trace_id}`}
       className={`result${trace.status === "error" ? " failed" : ""}${props.chosen ? " chosen" : ""}`}
-      style={serviceStyle(trace.root.service)}
+      style={serviceStyle(root.service)}
       aria-current={props.chosen || undefined}
       data-testid="result"
       data-trace-id={trace.trace_id}
-      data-service={trace.root.service}
-      data-operation={trace.root.operation}
+      data-service={root.service}
+      data-operation={root.operation}
       data-spans={trace.spans}
       data-errors={trace.errors}
       data-duration={trace.duration_nano}
@@ -173,11 +175,11 @@ function Result(props: {
       onClick={props.onOpen}
     >
       <span className="what">
-        <span className="from cut" title={trace.root.service}>
-          {trace.root.service}
+        <span className="from cut" title={root.service}>
+          {root.service}
         </span>
-        <b className="cut" title={trace.root.operation}>
-          {trace.root.operation}
+        <b className="cut" title={root.operation}>
+          {root.operation}
         </b>
         {!trace.complete && (
           <span

@@ -7,6 +7,7 @@ import { useZone } from "../../app/zone";
 import { apiDuration, formatDuration, nano } from "../../model/duration";
 import { plural } from "../../model/number";
 import { formatMark, formatMoment, milliseconds, unixNano } from "../../model/time";
+import { rootOf } from "./root";
 
 interface Point {
   trace: TraceSummary;
@@ -254,6 +255,7 @@ export function Scatter(props: {
 function Tip({ point, left, top }: { point: Point; left: number; top: number }) {
   const zone = useZone();
   const { trace } = point;
+  const root = rootOf(trace);
   // 58 px of axis and 10 px of padding lie between the box and the plot.
   const flipped = left > 700;
   return (
@@ -264,9 +266,9 @@ function Tip({ point, left, top }: { point: Point; left: number; top: number }) 
         ...(flipped ? { right: `calc(100% - ${left + 52}px)` } : { left: left + 72 }),
       }}
     >
-      <b className="cut">{trace.root.operation}</b>
+      <b className="cut">{root.operation}</b>
       <span className="quiet">
-        {trace.root.service} · {formatMoment(milliseconds(trace.start_unix_nano), zone)}
+        {root.service} · {formatMoment(milliseconds(trace.start_unix_nano), zone)}
       </span>
       <span>
         {formatDuration(nano(trace.duration_nano))} · {plural(trace.spans, "span")}

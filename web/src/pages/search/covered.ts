@@ -1,10 +1,10 @@
-import type { Covered, Sort } from "../../api/types";
+import type { CoveredRange, Sort } from "../../api/types";
 import { formatRange, milliseconds } from "../../model/time";
 import type { Zone } from "../../model/time";
 import { SORTS } from "./question";
 
 /** What the order of a list holds for: of all, or of what could be looked at. */
-export function coveredText(sort: Sort, covered: Covered, now: number, zone: Zone): string {
+export function coveredText(sort: Sort, covered: CoveredRange, now: number, zone: Zone): string {
   const range = formatRange(
     milliseconds(covered.start_unix_nano),
     milliseconds(covered.end_unix_nano),

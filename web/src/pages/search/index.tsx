@@ -1,4 +1,10 @@
 import type { Page } from "../../app/pages";
 import { SearchPage } from "./SearchPage";
+import "./search.css";
 
-export const searchPage: Page = { path: /^\/$/, menu: ["/", "Search"], show: () => <SearchPage /> };
+export const searchPage: Page = {
+  path: /^\/$/,
+  title: "Search",
+  menu: ["/", "Search"],
+  show: () => <SearchPage />,
+};

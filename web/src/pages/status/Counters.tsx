@@ -8,7 +8,7 @@ const LEVELS = { fault: "broken", loss: "lost", info: "" } as const;
 export function Counters({ counters }: { counters: readonly Counter[] }) {
   const grave = counters
     .filter((one) => one.level !== "info")
-    .sort((a, b) => a.level.localeCompare(b.level) || b.value - a.value);
+    .sort((a, b) => a.level.localeCompare(b.level) || Number(b.value) - Number(a.value));
   const calm = counters.filter((one) => one.level === "info");
   return (
     <>
@@ -37,7 +37,7 @@ function List({ counters }: { counters: readonly Counter[] }) {
       {counters.map((one) => (
         <li key={`${one.part} ${one.name}`} data-level={one.level} data-key={one.name}>
           <span className="count">
-            <b>{formatCount(one.value)}</b>
+            <b>{formatCount(Number(one.value))}</b>
             {LEVELS[one.level] && <span className="badge warn">{LEVELS[one.level]}</span>}
           </span>
           <span>

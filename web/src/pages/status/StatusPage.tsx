@@ -3,10 +3,9 @@ import type { ReactNode } from "react";
 import { useStatus } from "../../api/queries";
 import { usePlace } from "../../app/router";
 import { useScroll } from "../../app/visit";
-import { useTitle } from "../../app/title";
 import { useZone } from "../../app/zone";
-import type { HostClock, SeenAgent, Status } from "../../api/types";
-import { formatDuration, nano } from "../../model/duration";
+import type { Agent, HostClock, ReportingAgent, Status } from "../../api/types";
+import { formatDuration } from "../../model/duration";
 import { figures } from "../../model/figures";
 import type { Figure } from "../../model/figures";
 import { Counters } from "./Counters";
@@ -28,7 +27,6 @@ export function StatusPage() {
   const { entry } = usePlace();
   const page = useRef<HTMLElement>(null);
   useScroll(page, entry, "status", status.data !== undefined);
-  useTitle("Status");
   if (status.isError) {
     return (
       <main className="page">
@@ -54,15 +52,14 @@ export function StatusPage() {
 
 function Report({ status }: { status: Status }) {
   const zone = useZone();
+  const { state } = status.agent;
+  const reason = status.agent.state === "off" ? status.agent.reason : null;
   // Agents on other machines have a card of their own, and all counters one table.
-  const { counters: _agent, reason, state, hook, agents: _agents, ...facts } = status.agent;
-  const { counters: _store, warnings: storeWarnings, ...store } = status.store ?? {};
-  const { assembly: { clocks = [], counters: _assembly, ...assembly } = {}, ...server } =
-    status.server ?? {};
-  const { counters: _ingest, agents = [], ...ingest } = status.ingest ?? {};
-  const warnings = [
-    ...new Set([...status.warnings, ...(Array.isArray(storeWarnings) ? storeWarnings : [])]),
-  ] as string[];
+  const { counters: _store, warnings: storeWarnings, ...store } = status.store;
+  const { assembly, ...server } = status.server;
+  const { clocks, counters: _assembly, ...assembled } = assembly;
+  const { counters: _ingest, agents, ...ingest } = status.ingest;
+  const warnings = [...new Set([...status.warnings, ...storeWarnings])];
   const grave = new Set(
     status.counters.filter((one) => one.level !== "info").map((one) => one.name),
   );
@@ -107,7 +104,7 @@ function Report({ status }: { status: Status }) {
               tells what this kernel allows.
             </p>
           )}
-          <Table list={figures({ ...(hook ? { hook } : {}), ...facts }, zone)} />
+          <Table list={figures(agentFacts(status.agent), zone)} />
         </Card>
         {(state !== "running" || agents.length > 1) && agents.length > 0 && (
           <Card title="Agents that report here">
@@ -126,11 +123,18 @@ function Report({ status }: { status: Status }) {
           </Card>
         )}
         <Card title="Server">
-          <Table list={figures({ ...server, assembly }, zone)} />
+          <Table list={figures({ ...server, assembly: assembled }, zone)} />
         </Card>
       </div>
     </div>
   );
+}
+
+/** What the agent of the server's process reports about itself, besides its counters. */
+function agentFacts(agent: Agent): object {
+  if (agent.state !== "running") return {};
+  const { state: _state, counters: _counters, hook, ...facts } = agent;
+  return hook === undefined ? facts : { hook, ...facts };
 }
 
 function Card(props: { title: string; badge?: ReactNode; children: ReactNode }) {
@@ -145,14 +149,20 @@ function Card(props: { title: string; badge?: ReactNode; children: ReactNode }) 
   );
 }
 
-function Agents({ agents, grave }: { agents: readonly SeenAgent[]; grave: ReadonlySet<string> }) {
+function Agents({
+  agents,
+  grave,
+}: {
+  agents: readonly ReportingAgent[];
+  grave: ReadonlySet<string>;
+}) {
   const now = useNow();
   return (
     <table>
       <tbody>
         {agents.map((agent) => {
           const lost = Object.entries(agent.facts?.counters ?? {}).filter(
-            ([name, count]) => count > 0 && grave.has(name),
+            ([name, count]) => Number(count) > 0 && grave.has(name),
           );
           return (
             <tr key={agent.source} className={lost.length > 0 ? "lost" : ""}>
@@ -161,13 +171,13 @@ function Agents({ agents, grave }: { agents: readonly SeenAgent[]; grave: Readon
               </th>
               <td
                 title={lost
-                  .map(([name, count]) => `${plainName(name)}: ${formatCount(count)}`)
+                  .map(([name, count]) => `${plainName(name)}: ${formatCount(Number(count))}`)
                   .join("\n")}
               >
-                {plural(agent.spans, "span")} ·{" "}
+                {plural(Number(agent.spans), "span")} ·{" "}
                 {agent.connected
                   ? "connected"
-                  : `last seen ${formatAge(agent.last_seen_unix_nano / 1e6, now)} ago`}
+                  : `last seen ${formatAge(Number(agent.last_seen_unix_nano) / 1e6, now)} ago`}
                 {lost.length > 0 && ` · ${plural(lost.length, "kind")} of loss`}
               </td>
             </tr>
@@ -188,10 +198,11 @@ function Clocks({ clocks }: { clocks: readonly HostClock[] }) {
               {host} and {reference}
             </th>
             <td
-              title={`${host} is this far ahead of ${reference}, by ${plural(exchanges, "call")}`}
+              title={`${host} is this far ahead of ${reference}, by ${plural(Number(exchanges), "call")}`}
             >
-              {formatDuration(Math.abs(nano(ahead_nano)))} {ahead_nano < 0 ? "behind" : "ahead"} ±{" "}
-              {formatDuration(nano(uncertainty_nano))}
+              {formatDuration(Math.abs(Number(ahead_nano)))}{" "}
+              {Number(ahead_nano) < 0 ? "behind" : "ahead"} ±{" "}
+              {formatDuration(Number(uncertainty_nano))}
             </td>
           </tr>
         ))}

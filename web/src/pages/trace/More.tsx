@@ -1,4 +1,4 @@
-import type { Trace } from "../../api/types";
+import type { TracePage } from "../../api/types";
 import { formatCount } from "../../model/number";
 
 /** How to get the spans that are not here yet; null where there are none. */
@@ -10,7 +10,12 @@ export interface More {
 }
 
 /** Which of the trace's spans are here; scrolling fetches the others. */
-export function Progress(props: { trace: Trace; more: More; stopped: boolean; onGo: () => void }) {
+export function Progress(props: {
+  trace: TracePage;
+  more: More;
+  stopped: boolean;
+  onGo: () => void;
+}) {
   const { trace, more } = props;
   const to = trace.first + trace.spans.length;
   return (

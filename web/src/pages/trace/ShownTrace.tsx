@@ -1,6 +1,6 @@
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { isWhole } from "../../api/pages";
-import type { Trace } from "../../api/types";
+import type { TracePage } from "../../api/types";
 import { setParams, usePlace } from "../../app/router";
 import { useShortcuts } from "../../app/shortcuts";
 import { ancestors, branches, failedRow, index, rows as flatten } from "../../model/tree";
@@ -18,7 +18,7 @@ import { Waterfall } from "./Waterfall";
 const MOST_FILTERED = 100_000;
 
 export function ShownTrace(props: {
-  trace: Trace;
+  trace: TracePage;
   asked: string;
   more: More;
   missing: string | null;

@@ -1,4 +1,4 @@
-import type { Trace } from "../../api/types";
+import type { TracePage } from "../../api/types";
 import { formatDuration, nano } from "../../model/duration";
 import { formatCount, formatShare, plural } from "../../model/number";
 import { formatMoment, milliseconds } from "../../model/time";
@@ -111,7 +111,7 @@ export function TraceHead(props: { tree: Tree; filter: string; missing: string |
 }
 
 /** How the time is shared: each service's own time. */
-function Sums({ trace, filter }: { trace: Trace; filter: string }) {
+function Sums({ trace, filter }: { trace: TracePage; filter: string }) {
   const serviceStyle = useServiceStyle();
   const total = trace.services.reduce((sum, service) => sum + nano(service.busy_nano), 0) || 1;
   const sorted = [...trace.services].sort((a, b) => nano(b.busy_nano) - nano(a.busy_nano));

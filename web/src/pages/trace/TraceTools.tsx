@@ -1,5 +1,5 @@
 import type { Ref } from "react";
-import type { Trace } from "../../api/types";
+import type { TracePage } from "../../api/types";
 import { plural } from "../../model/number";
 import { CaptureTag } from "../../parts/CaptureTag";
 import { setAligned, setFilter, setMerge } from "./state";
@@ -7,7 +7,7 @@ import type { Shown } from "./state";
 
 /** What is shown of the trace, and what the signs mean. */
 export function TraceTools(props: {
-  trace: Trace;
+  trace: TracePage;
   shown: Shown;
   found: number;
   findRef: Ref<HTMLInputElement>;

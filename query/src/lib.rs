@@ -1,0 +1,62 @@
+//! From a typed question to a typed answer, over any [`Store`].
+//!
+//! Every query dialect translates its requests into these questions and these answers into
+//! its own format; nothing here knows HTTP. To extend the search language, extend
+//! [`SpanPredicate`] (what one span must be like; the store evaluates it) or
+//! [`TracePredicate`] (what an assembled trace must be like: structure, aggregates).
+
+mod attributes;
+pub mod condition;
+mod error;
+mod graph;
+mod moment;
+mod search;
+mod services;
+mod trace;
+
+use std::sync::Arc;
+
+use spanwise_store::{Deleted, Selection, Store};
+
+pub use attributes::{AttributePlace, AttributeQuery, AttributeTotals, KeyTotal, ValueTotal};
+pub use error::QueryError;
+pub use graph::GraphAnswer;
+pub use moment::{MOMENT_FORMS, duration_nano, moment_unix_nano, now_unix_nano};
+pub use search::{Covered, SearchAnswer, SearchQuery, SpanPredicate, TraceOrder, TracePredicate};
+pub use services::{OperationTotal, ServiceTotal};
+pub use trace::{PagePosition, PageRange, TraceAnswer, TraceQuery, TraceTree};
+
+use trace::TraceCache;
+
+/// Answers questions from a store. Clones share the store and the cache of traces.
+#[derive(Clone)]
+pub struct Queries {
+    store: Arc<dyn Store>,
+    traces: Arc<TraceCache>,
+}
+
+impl Queries {
+    /// Queries over this store.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, traces: Arc::default() }
+    }
+
+    /// Deletes the selected rows, also from the cache.
+    ///
+    /// # Errors
+    /// Where the store cannot delete them.
+    pub async fn delete(&self, selection: &Selection) -> Result<Deleted, QueryError> {
+        let deleted = self.store.delete(selection).await;
+        self.traces.clear();
+        Ok(deleted?)
+    }
+}
+
+/// Runs what takes long on another thread, so that other requests are answered meanwhile.
+async fn on_blocking_thread<T: Send + 'static>(
+    what: &'static str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, QueryError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|source| QueryError::Interrupted { what, source })
+}

@@ -1,0 +1,144 @@
+//! Query parameters. They are read strictly; an error shows a correct example.
+
+use spanwise_api::endpoints::Endpoint;
+use spanwise_model::WrittenId;
+use spanwise_query::condition::{self, FORMS};
+use spanwise_query::{MOMENT_FORMS, duration_nano, moment_unix_nano, now_unix_nano};
+use spanwise_store::{AttributeCondition, TimeRange};
+use time::PrimitiveDateTime;
+
+use crate::problem::Problem;
+
+/// The most conditions on attributes of one search.
+const MOST_CONDITIONS: usize = 16;
+
+/// The parameters of a request, in their order; names may repeat.
+pub(crate) struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    /// The parameters of a request to this endpoint. A name that the endpoint does not have
+    /// is refused, because a misspelt filter must not be ignored.
+    pub(crate) fn of(endpoint: &Endpoint, pairs: Vec<(String, String)>) -> Result<Self, Problem> {
+        let known: Vec<&str> = endpoint.parameters.iter().map(|known| known.name).collect();
+        match pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            Some((name, _)) => Err(Problem::invalid(format!(
+                "there is no parameter `{name}`; known: {}",
+                known.join(", ")
+            ))),
+            None => Ok(Self(pairs)),
+        }
+    }
+
+    /// The first value of this name that is not empty.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(n, value)| n == name && !value.is_empty());
+        found.map(|(_, value)| value.as_str())
+    }
+
+    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A duration such as `10ms`, in nanoseconds.
+    pub(crate) fn duration(&self, name: &str) -> Result<Option<i64>, Problem> {
+        self.text(name)
+            .map(|text| {
+                duration_nano(text).ok_or_else(|| {
+                    Problem::invalid(format!(
+                        "`{name}` is `{text}`, which is no duration; write for example 250us, \
+                         10ms, 1.5s or 2m"
+                    ))
+                })
+            })
+            .transpose()
+    }
+
+    /// A whole number from 1 to `most`.
+    pub(crate) fn count(&self, name: &str, default: usize, most: usize) -> Result<usize, Problem> {
+        let Some(text) = self.text(name) else { return Ok(default) };
+        match text.parse() {
+            Ok(count) if (1..=most).contains(&count) => Ok(count),
+            _ => Err(Problem::invalid(format!(
+                "`{name}` is `{text}`; write a whole number from 1 to {most}"
+            ))),
+        }
+    }
+
+    /// A parameter that is on or off; off where it is absent.
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, Problem> {
+        let Some(text) = self.text(name) else { return Ok(false) };
+        truth(text)
+            .ok_or_else(|| Problem::invalid(format!("`{name}` is `{}`; write 1 or 0", brief(text))))
+    }
+
+    /// How many entries come before those asked for; 0 where it is absent.
+    pub(crate) fn position(&self, name: &str) -> Result<usize, Problem> {
+        let Some(text) = self.text(name) else { return Ok(0) };
+        text.parse().map_err(|_| {
+            Problem::invalid(format!(
+                "`{name}` is `{text}`; write the `next_after` of the page before, or leave it out"
+            ))
+        })
+    }
+
+    /// The conditions on attributes, one for each parameter of this name.
+    pub(crate) fn conditions(&self, name: &str) -> Result<Vec<AttributeCondition>, Problem> {
+        let texts: Vec<&str> = self.all(name).filter(|text| !text.trim().is_empty()).collect();
+        if texts.len() > MOST_CONDITIONS {
+            return Err(Problem::invalid(format!(
+                "there are {} conditions `{name}`; {MOST_CONDITIONS} are taken",
+                texts.len()
+            )));
+        }
+        let read = |text: &str| {
+            condition::read(text).map_err(|why| {
+                Problem::invalid(format!("`{name}` is `{}`: {why}; write {FORMS}", brief(text)))
+            })
+        };
+        texts.into_iter().map(read).collect()
+    }
+
+    /// `start` and `end`; the last hour where they are absent.
+    pub(crate) fn time_range(&self) -> Result<TimeRange, Problem> {
+        let now = now_unix_nano();
+        let moment = |name: &str, default: i64| match self.text(name) {
+            None => Ok(default),
+            Some(text) => {
+                moment_unix_nano(text, now, PrimitiveDateTime::assume_utc).ok_or_else(|| {
+                    Problem::invalid(format!(
+                        "`{name}` is `{}`, which is no time; write {MOMENT_FORMS}",
+                        brief(text)
+                    ))
+                })
+            }
+        };
+        let from_unix_nano = moment("start", now.saturating_sub(3_600_000_000_000))?;
+        // The default range includes spans of this moment.
+        let to_unix_nano = moment("end", now.saturating_add(60_000_000_000))?;
+        if from_unix_nano >= to_unix_nano {
+            return Err(Problem::invalid("`start` is not before `end`"));
+        }
+        Ok(TimeRange { from_unix_nano, to_unix_nano })
+    }
+}
+
+/// A truth value as it is written in a query.
+fn truth(text: &str) -> Option<bool> {
+    match text {
+        "1" | "true" | "yes" => Some(true),
+        "0" | "false" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+/// The beginning of a text that may be long, for error messages.
+pub(crate) fn brief(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+/// The id in a path.
+pub(crate) fn id(text: &str) -> Result<WrittenId, Problem> {
+    WrittenId::read(text).ok_or_else(|| {
+        Problem::invalid(format!("`{}` is no id; write {}", brief(text), WrittenId::FORMS))
+    })
+}
