@@ -10,4 +10,4 @@ pub use graph::{Address, Call, Figures, Graph, GraphEdge, GraphNode};
 pub use labels::Labels;
 pub use names::{Name, Names};
 pub use quantile::quantile;
-pub use summary::{ErrorSummary, RootSummary, ServiceShare, TraceSummary};
+pub use summary::{ErrorSide, ErrorSummary, RootSummary, ServiceShare, TraceSummary};
