@@ -109,7 +109,7 @@ def wrong_protocols(target):
     plain, _, text = ask(target.grpc, "POST", "/v1/traces", JSON, otlp_json(81))
     _, headers, _ = ask(target.otlp, "POST", EXPORT, GRPC, grpc_message(b""))
     named = target.counter("connections_of_other_protocol")
-    held = ("taken" not in tls and b"HTTP/1.1" in http2 and plain == 415 and b"4318" in text
+    held = ("taken" not in tls and b"HTTP/1.1" in http2 and plain == 415 and str(target.otlp).encode() in text
             and headers["grpc-status"] == "12" and named >= 7)
     return f"TLS {set(tls)}, HTTP/1.1 at the gRPC port {plain}, gRPC at the HTTP port {headers['grpc-status']}", held
 

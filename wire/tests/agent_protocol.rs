@@ -102,7 +102,7 @@ fn stream() -> Vec<Value> {
             lines.push(of_agent(&what, message));
         }
         let what = format!("answer to batch {sequence}");
-        let metadata = hex::encode(&reply.encode());
+        let metadata = hex::encode(reply.encode());
         lines.push(json!({ "from": "server", "what": what, "app_metadata": metadata }));
     }
     lines
@@ -169,10 +169,10 @@ fn the_document_has_the_columns_and_the_bytes() {
         assert!(document.contains(&format!("`{}`", field.name())), "`{}`", field.name());
     }
     for reply in replies() {
-        let text = hex::encode(&reply.encode());
+        let text = hex::encode(reply.encode());
         assert!(document.contains(&text), "{text}");
     }
     let metadata = PutMetadata { origin: origin(1), facts: None };
-    let text = hex::encode(&metadata.encode());
+    let text = hex::encode(metadata.encode());
     assert!(document.contains(&text), "{text}");
 }

@@ -122,7 +122,7 @@ tables! {
         server: String = Text("http://127.0.0.1:4317"), flag("server", "URL"),
             "the server that `spanwise agent` reports to";
         hook: HookChoice = Text("auto"), flag("hook", "HOOK"),
-            "auto, sock-length, inet-fexit, sys-exit-btf or sys-exit-raw";
+            "hooks to use: auto, sock-length, inet-fexit, sys-exit-btf or sys-exit-raw";
         host: OptionalText = Text(""), flag("host", "NAME"),
             "this machine's name on spans; empty for its host name";
         payload_bytes: SizeBetween<64, 1024> = Text("1024"), flag("payload-bytes", "SIZE"),
@@ -133,7 +133,7 @@ tables! {
             "what is traced, such as service=cart,service=web-*,port=8000-8099,netns=blue; empty \
              for everything";
         except: Selectors = Text(""), flag("except", "SELECTORS"),
-            "what is not, written likewise";
+            "what is not traced, written likewise";
         sample: Share = Text("100%"), flag("sample", "SHARE"),
             "share of requests to report that neither fail nor are slow; those always are";
         sample_slow: TimeSpan = Text("1s"), flag("sample-slow", "TIME"),

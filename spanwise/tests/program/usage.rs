@@ -76,13 +76,13 @@ fn a_port_in_use_ends_with_1_and_names_its_owner() {
     let datagrams = UdpSocket::bind(&address).expect("the same port, for UDP");
     for (flag, purpose) in [
         ("--http", "UI and API"),
-        ("--otlp-grpc", "agents and OTLP over gRPC"),
+        ("--otlp-grpc", "agents, and OTLP over gRPC"),
         ("--otlp-http", "OTLP over HTTP"),
-        ("--zipkin", "Zipkin"),
-        ("--jaeger-grpc", "Jaeger over gRPC"),
-        ("--jaeger-http", "Jaeger thrift over HTTP"),
-        ("--jaeger-udp-compact", "Jaeger compact over UDP"),
-        ("--jaeger-udp-binary", "Jaeger binary over UDP"),
+        ("--zipkin", "Zipkin's spans over HTTP"),
+        ("--jaeger-grpc", "Jaeger's spans over gRPC"),
+        ("--jaeger-http", "Jaeger's thrift over HTTP"),
+        ("--jaeger-udp-compact", "Jaeger's compact thrift over UDP"),
+        ("--jaeger-udp-binary", "Jaeger's binary thrift over UDP"),
     ] {
         let mut arguments = vec!["server", "--data", "data", flag, &address];
         let others = PORTS.chunks(2).filter(|other| other[0] != flag);
