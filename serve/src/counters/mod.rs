@@ -192,8 +192,8 @@ mod tests {
             let source = sources(file).concat();
             let list = source.split("\ncounters! {").nth(1).unwrap().split("\n}").next().unwrap();
             let lines = list.lines().map(str::trim).filter(|line| !line.starts_with("//"));
-            let names = lines.filter_map(|line| Some(line.strip_suffix(',')?.to_owned()));
-            add("agent", &mut { names }, least);
+            let mut names = lines.filter_map(|line| Some(line.strip_suffix(',')?.to_owned()));
+            add("agent", &mut names, least);
         }
         let running = sources("capture/agent/src/running.rs").concat();
         let list = running.split("\nfn counters(").nth(1).unwrap().split("\n}").next().unwrap();
