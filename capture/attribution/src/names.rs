@@ -8,6 +8,7 @@ use super::lineage::Recent;
 /// No address, and no number that a runtime gives its tasks, has this bit.
 const NAMED: u64 = 1 << 63;
 
+/// Numbers for tasks whose addresses are used again.
 #[derive(Debug, Default)]
 pub struct Names {
     processes: AHashMap<u32, Recent<u64, u64>>,

@@ -4,9 +4,10 @@ use crate::bytes::Side;
 use crate::counters::ParserCounters;
 use crate::memory::Memory;
 use crate::parser::{Known, Protocol};
+use crate::registry::{self, Unrecognised};
+
 #[cfg(feature = "plugins")]
 use crate::plugins::{Plugins, Speech};
-use crate::registry::{self, Unrecognised};
 
 /// Whose protocol a connection speaks.
 #[derive(Debug)]

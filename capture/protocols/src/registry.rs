@@ -2,30 +2,7 @@
 
 use crate::bytes::Side;
 use crate::parser::{Known, Likeness};
-use crate::parsers::{
-    amqp, dns, dubbo, fastcgi, http1, http2, kafka, memcached, mongodb, mqtt, mysql, nats,
-    postgresql, redis, tls,
-};
-
-/// In the order in which they are asked: the first that says yes has it. Those
-/// whose first bytes can be nothing else come before those that look at less.
-const PROTOCOLS: &[Known] = &[
-    tls::KNOWN,
-    nats::KNOWN,
-    http1::KNOWN,
-    http2::KNOWN,
-    amqp::KNOWN,
-    mqtt::KNOWN,
-    dubbo::KNOWN,
-    fastcgi::KNOWN,
-    mongodb::KNOWN,
-    kafka::KNOWN,
-    mysql::KNOWN,
-    postgresql::KNOWN,
-    memcached::KNOWN,
-    redis::KNOWN,
-    dns::KNOWN,
-];
+use crate::parsers::PROTOCOLS;
 
 /// All of them.
 pub const fn known() -> &'static [Known] {

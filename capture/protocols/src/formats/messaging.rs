@@ -1,12 +1,11 @@
 //! What the spans of messages have in common, whatever the broker
 //! (OpenTelemetry semantic conventions for messaging).
 
-use crate::sessions::Attributes;
 use spanwise_model::AttributeValue;
 
 use crate::bytes::text;
 use crate::formats::http::operation::is_identifier;
-use crate::sessions::{Manner, Request};
+use crate::sessions::{Attributes, Manner, Request};
 
 /// Longest destination that is shown.
 const MAX_NAME_BYTES: usize = 256;

@@ -3,6 +3,9 @@
 //! borders in bytes that come in pieces, partly captured or not at all, is done
 //! here once.
 
+pub(crate) mod driver;
+pub(crate) mod strikes;
+
 use std::borrow::Cow;
 
 use crate::bytes::{Input, Mark};
@@ -76,11 +79,11 @@ impl std::ops::Deref for Header {
 
 /// What came of reading.
 #[derive(Debug)]
-pub(crate) enum Step<'a> {
+pub(crate) enum Step<H> {
     /// All of the input is read; more is needed.
     More,
     /// What is looked at of a message is complete. Its end follows.
-    Head(Head<'a>),
+    Head(H),
     /// The message has passed, up to here.
     End(Mark),
     /// Bytes were not seen where a message begins: the borders are lost.
@@ -145,11 +148,6 @@ impl<F: Framing> Frames<F> {
         matches!(self.state, State::Lost)
     }
 
-    /// The first byte of the message being read.
-    pub(crate) const fn start(&self) -> Option<Mark> {
-        self.start
-    }
-
     /// Bytes that it holds.
     pub(crate) const fn held_bytes(&self) -> usize {
         self.content.capacity()
@@ -167,7 +165,7 @@ impl<F: Framing> Frames<F> {
     /// Reads up to the next step. To be called until there is [`Step::More`];
     /// at [`Step::Unseen`] and [`Step::Malformed`] the rest of the input is
     /// passed over.
-    pub(crate) fn read<'a>(&mut self, input: &mut Input<'a>) -> Step<'a> {
+    pub(crate) fn read<'a>(&mut self, input: &mut Input<'a>) -> Step<Head<'a>> {
         loop {
             match self.state {
                 State::Lost => {

@@ -1,4 +1,4 @@
-//! The parsers: one folder a protocol.
+//! The parsers: one folder a protocol, and one row in the table of all.
 
 pub(crate) mod amqp;
 pub mod dns;
@@ -16,3 +16,25 @@ pub(crate) mod postgresql;
 pub(crate) mod redis;
 pub mod tls;
 pub(crate) mod websocket;
+
+use crate::parser::Known;
+
+/// In the order in which they are asked: the first that says yes has it. Those
+/// whose first bytes can be nothing else come before those that look at less.
+pub(crate) const PROTOCOLS: &[Known] = &[
+    tls::KNOWN,
+    nats::KNOWN,
+    http1::KNOWN,
+    http2::KNOWN,
+    amqp::KNOWN,
+    mqtt::KNOWN,
+    dubbo::KNOWN,
+    fastcgi::KNOWN,
+    mongodb::KNOWN,
+    kafka::KNOWN,
+    mysql::KNOWN,
+    postgresql::KNOWN,
+    memcached::KNOWN,
+    redis::KNOWN,
+    dns::KNOWN,
+];

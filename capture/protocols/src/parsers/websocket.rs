@@ -6,12 +6,12 @@ use spanwise_model::protocol;
 
 use crate::bytes::{Input, Mark, Side};
 use crate::formats::http::add;
+use crate::framing::driver::{Framed, Verdict, drive};
+use crate::framing::strikes::Strikes;
 use crate::framing::{Frames, Framing, Head, Measure, Step};
 use crate::parser::{Outcome, Protocol};
 use crate::sessions::{Conversation, Failure, Request};
 
-/// Malformed frames in a row after which nothing more is read.
-const MAX_STRIKES: u8 = 3;
 /// Longest content of a control frame (RFC 6455, section 5.5).
 const MAX_CONTROL_BYTES: u8 = 125;
 /// A code that is never sent: the Close frame has none.
@@ -110,7 +110,7 @@ pub(crate) struct WebSocket {
     response: Half,
     /// What the first Close frame says.
     code: Option<u16>,
-    strikes: u8,
+    strikes: Strikes,
     over: bool,
 }
 
@@ -147,7 +147,7 @@ impl WebSocket {
             request: Half::new(Side::Request),
             response: Half::new(Side::Response),
             code: None,
-            strikes: 0,
+            strikes: Strikes::NONE,
             over: false,
         })
     }
@@ -160,7 +160,7 @@ impl WebSocket {
     }
 
     fn frame_begins(&mut self, side: Side, head: &Head<'_>) {
-        self.strikes = 0;
+        self.strikes.clear();
         let half = self.half(side);
         half.start = Some(head.start);
         match head.header[0] & 0x0f {
@@ -205,7 +205,7 @@ impl WebSocket {
     }
 
     /// The session is over.
-    fn end(&mut self, at: Mark, conversation: &mut Conversation<'_>) {
+    fn end_session(&mut self, at: Mark, conversation: &mut Conversation<'_>) {
         self.conclude(conversation);
         conversation.break_off(at);
     }
@@ -240,6 +240,53 @@ fn failure(code: u16) -> Option<Failure> {
     Some(Failure { kind: code.to_string(), message: format!("{code}: {meaning}") })
 }
 
+impl Framed for WebSocket {
+    type Head<'a> = Head<'a>;
+
+    fn next<'a>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'a>,
+        _: &mut Conversation<'_>,
+    ) -> Step<Head<'a>> {
+        if self.over { Step::More } else { self.half(side).frames.read(input) }
+    }
+
+    fn strikes(&mut self) -> &mut Strikes {
+        &mut self.strikes
+    }
+
+    fn begin(&mut self, side: Side, head: Head<'_>, _: &mut Conversation<'_>) -> Verdict {
+        self.frame_begins(side, &head);
+        Verdict::Fine
+    }
+
+    fn end(&mut self, side: Side, end: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        self.frame_ends(side, end, conversation);
+        if self.request.closed && self.response.closed {
+            self.end_session(end, conversation);
+        }
+        Verdict::Fine
+    }
+
+    fn unseen(&mut self, side: Side, _: Mark, _: bool, _: &mut Conversation<'_>) {
+        self.half(side).missed = true;
+    }
+
+    fn struck(
+        &mut self,
+        at: Mark,
+        outcome: Outcome,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
+        if outcome != Outcome::Foreign {
+            return outcome;
+        }
+        self.end_session(at, conversation);
+        Outcome::Switched
+    }
+}
+
 impl Protocol for WebSocket {
     fn name(&self) -> &'static str {
         protocol::WEBSOCKET
@@ -248,36 +295,10 @@ impl Protocol for WebSocket {
     fn read(
         &mut self,
         side: Side,
-        mut input: Input<'_>,
+        input: Input<'_>,
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
-        while !self.over {
-            match self.half(side).frames.read(&mut input) {
-                Step::More => return Outcome::Read,
-                Step::Head(head) => self.frame_begins(side, &head),
-                Step::End(end) => {
-                    self.frame_ends(side, end, conversation);
-                    if self.request.closed && self.response.closed {
-                        self.end(end, conversation);
-                    }
-                }
-                Step::Unseen => {
-                    conversation.counters.framing_lost += 1;
-                    self.half(side).missed = true;
-                }
-                Step::Malformed => {
-                    conversation.counters.malformed_messages += 1;
-                    self.half(side).missed = true;
-                    self.strikes += 1;
-                    if self.strikes >= MAX_STRIKES {
-                        self.end(input.mark, conversation);
-                        return Outcome::Switched;
-                    }
-                }
-                Step::Resumed => conversation.counters.resynchronised += 1,
-            }
-        }
-        Outcome::Read
+        drive(self, side, input, conversation)
     }
 
     fn closed(&mut self, conversation: &mut Conversation<'_>) {

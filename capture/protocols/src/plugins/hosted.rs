@@ -41,7 +41,7 @@ pub struct Plugins(Vec<Hosted>);
 
 /// A plugin and its state.
 #[derive(Debug)]
-pub struct Hosted {
+pub(super) struct Hosted {
     plugin: Plugin,
     /// None before the first call, and after a failure.
     sandbox: Option<Sandbox>,

@@ -18,16 +18,17 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sandbox::{
+    AREA, AREA_OF_ANY_VERSION, Limits, MAX_MEMORY_BYTES, Missing, Sandbox, StartFailure,
+};
 use spanwise_model::protocol;
 use wasmtime::{ExternType, InstancePre, Module};
 
 use crate::registry::is_built_in;
+
 pub use hosted::PluginFacts;
 pub use hosted::Plugins;
 pub(crate) use parser::Speech;
-use sandbox::{
-    AREA, AREA_OF_ANY_VERSION, Limits, MAX_MEMORY_BYTES, Missing, Sandbox, StartFailure,
-};
 
 /// Longest file of a plugin.
 const MAX_MODULE_BYTES: u64 = 4 << 20;

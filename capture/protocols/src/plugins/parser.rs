@@ -2,13 +2,13 @@
 
 use super::abi::{Kind, MAX_ATTRIBUTES, Message};
 use super::hosted::{Asking, NoAnswer, Plugins};
-use super::reader::{Head, Reader, Step};
+use super::reader::{Head, Reader};
 use crate::bytes::{Input, Mark, Side};
+use crate::framing::Step;
+use crate::framing::driver::{Framed, Verdict, drive};
+use crate::framing::strikes::Strikes;
 use crate::parser::{Outcome, Protocol};
 use crate::sessions::{Conversation, Failure, Manner, Request};
-
-/// Malformed messages in a row after which the connection speaks something else.
-const MAX_STRIKES: u8 = 3;
 
 /// What the message being read is.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(crate) struct Speech {
     in_order: bool,
     /// The answering side has handed over messages unasked.
     unasked: bool,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 impl Speech {
@@ -52,11 +52,11 @@ impl Speech {
             answered: Reading::Other,
             in_order: false,
             unasked: false,
-            strikes: 0,
+            strikes: Strikes::NONE,
         }
     }
 
-    fn begin(
+    fn take(
         &mut self,
         side: Side,
         head: &Head<'_>,
@@ -181,7 +181,7 @@ fn answer(message: Message, conversation: &mut Conversation<'_>) {
     answer.attributes.extend(message.attributes.into_iter().take(room));
 }
 
-fn end(reading: Reading, at: Mark, conversation: &mut Conversation<'_>) {
+fn finish(reading: Reading, at: Mark, conversation: &mut Conversation<'_>) {
     match reading {
         Reading::Other => {}
         Reading::Request { uncounted } => conversation.request_frame(at, uncounted),
@@ -201,6 +201,78 @@ fn end(reading: Reading, at: Mark, conversation: &mut Conversation<'_>) {
     }
 }
 
+impl Framed for Speech {
+    type Head<'a> = Option<Head<'a>>;
+
+    fn next<'a>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'a>,
+        conversation: &mut Conversation<'_>,
+    ) -> Step<Option<Head<'a>>> {
+        let now_nano = input.mark.time_nano;
+        let plugins = conversation.memory.of::<Plugins>();
+        let Some(plugin) = plugins.get(self.plugin) else { return Step::Head(None) };
+        let mut asking = Asking { side, now_nano, counters: conversation.counters };
+        match side {
+            Side::Request => self.asking.read(input, plugin, &mut asking),
+            Side::Response => self.answering.read(input, plugin, &mut asking),
+        }
+    }
+
+    fn strikes(&mut self) -> &mut Strikes {
+        &mut self.strikes
+    }
+
+    fn begin(
+        &mut self,
+        side: Side,
+        head: Option<Head<'_>>,
+        conversation: &mut Conversation<'_>,
+    ) -> Verdict {
+        let plugin = conversation.memory.of::<Plugins>().get(self.plugin);
+        let (Some(head), Some(plugin)) = (head, plugin) else { return Verdict::Stop(self.fail()) };
+        let now_nano = head.end.time_nano;
+        let mut asking = Asking { side, now_nano, counters: conversation.counters };
+        let verdict = match plugin.decode(&head.bytes, head.length, &mut asking) {
+            Ok(Some(message)) => {
+                self.strikes.clear();
+                let begun = self.take(side, &head, message, conversation);
+                match side {
+                    Side::Request => self.asked = begun,
+                    Side::Response => self.answered = begun,
+                }
+                return Verdict::Fine;
+            }
+            Ok(None) => Verdict::Lost,
+            Err(NoAnswer::Busy) => {
+                conversation.counters.framing_lost += 1;
+                Verdict::Stop(Outcome::Read)
+            }
+            Err(NoAnswer::Failed) => return Verdict::Stop(self.fail()),
+        };
+        match side {
+            Side::Request => self.asking.lose(),
+            Side::Response => self.answering.lose(),
+        }
+        self.lose(side, conversation);
+        verdict
+    }
+
+    fn end(&mut self, side: Side, end: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        let reading = match side {
+            Side::Request => std::mem::take(&mut self.asked),
+            Side::Response => std::mem::take(&mut self.answered),
+        };
+        finish(reading, end, conversation);
+        Verdict::Fine
+    }
+
+    fn unseen(&mut self, side: Side, _: Mark, _: bool, conversation: &mut Conversation<'_>) {
+        self.lose(side, conversation);
+    }
+}
+
 impl Protocol for Speech {
     fn name(&self) -> &'static str {
         self.name
@@ -209,70 +281,13 @@ impl Protocol for Speech {
     fn read(
         &mut self,
         side: Side,
-        mut input: Input<'_>,
+        input: Input<'_>,
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
         if self.waits_for_turn(side) {
             return Outcome::Read;
         }
-        let now_nano = input.mark.time_nano;
-        loop {
-            let Some(plugin) = conversation.memory.of::<Plugins>().get(self.plugin) else {
-                return self.fail();
-            };
-            let mut asking = Asking { side, now_nano, counters: conversation.counters };
-            let reader = match side {
-                Side::Request => &mut self.asking,
-                Side::Response => &mut self.answering,
-            };
-            match reader.read(&mut input, plugin, &mut asking) {
-                Step::More => return Outcome::Read,
-                Step::Failed => return self.fail(),
-                Step::Head(head) => match plugin.decode(&head.bytes, head.length, &mut asking) {
-                    Ok(Some(message)) => {
-                        self.strikes = 0;
-                        let begun = self.begin(side, &head, message, conversation);
-                        match side {
-                            Side::Request => self.asked = begun,
-                            Side::Response => self.answered = begun,
-                        }
-                    }
-                    Ok(None) => {
-                        reader.lose();
-                        self.lose(side, conversation);
-                        if self.strike(conversation) {
-                            return Outcome::Foreign;
-                        }
-                        return Outcome::Read;
-                    }
-                    Err(NoAnswer::Busy) => {
-                        conversation.counters.framing_lost += 1;
-                        reader.lose();
-                        self.lose(side, conversation);
-                        return Outcome::Read;
-                    }
-                    Err(NoAnswer::Failed) => return self.fail(),
-                },
-                Step::End(at) => {
-                    let reading = match side {
-                        Side::Request => std::mem::take(&mut self.asked),
-                        Side::Response => std::mem::take(&mut self.answered),
-                    };
-                    end(reading, at, conversation);
-                }
-                Step::Unseen => {
-                    conversation.counters.framing_lost += 1;
-                    self.lose(side, conversation);
-                }
-                Step::Malformed => {
-                    self.lose(side, conversation);
-                    if self.strike(conversation) {
-                        return Outcome::Foreign;
-                    }
-                }
-                Step::Resumed => conversation.counters.resynchronised += 1,
-            }
-        }
+        drive(self, side, input, conversation)
     }
 
     fn turn(&mut self, to: Side, conversation: &mut Conversation<'_>) {
@@ -306,14 +321,5 @@ impl Protocol for Speech {
             + self.answering.held_bytes()
             + told(&self.asked)
             + told(&self.answered)
-    }
-}
-
-impl Speech {
-    /// Takes note of a malformed message; `true` where there were too many.
-    fn strike(&mut self, conversation: &mut Conversation<'_>) -> bool {
-        conversation.counters.malformed_messages += 1;
-        self.strikes += 1;
-        self.strikes >= MAX_STRIKES
     }
 }

@@ -6,11 +6,12 @@ use std::borrow::Cow;
 use super::abi::INPUT_BYTES;
 use super::hosted::{Asking, Hosted, Measured, NoAnswer};
 use crate::bytes::{Input, Mark};
+use crate::framing::Step;
 use crate::parser::Likeness;
 
 /// The part of a message that is looked at.
 #[derive(Debug)]
-pub(super) struct Head<'a> {
+pub(crate) struct Head<'a> {
     /// Its first bytes, as far as they were captured.
     pub(super) bytes: Cow<'a, [u8]>,
     /// Its bytes in all.
@@ -21,24 +22,9 @@ pub(super) struct Head<'a> {
     pub(super) end: Mark,
 }
 
-/// What came of reading.
-#[derive(Debug)]
-pub(super) enum Step<'a> {
-    /// All of the input is read; more is needed.
-    More,
-    /// What is looked at of a message is complete. Its end follows.
-    Head(Head<'a>),
-    /// The message has passed, up to here.
-    End(Mark),
-    /// Bytes were not seen that are needed: the borders are lost.
-    Unseen,
-    /// No message begins here: the borders are lost.
-    Malformed,
-    /// The borders are known again; the next step is a message's.
-    Resumed,
-    /// The plugin failed: there is nobody to ask.
-    Failed,
-}
+/// What came of reading. Where there is no head, the plugin failed, and there is nobody
+/// to ask.
+pub(super) type Read<'a> = Step<Option<Head<'a>>>;
 
 #[derive(Debug, Clone, Copy)]
 enum State {
@@ -106,14 +92,14 @@ impl Reader {
     }
 
     /// Reads up to the next step. To be called until there is [`Step::More`]; at
-    /// [`Step::Unseen`], [`Step::Malformed`] and [`Step::Failed`] the rest of the
-    /// input is passed over.
+    /// [`Step::Unseen`], [`Step::Malformed`] and without a head the rest of the input
+    /// is passed over.
     pub(super) fn read<'a>(
         &mut self,
         input: &mut Input<'a>,
         plugin: &mut Hosted,
         asking: &mut Asking<'_>,
-    ) -> Step<'a> {
+    ) -> Read<'a> {
         loop {
             let step = match self.state {
                 State::Lost => self.find(input, plugin, asking),
@@ -140,15 +126,15 @@ impl Reader {
         }
     }
 
-    fn give_up<'a>(&mut self, input: &mut Input<'a>, step: Step<'a>) -> Step<'a> {
+    fn give_up<'a>(&mut self, input: &mut Input<'a>, step: Read<'a>) -> Read<'a> {
         self.lose();
         input.skip_all();
         step
     }
 
-    fn no_answer<'a>(&mut self, input: &mut Input<'a>, why: NoAnswer) -> Step<'a> {
+    fn no_answer<'a>(&mut self, input: &mut Input<'a>, why: NoAnswer) -> Read<'a> {
         match why {
-            NoAnswer::Failed => self.give_up(input, Step::Failed),
+            NoAnswer::Failed => self.give_up(input, Step::Head(None)),
             NoAnswer::Busy => self.give_up(input, Step::Unseen),
         }
     }
@@ -159,7 +145,7 @@ impl Reader {
         input: &mut Input<'a>,
         plugin: &mut Hosted,
         asking: &mut Asking<'_>,
-    ) -> Option<Step<'a>> {
+    ) -> Option<Read<'a>> {
         let turned = std::mem::take(&mut self.turned);
         if input.bytes.is_empty() {
             input.skip_all();
@@ -186,7 +172,7 @@ impl Reader {
         input: &mut Input<'a>,
         plugin: &mut Hosted,
         asking: &mut Asking<'_>,
-    ) -> Option<Step<'a>> {
+    ) -> Option<Read<'a>> {
         if input.is_empty() {
             return Some(Step::More);
         }
@@ -223,7 +209,7 @@ impl Reader {
         }
     }
 
-    fn look<'a>(&mut self, length: u64, input: &mut Input<'a>) -> Step<'a> {
+    fn look<'a>(&mut self, length: u64, input: &mut Input<'a>) -> Read<'a> {
         let looked = usize::try_from(length).unwrap_or(usize::MAX).min(INPUT_BYTES);
         let wanted = looked - self.held.len();
         let here = &input.bytes[..wanted.min(input.bytes.len())];
@@ -241,6 +227,6 @@ impl Reader {
         input.take(here.len());
         self.state = State::Rest { remaining: length - bytes.len() as u64 };
         let start = self.start.unwrap_or(input.mark);
-        Step::Head(Head { bytes, length, start, end: input.mark })
+        Step::Head(Some(Head { bytes, length, start, end: input.mark }))
     }
 }

@@ -51,6 +51,25 @@ impl<'a> Conversation<'a> {
     }
 }
 
+impl Conversation<'_> {
+    pub(super) fn finish_oldest(&mut self, complete: bool) {
+        if let Some(exchange) = self.open.pop_front() {
+            self.finish(exchange, complete);
+        }
+    }
+
+    pub(super) fn finish(&mut self, exchange: Exchange, complete: bool) {
+        if exchange.spent {
+            return;
+        }
+        self.held_bytes -= exchange.weight;
+        exchange.leave_process(complete, self.attribution);
+        if !exchange.request.silent || exchange.answer.failure.is_some() {
+            self.finished.exchanges.push(exchange);
+        }
+    }
+}
+
 impl Deref for Conversation<'_> {
     type Target = Exchanges;
 

@@ -27,13 +27,13 @@ struct Answer {
 
 /// The answers of one connection whose requests were not there.
 #[derive(Debug, Default)]
-pub struct Early {
+pub(crate) struct Early {
     answers: VecDeque<Answer>,
 }
 
 impl Early {
     /// Takes note of an answer to these streams.
-    pub fn keep(
+    pub(crate) fn keep(
         &mut self,
         streams: RangeInclusive<u64>,
         (start, end): (Mark, Mark),
@@ -50,7 +50,7 @@ impl Early {
     }
 
     /// A stream's request has passed: ends it if its answer was there before.
-    pub fn settle(&mut self, stream: u64, conversation: &mut Conversation<'_>) {
+    pub(crate) fn settle(&mut self, stream: u64, conversation: &mut Conversation<'_>) {
         if self.answers.is_empty() {
             return;
         }
@@ -76,7 +76,7 @@ impl Early {
         }
     }
 
-    pub fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         let text = |answer: &Answer| {
             answer.failure.as_ref().map_or(0, |failure| failure.kind.len() + failure.message.len())
         };

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Conversation, Exchange};
+use super::Exchange;
 use crate::attribution::Caller;
 use crate::bytes::Mark;
 use crate::sessions::Encryption;
@@ -123,24 +123,5 @@ impl Exchanges {
     pub fn oldest_nano(&self) -> Option<u64> {
         let waiting = self.open.iter().filter(|exchange| !exchange.spent);
         waiting.map(|exchange| exchange.request_start.time_nano).min()
-    }
-}
-
-impl Conversation<'_> {
-    pub(super) fn finish_oldest(&mut self, complete: bool) {
-        if let Some(exchange) = self.open.pop_front() {
-            self.finish(exchange, complete);
-        }
-    }
-
-    pub(super) fn finish(&mut self, exchange: Exchange, complete: bool) {
-        if exchange.spent {
-            return;
-        }
-        self.held_bytes -= exchange.weight;
-        exchange.leave_process(complete, self.attribution);
-        if !exchange.request.silent || exchange.answer.failure.is_some() {
-            self.finished.exchanges.push(exchange);
-        }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use spanwise_model::{AttributeValue, Kind, RowWriter};
 
+use super::attributes::{Attributes, attributes_bytes};
 use super::shared::{Shared, Tells};
 use crate::trace_headers::TraceHeaders;
 
@@ -20,19 +21,6 @@ pub enum Tag {
     Encryption,
     /// Memcached's commands of which only the last is surely answered.
     Batch,
-}
-
-/// What is said of a request or a response, in order. All keys are ours.
-pub type Attributes = Vec<(&'static str, AttributeValue)>;
-
-fn attributes_bytes(attributes: &Attributes) -> usize {
-    attributes
-        .iter()
-        .map(|attribute| {
-            let text = attribute.1.as_str().map_or(0, str::len);
-            size_of_val(attribute) + text
-        })
-        .sum()
 }
 
 /// What passes between the two.

@@ -3,6 +3,7 @@
 
 mod answering;
 mod asking;
+mod attributes;
 mod conversation;
 pub mod early;
 mod exchange;
@@ -11,8 +12,9 @@ mod message;
 mod shared;
 mod unanswered;
 
+pub use attributes::Attributes;
 pub use conversation::{Conversation, Finished};
 pub use exchange::{Encryption, Endpoint, Exchange};
 pub use exchanges::{Exchanges, StreamOwner};
-pub use message::{Alike, Answer, Attributes, Failure, Manner, Request, Tag};
+pub use message::{Alike, Answer, Failure, Manner, Request, Tag};
 pub use shared::Shared;

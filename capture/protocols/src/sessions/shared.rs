@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use spanwise_model::{RowWriter, Written};
 
-use super::message::Attributes;
+use super::attributes::Attributes;
 
 /// What several exchanges may say alike: kept once, until one of them changes it.
 pub struct Shared<T>(Arc<Kept<T>>);

@@ -3,12 +3,11 @@
 
 pub(crate) mod operation;
 
-use crate::sessions::Attributes;
 use spanwise_model::AttributeValue;
 
 use crate::bytes::text;
 use crate::formats::redact;
-use crate::sessions::{Answer, Failure, Request, Tag};
+use crate::sessions::{Answer, Attributes, Failure, Request, Tag};
 
 const MAX_PATH_BYTES: usize = 1024;
 const MAX_QUERY_BYTES: usize = 1024;

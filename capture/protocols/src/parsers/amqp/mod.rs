@@ -21,9 +21,10 @@ use self::frame::{FRAME_END, Frame};
 use self::method::Method;
 use crate::bytes::{Input, Mark, Side, text};
 use crate::formats::messaging::{self, Destination};
+use crate::framing::driver::{Framed, Verdict, drive};
+use crate::framing::strikes::Strikes;
 use crate::framing::{Frames, Head, Step};
-use crate::parser::Known;
-use crate::parser::{Outcome, Protocol};
+use crate::parser::{Known, Outcome, Protocol};
 use crate::sessions::early::Early;
 use crate::sessions::{Conversation, Failure, Manner, Request};
 
@@ -31,8 +32,6 @@ use crate::sessions::{Conversation, Failure, Manner, Request};
 pub(crate) const KNOWN: Known =
     Known { name: "amqp", recognise: frame::recognise, parser: |_| Box::new(Amqp::new()) };
 
-/// Malformed frames in a row after which the connection is no AMQP.
-const MAX_STRIKES: u8 = 3;
 /// Longest text of a failure.
 const MAX_REASON_BYTES: usize = 255;
 /// The opening of a connection, from the client's first bytes to the virtual
@@ -49,7 +48,7 @@ pub(super) struct Amqp {
     body: [Option<(u16, u64)>; 2],
     channels: Channels,
     early: Early,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 /// A method frame.
@@ -119,7 +118,7 @@ impl Amqp {
             body: [None; 2],
             channels: Channels::default(),
             early: Early::default(),
-            strikes: 0,
+            strikes: Strikes::NONE,
         }
     }
 
@@ -135,12 +134,6 @@ impl Amqp {
             Side::Request => &mut self.published,
             Side::Response => &mut self.delivered,
         }
-    }
-
-    fn strike(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
-        conversation.counters.malformed_messages += 1;
-        self.strikes += 1;
-        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
     }
 
     /// Frames of a side were not seen. What its further frames answer is known
@@ -184,14 +177,14 @@ impl Amqp {
             _ if head.is_whole() => {
                 self.reader(side).lose();
                 self.lose(side, conversation);
-                return self.strike(conversation);
+                return self.strikes.strike(conversation.counters);
             }
             _ => {
                 conversation.counters.heads_cut += 1;
                 &head.content
             }
         };
-        self.strikes = 0;
+        self.strikes.clear();
         // What was not captured was moved by the same call.
         let end = head.end.after(head.length - head.content.len() as u64);
         let mut arguments = Fields(payload);
@@ -536,6 +529,59 @@ impl Amqp {
     }
 }
 
+impl Framed for Amqp {
+    type Head<'a> = Head<'a>;
+
+    fn next<'a>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'a>,
+        _: &mut Conversation<'_>,
+    ) -> Step<Head<'a>> {
+        match side {
+            Side::Request => self.requests.read(input),
+            Side::Response => self.responses.read(input),
+        }
+    }
+
+    fn strikes(&mut self) -> &mut Strikes {
+        &mut self.strikes
+    }
+
+    fn begin(
+        &mut self,
+        side: Side,
+        head: Head<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Verdict {
+        self.frame(side, &head, conversation).into()
+    }
+
+    fn end(&mut self, side: Side, end: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        if let Some((channel, bytes)) = self.body[side as usize].take()
+            && let Some(partial) = self.contents(side).take(channel)
+        {
+            self.content_reached(side, partial, bytes, end, conversation);
+        }
+        Verdict::Fine
+    }
+
+    fn unseen(&mut self, side: Side, _: Mark, _: bool, conversation: &mut Conversation<'_>) {
+        self.lose(side, conversation);
+    }
+
+    fn pause(&mut self, side: Side, _: Mark, conversation: &mut Conversation<'_>) {
+        // What was passed over may have answered what is open.
+        let lost = match side {
+            Side::Request => self.requests.is_lost(),
+            Side::Response => self.responses.is_lost(),
+        };
+        if lost {
+            self.lose(side, conversation);
+        }
+    }
+}
+
 impl Protocol for Amqp {
     fn name(&self) -> &'static str {
         protocol::AMQP
@@ -544,43 +590,10 @@ impl Protocol for Amqp {
     fn read(
         &mut self,
         side: Side,
-        mut input: Input<'_>,
+        input: Input<'_>,
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
-        loop {
-            match self.reader(side).read(&mut input) {
-                Step::More => {
-                    // What was passed over may have answered what is open.
-                    if self.reader(side).is_lost() {
-                        self.lose(side, conversation);
-                    }
-                    return Outcome::Read;
-                }
-                Step::Head(head) => {
-                    let outcome = self.frame(side, &head, conversation);
-                    if outcome != Outcome::Read {
-                        return outcome;
-                    }
-                }
-                Step::End(end) => {
-                    let Some((channel, bytes)) = self.body[side as usize].take() else { continue };
-                    if let Some(partial) = self.contents(side).take(channel) {
-                        self.content_reached(side, partial, bytes, end, conversation);
-                    }
-                }
-                Step::Unseen => {
-                    conversation.counters.framing_lost += 1;
-                    self.lose(side, conversation);
-                }
-                Step::Malformed => {
-                    self.lose(side, conversation);
-                    if self.strike(conversation) == Outcome::Foreign {
-                        return Outcome::Foreign;
-                    }
-                }
-                Step::Resumed => conversation.counters.resynchronised += 1,
-            }
-        }
+        drive(self, side, input, conversation)
     }
 
     fn between_responses(&self) -> bool {

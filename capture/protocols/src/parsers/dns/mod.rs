@@ -6,18 +6,17 @@ mod message;
 use spanwise_model::{AttributeValue, protocol};
 
 use self::message::{HEADER_BYTES, Message};
-use crate::bytes::{Input, Side};
+use crate::bytes::{Input, Mark, Side};
+use crate::framing::driver::{Framed, Verdict, drive};
+use crate::framing::strikes::Strikes;
 use crate::framing::{Frames, Framing, Head, Measure, Step};
-use crate::parser::{Known, Likeness};
-use crate::parser::{Outcome, Protocol};
+use crate::parser::{Known, Likeness, Outcome, Protocol};
 use crate::sessions::{Answer, Conversation, Failure, Request};
 
 /// DNS, to whoever tells protocols apart.
 pub(crate) const KNOWN: Known =
     Known { name: "dns", recognise, parser: |serving| Box::new(Dns::new(serving)) };
 
-/// Malformed messages in a row after which the connection is no DNS.
-const MAX_STRIKES: u8 = 3;
 /// Bytes of a message that are looked at.
 const MAX_LOOK_BYTES: usize = 1024;
 /// A header, the shortest question.
@@ -159,7 +158,7 @@ struct Dns {
     answers: Frames<Lengths>,
     /// The answer being read is to a query that is open.
     answering: bool,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 impl Dns {
@@ -169,18 +168,17 @@ impl Dns {
             queries: Frames::new(Lengths(Side::Request)),
             answers: Frames::new(Lengths(Side::Response)),
             answering: false,
-            strikes: 0,
+            strikes: Strikes::NONE,
         }
     }
 
+    /// Takes a message; `false` where it is none.
     fn head(&mut self, side: Side, head: &Head<'_>, conversation: &mut Conversation<'_>) -> bool {
         let is_response = side == Side::Response;
         let Some(reading) = read(&head.content).filter(|r| r.is_response() == is_response) else {
-            conversation.counters.malformed_messages += 1;
-            self.strikes += 1;
-            return self.strikes < MAX_STRIKES;
+            return false;
         };
-        self.strikes = 0;
+        self.strikes.clear();
         if !is_response {
             conversation.open(head.start, head.end, reading.request("tcp"));
         } else if conversation.answer(reading.stream()) {
@@ -197,6 +195,60 @@ impl Dns {
     }
 }
 
+impl Framed for Dns {
+    type Head<'a> = Head<'a>;
+
+    fn next<'a>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'a>,
+        _: &mut Conversation<'_>,
+    ) -> Step<Head<'a>> {
+        match side {
+            Side::Request => self.queries.read(input),
+            Side::Response => self.answers.read(input),
+        }
+    }
+
+    fn strikes(&mut self) -> &mut Strikes {
+        &mut self.strikes
+    }
+
+    fn begin(
+        &mut self,
+        side: Side,
+        head: Head<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Verdict {
+        match self.head(side, &head, conversation) {
+            true => Verdict::Fine,
+            false => Verdict::Malformed,
+        }
+    }
+
+    fn end(&mut self, side: Side, end: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        if side == Side::Request {
+            conversation.request_reached(end);
+        } else if std::mem::take(&mut self.answering) {
+            conversation.response_reached(end);
+            conversation.end_response();
+        }
+        Verdict::Fine
+    }
+
+    fn unseen(&mut self, side: Side, _: Mark, _: bool, conversation: &mut Conversation<'_>) {
+        // Nobody knows whose answers were among it.
+        if side == Side::Response {
+            self.answering = false;
+            conversation.abandon();
+        }
+    }
+
+    fn malformed(&mut self, _: Side, _: Mark, _: &mut Conversation<'_>) -> Verdict {
+        Verdict::Malformed
+    }
+}
+
 impl Protocol for Dns {
     fn name(&self) -> &'static str {
         protocol::DNS
@@ -205,46 +257,10 @@ impl Protocol for Dns {
     fn read(
         &mut self,
         side: Side,
-        mut input: Input<'_>,
+        input: Input<'_>,
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
-        loop {
-            let frames = match side {
-                Side::Request => &mut self.queries,
-                Side::Response => &mut self.answers,
-            };
-            match frames.read(&mut input) {
-                Step::More => return Outcome::Read,
-                Step::Head(head) => {
-                    if !self.head(side, &head, conversation) {
-                        return Outcome::Foreign;
-                    }
-                }
-                Step::End(at) if side == Side::Request => conversation.request_reached(at),
-                Step::End(at) => {
-                    if std::mem::take(&mut self.answering) {
-                        conversation.response_reached(at);
-                        conversation.end_response();
-                    }
-                }
-                Step::Unseen => {
-                    conversation.counters.framing_lost += 1;
-                    // Nobody knows whose answers were among it.
-                    if side == Side::Response {
-                        self.answering = false;
-                        conversation.abandon();
-                    }
-                }
-                Step::Malformed => {
-                    conversation.counters.malformed_messages += 1;
-                    self.strikes += 1;
-                    if self.strikes >= MAX_STRIKES {
-                        return Outcome::Foreign;
-                    }
-                }
-                Step::Resumed => conversation.counters.resynchronised += 1,
-            }
-        }
+        drive(self, side, input, conversation)
     }
 
     fn between_responses(&self) -> bool {

@@ -7,9 +7,10 @@ use spanwise_model::protocol;
 
 use self::hessian::{Values, find};
 use crate::bytes::{Input, Mark, Side};
+use crate::framing::driver::{Framed, Verdict, drive};
+use crate::framing::strikes::Strikes;
 use crate::framing::{Frames, Framing, Head, Measure, Step};
-use crate::parser::{Known, Likeness};
-use crate::parser::{Outcome, Protocol};
+use crate::parser::{Known, Likeness, Outcome, Protocol};
 use crate::sessions::{Answer, Conversation, Failure, Request};
 
 /// Dubbo, to whoever tells protocols apart.
@@ -30,8 +31,6 @@ const FASTJSON: u8 = 6;
 const MAX_LOOK_BYTES: usize = 2048;
 /// Longest message that is taken for one.
 const MAX_MESSAGE_BYTES: u32 = 1 << 30;
-/// Malformed messages in a row after which the connection is no Dubbo.
-const MAX_STRIKES: u8 = 3;
 /// Longest name of a service or method that is one.
 const MAX_NAME_BYTES: usize = 200;
 
@@ -250,7 +249,7 @@ struct Dubbo {
     answers: Frames<Messages>,
     call: Reading,
     answer: Reading,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 impl Dubbo {
@@ -261,11 +260,23 @@ impl Dubbo {
             answers: Frames::new(Messages),
             call: Reading::Other,
             answer: Reading::Other,
-            strikes: 0,
+            strikes: Strikes::NONE,
         }
     }
 
-    fn begin(&self, side: Side, head: &Head<'_>, conversation: &mut Conversation<'_>) -> Reading {
+    const fn reading(&mut self, side: Side) -> &mut Reading {
+        match side {
+            Side::Request => &mut self.call,
+            Side::Response => &mut self.answer,
+        }
+    }
+
+    fn read_head(
+        &self,
+        side: Side,
+        head: &Head<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Reading {
         let Some(facts) = facts(&head.header).filter(|facts| !facts.has(EVENT)) else {
             return Reading::Other;
         };
@@ -309,6 +320,55 @@ fn end(reading: Reading, at: Mark, conversation: &mut Conversation<'_>) {
     }
 }
 
+impl Framed for Dubbo {
+    type Head<'a> = Head<'a>;
+
+    fn next<'a>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'a>,
+        _: &mut Conversation<'_>,
+    ) -> Step<Head<'a>> {
+        match side {
+            Side::Request => self.calls.read(input),
+            Side::Response => self.answers.read(input),
+        }
+    }
+
+    fn strikes(&mut self) -> &mut Strikes {
+        &mut self.strikes
+    }
+
+    fn begin(
+        &mut self,
+        side: Side,
+        head: Head<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Verdict {
+        self.strikes.clear();
+        *self.reading(side) = self.read_head(side, &head, conversation);
+        Verdict::Fine
+    }
+
+    fn end(&mut self, side: Side, end: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        self::end(std::mem::take(self.reading(side)), end, conversation);
+        Verdict::Fine
+    }
+
+    fn unseen(&mut self, side: Side, _: Mark, _: bool, conversation: &mut Conversation<'_>) {
+        *self.reading(side) = Reading::Other;
+        // Nobody knows whose answers were among it.
+        if side == Side::Response {
+            conversation.abandon();
+        }
+    }
+
+    fn malformed(&mut self, side: Side, _: Mark, _: &mut Conversation<'_>) -> Verdict {
+        *self.reading(side) = Reading::Other;
+        Verdict::Malformed
+    }
+}
+
 impl Protocol for Dubbo {
     fn name(&self) -> &'static str {
         protocol::DUBBO
@@ -317,49 +377,10 @@ impl Protocol for Dubbo {
     fn read(
         &mut self,
         side: Side,
-        mut input: Input<'_>,
+        input: Input<'_>,
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
-        loop {
-            let frames = match side {
-                Side::Request => &mut self.calls,
-                Side::Response => &mut self.answers,
-            };
-            let step = frames.read(&mut input);
-            let reading = match side {
-                Side::Request => &mut self.call,
-                Side::Response => &mut self.answer,
-            };
-            match step {
-                Step::More => return Outcome::Read,
-                Step::Head(head) => {
-                    self.strikes = 0;
-                    let begun = self.begin(side, &head, conversation);
-                    match side {
-                        Side::Request => self.call = begun,
-                        Side::Response => self.answer = begun,
-                    }
-                }
-                Step::End(at) => end(std::mem::take(reading), at, conversation),
-                Step::Unseen => {
-                    *reading = Reading::Other;
-                    conversation.counters.framing_lost += 1;
-                    // Nobody knows whose answers were among it.
-                    if side == Side::Response {
-                        conversation.abandon();
-                    }
-                }
-                Step::Malformed => {
-                    *reading = Reading::Other;
-                    conversation.counters.malformed_messages += 1;
-                    self.strikes += 1;
-                    if self.strikes >= MAX_STRIKES {
-                        return Outcome::Foreign;
-                    }
-                }
-                Step::Resumed => conversation.counters.resynchronised += 1,
-            }
-        }
+        drive(self, side, input, conversation)
     }
 
     fn between_responses(&self) -> bool {

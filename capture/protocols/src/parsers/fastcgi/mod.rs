@@ -14,17 +14,16 @@ use self::record::{
     STDIN, STDOUT, recognise,
 };
 use crate::bytes::{Input, Mark, Side};
+use crate::framing::driver::{Framed, Verdict, drive};
+use crate::framing::strikes::Strikes;
 use crate::framing::{Frames, Head, Step};
-use crate::parser::Known;
-use crate::parser::{Outcome, Protocol};
+use crate::parser::{Known, Outcome, Protocol};
 use crate::sessions::{Conversation, Failure, Request};
 
 /// FastCGI, to whoever tells protocols apart.
 pub(crate) const KNOWN: Known =
     Known { name: "fastcgi", recognise, parser: |serving| Box::new(Fastcgi::new(serving)) };
 
-/// Malformed records in a row after which the connection is no FastCGI.
-const MAX_STRIKES: u8 = 3;
 /// Requests that pass at once of which more is remembered than that they are
 /// there. Web servers send one at a time.
 const MAX_TALKS: usize = 16;
@@ -75,7 +74,7 @@ struct Fastcgi {
     answering: Option<u16>,
     /// Whether that record is the response's last.
     ending: bool,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 impl Fastcgi {
@@ -88,7 +87,7 @@ impl Fastcgi {
             asking: false,
             answering: None,
             ending: false,
-            strikes: 0,
+            strikes: Strikes::NONE,
         }
     }
 
@@ -97,59 +96,9 @@ impl Fastcgi {
         self.talks.clear();
     }
 
-    fn strike(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
-        conversation.counters.malformed_messages += 1;
-        self.abandon(conversation);
-        self.strikes += 1;
-        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
-    }
-
-    fn read_request(
-        &mut self,
-        input: &mut Input<'_>,
-        conversation: &mut Conversation<'_>,
-    ) -> Outcome {
-        loop {
-            match self.requests.read(input) {
-                Step::More => {
-                    if self.asking {
-                        conversation.request_reached(input.mark);
-                    }
-                    return Outcome::Read;
-                }
-                Step::Head(head) => self.request_record(&head, conversation),
-                Step::End(end) => {
-                    if std::mem::take(&mut self.asking) {
-                        conversation.request_reached(end);
-                    }
-                }
-                Step::Unseen => {
-                    conversation.counters.framing_lost += 1;
-                    if input.missed {
-                        // A whole request with the same number may be among it.
-                        self.abandon(conversation);
-                    } else {
-                        // What was captured of the parameters is what there is.
-                        self.open_cut(input.mark, conversation);
-                    }
-                    // It will have been the rest of the request.
-                    self.asking = conversation.uploading().is_some();
-                }
-                Step::Malformed => {
-                    self.asking = false;
-                    return self.strike(conversation);
-                }
-                Step::Resumed => {
-                    self.asking = false;
-                    conversation.counters.resynchronised += 1;
-                }
-            }
-        }
-    }
-
     fn request_record(&mut self, head: &Head<'_>, conversation: &mut Conversation<'_>) {
         let Some(header) = Header::read(Side::Request, &head.header) else { return };
-        self.strikes = 0;
+        self.strikes.clear();
         match header.kind {
             BEGIN_REQUEST => {
                 // Its last response was not seen: nobody else has this number.
@@ -216,55 +165,6 @@ impl Fastcgi {
         }
     }
 
-    fn read_response(
-        &mut self,
-        input: &mut Input<'_>,
-        conversation: &mut Conversation<'_>,
-    ) -> Outcome {
-        loop {
-            if self.ends_unseen(input, conversation) {
-                input.skip_all();
-                conversation.response_reached(input.mark);
-                self.end_response(conversation);
-                return Outcome::Read;
-            }
-            match self.responses.read(input) {
-                Step::More => {
-                    if self.answering.is_some() {
-                        conversation.response_reached(input.mark);
-                    }
-                    return Outcome::Read;
-                }
-                Step::Head(head) => self.response_record(&head, conversation),
-                Step::End(end) => {
-                    if self.answering.is_some() {
-                        conversation.response_reached(end);
-                    }
-                    if std::mem::take(&mut self.ending) {
-                        self.end_response(conversation);
-                    }
-                }
-                Step::Unseen => {
-                    conversation.counters.framing_lost += 1;
-                    if input.missed {
-                        self.abandon(conversation);
-                    } else {
-                        conversation.response_reached(input.mark);
-                        conversation.weaken();
-                    }
-                }
-                Step::Malformed => {
-                    self.answering = None;
-                    return self.strike(conversation);
-                }
-                Step::Resumed => {
-                    self.answering = None;
-                    conversation.counters.resynchronised += 1;
-                }
-            }
-        }
-    }
-
     /// Whether what was not captured is the end of the one response that is on
     /// its way: that much, and nothing else that short, is left when it is.
     fn ends_unseen(&self, input: &Input<'_>, conversation: &mut Conversation<'_>) -> bool {
@@ -279,7 +179,7 @@ impl Fastcgi {
 
     fn response_record(&mut self, head: &Head<'_>, conversation: &mut Conversation<'_>) {
         let Some(header) = Header::read(Side::Response, &head.header) else { return };
-        self.strikes = 0;
+        self.strikes.clear();
         self.answering = None;
         if !matches!(header.kind, STDOUT | STDERR | END_REQUEST) {
             return;
@@ -380,6 +280,116 @@ fn refusal(content: &[u8]) -> Option<Failure> {
     Some(Failure::plain(kind))
 }
 
+impl Framed for Fastcgi {
+    type Head<'a> = Head<'a>;
+
+    fn next<'a>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'a>,
+        conversation: &mut Conversation<'_>,
+    ) -> Step<Head<'a>> {
+        match side {
+            Side::Request => self.requests.read(input),
+            Side::Response if self.ends_unseen(input, conversation) => {
+                input.skip_all();
+                conversation.response_reached(input.mark);
+                self.end_response(conversation);
+                Step::More
+            }
+            Side::Response => self.responses.read(input),
+        }
+    }
+
+    fn strikes(&mut self) -> &mut Strikes {
+        &mut self.strikes
+    }
+
+    fn begin(
+        &mut self,
+        side: Side,
+        head: Head<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Verdict {
+        match side {
+            Side::Request => self.request_record(&head, conversation),
+            Side::Response => self.response_record(&head, conversation),
+        }
+        Verdict::Fine
+    }
+
+    fn end(&mut self, side: Side, end: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        match side {
+            Side::Request => {
+                if std::mem::take(&mut self.asking) {
+                    conversation.request_reached(end);
+                }
+            }
+            Side::Response => {
+                if self.answering.is_some() {
+                    conversation.response_reached(end);
+                }
+                if std::mem::take(&mut self.ending) {
+                    self.end_response(conversation);
+                }
+            }
+        }
+        Verdict::Fine
+    }
+
+    fn unseen(&mut self, side: Side, at: Mark, missed: bool, conversation: &mut Conversation<'_>) {
+        if missed {
+            // A whole request with the same number may be among it.
+            self.abandon(conversation);
+        }
+        match side {
+            Side::Request => {
+                if !missed {
+                    // What was captured of the parameters is what there is.
+                    self.open_cut(at, conversation);
+                }
+                // It will have been the rest of the request.
+                self.asking = conversation.uploading().is_some();
+            }
+            Side::Response if missed => {}
+            Side::Response => {
+                conversation.response_reached(at);
+                conversation.weaken();
+            }
+        }
+    }
+
+    fn malformed(&mut self, side: Side, _: Mark, _: &mut Conversation<'_>) -> Verdict {
+        self.resume(side);
+        Verdict::Malformed
+    }
+
+    fn pause(&mut self, side: Side, at: Mark, conversation: &mut Conversation<'_>) {
+        match side {
+            Side::Request if self.asking => conversation.request_reached(at),
+            Side::Response if self.answering.is_some() => conversation.response_reached(at),
+            _ => {}
+        }
+    }
+
+    fn resume(&mut self, side: Side) {
+        match side {
+            Side::Request => self.asking = false,
+            Side::Response => self.answering = None,
+        }
+    }
+
+    fn struck(
+        &mut self,
+        _: Mark,
+        outcome: Outcome,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
+        self.abandon(conversation);
+        outcome
+    }
+}
+
 impl Protocol for Fastcgi {
     fn name(&self) -> &'static str {
         protocol::FASTCGI
@@ -388,13 +398,10 @@ impl Protocol for Fastcgi {
     fn read(
         &mut self,
         side: Side,
-        mut input: Input<'_>,
+        input: Input<'_>,
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
-        match side {
-            Side::Request => self.read_request(&mut input, conversation),
-            Side::Response => self.read_response(&mut input, conversation),
-        }
+        drive(self, side, input, conversation)
     }
 
     fn turn(&mut self, to: Side, conversation: &mut Conversation<'_>) {

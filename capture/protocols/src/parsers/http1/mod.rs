@@ -13,8 +13,8 @@ use self::heads::{Heads, Place};
 use self::recognise::recognise;
 use crate::bytes::{Input, MAX_HEAD_BYTES, Mark, Side};
 use crate::formats::http;
-use crate::parser::{Known, Likeness};
-use crate::parser::{Outcome, Protocol};
+use crate::framing::strikes::Strikes;
+use crate::parser::{Known, Likeness, Outcome, Protocol};
 use crate::parsers::http2::Http2;
 use crate::parsers::websocket::WebSocket;
 use crate::sessions::{Conversation, Exchanges, Tag};
@@ -23,8 +23,6 @@ use crate::sessions::{Conversation, Exchanges, Tag};
 pub(crate) const KNOWN: Known =
     Known { name: "http1", recognise, parser: |serving| Box::new(Http1::new(serving)) };
 
-/// Malformed messages in a row after which the connection is no HTTP.
-const MAX_STRIKES: u8 = 3;
 /// Bytes of a head by which it is recognised.
 const RECOGNISED_BYTES: usize = 32;
 /// Longest line that a chunk's size may have.
@@ -103,7 +101,7 @@ pub(super) struct Http1 {
     serving: bool,
     request: Half,
     response: Half,
-    strikes: u8,
+    strikes: Strikes,
     /// The response makes the connection something else when it is complete.
     switching: bool,
     /// What the connection was upgraded to.
@@ -116,7 +114,7 @@ impl Http1 {
             serving,
             request: Half::new(),
             response: Half::new(),
-            strikes: 0,
+            strikes: Strikes::NONE,
             switching: false,
             next: None,
         }
@@ -158,11 +156,10 @@ impl Http1 {
         let was_in_step = self.half(side).in_step;
         self.half(side).reset();
         self.half(side).state = State::Head;
-        if was_in_step || side == Side::Request {
-            conversation.counters.malformed_messages += 1;
-            self.strikes += 1;
+        match was_in_step || side == Side::Request {
+            true => self.strikes.strike(conversation.counters),
+            false => self.strikes.outcome(),
         }
-        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
     }
 
     /// Reads head bytes; `Err` with the outcome where the rest of the event is
@@ -280,7 +277,7 @@ impl Http1 {
         let Some(found) = found else {
             return self.malformed(Side::Request, conversation);
         };
-        self.strikes = 0;
+        self.strikes.clear();
         conversation.open(start, end, found.request);
         if !complete {
             conversation.counters.heads_cut += 1;
@@ -317,7 +314,7 @@ impl Http1 {
         let Some(found) = found else {
             return self.malformed(Side::Response, conversation);
         };
-        self.strikes = 0;
+        self.strikes.clear();
         // RFC 9110, section 15.2: interim responses come before the final one.
         if (100..200).contains(&found.status) && found.status != 101 && complete {
             self.response.next_message();

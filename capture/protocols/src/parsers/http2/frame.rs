@@ -1,6 +1,7 @@
 //! HTTP/2's frames (RFC 9113, sections 4 and 6).
 
-use super::hpack::{Decoder, Malformed};
+use super::Malformed;
+use super::hpack::Decoder;
 use super::message::Fields;
 use crate::bytes::{MAX_HEAD_BYTES, Side};
 use crate::framing::{Framing, Measure};

@@ -1,12 +1,9 @@
 //! gRPC over HTTP/2 (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md), named by the
 //! semantic conventions for gRPC.
 
-use crate::sessions::Attributes;
-
-use super::message::Fields;
 use crate::bytes::text;
-use crate::formats::http::{add, add_agent, add_server};
-use crate::sessions::{Answer, Failure, Request};
+use crate::formats::http::add;
+use crate::sessions::{Answer, Attributes, Failure, Request};
 
 const MAX_METHOD_BYTES: usize = 256;
 const MAX_MESSAGE_BYTES: usize = 512;
@@ -71,28 +68,16 @@ pub(super) const fn code_of_reset(error: u32) -> i32 {
 
 /// The method that a path names, `package.Service/Method`. gRPC has no query, but
 /// nothing keeps a client from sending one, with whatever is in it.
-fn method(path: &[u8]) -> String {
+pub(super) fn method(path: &[u8]) -> String {
     let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
     text(path.strip_prefix(b"/").unwrap_or(path), MAX_METHOD_BYTES)
 }
 
-fn describe(attributes: &mut Attributes, method: Option<&str>) {
+pub(super) fn describe(attributes: &mut Attributes, method: Option<&str>) {
     add(attributes, "rpc.system.name", "grpc");
     if let Some(method) = method {
         add(attributes, "rpc.method", method);
     }
-}
-
-/// The request of a call.
-pub(super) fn request(fields: &Fields) -> Request {
-    let method = fields.path.as_deref().map(method);
-    let mut request = Request::new(method.clone().unwrap_or_else(|| "grpc".to_owned()));
-    let attributes = &mut request.attributes;
-    describe(attributes, method.as_deref());
-    add_server(attributes, fields.authority(), fields.scheme());
-    add_agent(attributes, fields.agent.as_deref());
-    add(attributes, "network.protocol.version", "2");
-    request
 }
 
 /// Only the response says that it was a call.

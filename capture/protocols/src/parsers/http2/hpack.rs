@@ -1,18 +1,14 @@
 //! HPACK (RFC 7541): header fields of one direction, of which only those that a
 //! span shows are kept.
 
-use super::huffman;
 use super::names::{Name, Named, STATIC};
 use super::table::{ENTRY_BYTES, Entry, Knowledge, MAX_BRIDGED_FIELDS, Table};
+use super::{Malformed, huffman};
 
 /// Bytes of a value that are kept.
 const MAX_VALUE_BYTES: usize = 2048;
 /// Longest name that may be one of interest.
 const MAX_NAME_BYTES: usize = 32;
-
-/// These bytes are no header block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Malformed;
 
 /// Stands for a value without a name that is no short number.
 const NO_NUMBER: &[u8] = b"-";

@@ -1,7 +1,7 @@
 //! HPACK's Huffman code (RFC 7541, section 5.2 and appendix B). It is canonical:
 //! the lengths of its codes say what they are.
 
-use super::hpack::Malformed;
+use super::Malformed;
 
 /// Bits of each symbol's code; the last symbol ends a string, and is never sent.
 const LENGTHS: [u8; 257] = [

@@ -1,12 +1,10 @@
 //! What header blocks say (RFC 9113, section 8.3), as requests and answers.
 
-use crate::sessions::Attributes;
-
 use super::grpc;
 use super::names::{Name, TRACE_HEADERS};
 use super::table::Knowledge;
-use crate::formats::http::{self, Asked, Target, add};
-use crate::sessions::{Answer, Request, Tag};
+use crate::formats::http::{self, Asked, Target, add, add_agent, add_server};
+use crate::sessions::{Answer, Attributes, Request, Tag};
 use crate::trace_headers::TraceHeaders;
 
 /// Says that fields of an exchange were unknown, or known only by inference, for
@@ -99,9 +97,20 @@ impl Fields {
 
     /// The request that it makes.
     pub(super) fn request(self, known: Knowledge) -> Request {
-        let mut request = if self.is_grpc { grpc::request(&self) } else { self.http_request() };
+        let mut request = if self.is_grpc { self.grpc_request() } else { self.http_request() };
         request.headers = self.trace;
         add_knowledge(&mut request.attributes, known);
+        request
+    }
+
+    fn grpc_request(&self) -> Request {
+        let method = self.path.as_deref().map(grpc::method);
+        let mut request = Request::new(method.clone().unwrap_or_else(|| "grpc".to_owned()));
+        let attributes = &mut request.attributes;
+        grpc::describe(attributes, method.as_deref());
+        add_server(attributes, self.authority(), self.scheme());
+        add_agent(attributes, self.agent.as_deref());
+        add(attributes, "network.protocol.version", "2");
         request
     }
 

@@ -13,22 +13,24 @@ mod table;
 use spanwise_model::protocol;
 
 use self::frame::{Frame, HEADER_BYTES, Http2Framing, Kind, PREFACE, recognise};
-use self::hpack::{Decoder, Malformed};
+use self::hpack::Decoder;
 use self::message::Fields;
 use self::streams::Streams;
 use self::table::Knowledge;
 use crate::bytes::{Input, MAX_HEAD_BYTES, Mark, Side};
+use crate::framing::driver::{Framed, Verdict, drive};
+use crate::framing::strikes::Strikes;
 use crate::framing::{Frames, Head, Step};
-use crate::parser::Known;
-use crate::parser::{Outcome, Protocol};
+use crate::parser::{Known, Outcome, Protocol};
 use crate::sessions::{Conversation, Exchanges};
+
+/// These bytes are no header block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Malformed;
 
 /// HTTP/2, to whoever tells protocols apart.
 pub(crate) const KNOWN: Known =
     Known { name: "http2", recognise, parser: |serving| Box::new(Http2::new(serving)) };
-
-/// Malformed messages in a row after which the connection is no HTTP/2.
-const MAX_STRIKES: u8 = 3;
 
 /// A header block of which frames are still to come, and whose it is.
 #[derive(Debug)]
@@ -132,7 +134,7 @@ pub(super) struct Http2 {
     request: Half,
     response: Half,
     streams: Streams,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 impl Http2 {
@@ -142,7 +144,7 @@ impl Http2 {
             request: Half::new(Side::Request),
             response: Half::new(Side::Response),
             streams: Streams::new(),
-            strikes: 0,
+            strikes: Strikes::NONE,
         }
     }
 
@@ -162,13 +164,6 @@ impl Http2 {
             Side::Request => &mut self.request,
             Side::Response => &mut self.response,
         }
-    }
-
-    /// Bytes that are not what they should be.
-    fn strike(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
-        conversation.counters.malformed_messages += 1;
-        self.strikes += 1;
-        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
     }
 
     /// Frames of a side may have passed unseen: header fields among them, new
@@ -210,14 +205,18 @@ impl Http2 {
             // What is added to the table by this block is not known.
             half.block = None;
             half.hpack.table.lose();
-            return if half.unsure { Outcome::Read } else { self.strike(conversation) };
+            return if half.unsure {
+                Outcome::Read
+            } else {
+                self.strikes.strike(conversation.counters)
+            };
         }
         match frame.kind {
             Kind::Data => match frame.fragment(&head.content) {
                 Some((content, length)) => {
                     self.streams.data(side, frame.stream, content, length);
                 }
-                None => return self.strike(conversation),
+                None => return self.strikes.strike(conversation.counters),
             },
             Kind::Reset | Kind::GoAway => {
                 for (word, bytes) in half.short.iter_mut().zip(head.content.chunks(4)) {
@@ -276,14 +275,14 @@ impl Http2 {
         let call = side == Side::Response && Streams::is_call(block.frame.stream, conversation);
         let half = self.half(side);
         let Ok((fields, known)) = half.fields(block, call) else {
-            return self.strike(conversation);
+            return self.strikes.strike(conversation.counters);
         };
         if block.cut {
             half.hpack.table.lose_sight();
             half.hpack.table.passed(block.frame_bytes - block.bytes.len() as u64, false);
         }
         conversation.counters.heads_cut += u64::from(block.cut);
-        self.strikes = 0;
+        self.strikes.clear();
         // What is pushed was not asked for; only the table had to know of it.
         if block.frame.kind == Kind::PushPromise {
             return Outcome::Read;
@@ -307,6 +306,57 @@ impl Http2 {
     }
 }
 
+impl Framed for Http2 {
+    type Head<'a> = Head<'a>;
+
+    fn next<'a>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'a>,
+        _: &mut Conversation<'_>,
+    ) -> Step<Head<'a>> {
+        self.half(side).frames.read(input)
+    }
+
+    fn strikes(&mut self) -> &mut Strikes {
+        &mut self.strikes
+    }
+
+    fn begin(
+        &mut self,
+        side: Side,
+        head: Head<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Verdict {
+        self.frame_begins(side, &head, conversation).into()
+    }
+
+    fn end(&mut self, side: Side, end: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        self.half(side).border = Some(end.offset);
+        self.frame_ends(side, end, conversation).into()
+    }
+
+    fn unseen(&mut self, side: Side, at: Mark, _: bool, conversation: &mut Conversation<'_>) {
+        self.lose(side, at, conversation);
+    }
+
+    fn malformed(&mut self, side: Side, at: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        let expected = !self.half(side).unsure;
+        self.lose(side, at, conversation);
+        if expected { Verdict::Malformed } else { Verdict::Fine }
+    }
+
+    fn pause(&mut self, side: Side, at: Mark, conversation: &mut Conversation<'_>) {
+        let half = self.half(side);
+        if half.frames.is_lost() {
+            let border = half.border.replace(at.offset);
+            let bytes = at.offset - border.unwrap_or(at.offset);
+            half.hpack.table.passed(bytes, false);
+            self.streams.passed_unseen(side, at, bytes, conversation);
+        }
+    }
+}
+
 impl Protocol for Http2 {
     fn name(&self) -> &'static str {
         protocol::HTTP
@@ -319,47 +369,12 @@ impl Protocol for Http2 {
     fn read(
         &mut self,
         side: Side,
-        mut input: Input<'_>,
+        input: Input<'_>,
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
         self.streams.time_passes(input.mark.time_nano, conversation);
         self.half(side).border.get_or_insert(input.mark.offset);
-        loop {
-            let outcome = match self.half(side).frames.read(&mut input) {
-                Step::More => {
-                    let half = self.half(side);
-                    if half.frames.is_lost() {
-                        let border = half.border.replace(input.mark.offset);
-                        let bytes = input.mark.offset - border.unwrap_or(input.mark.offset);
-                        half.hpack.table.passed(bytes, false);
-                        self.streams.passed_unseen(side, input.mark, bytes, conversation);
-                    }
-                    return Outcome::Read;
-                }
-                Step::Head(head) => self.frame_begins(side, &head, conversation),
-                Step::End(end) => {
-                    self.half(side).border = Some(end.offset);
-                    self.frame_ends(side, end, conversation)
-                }
-                Step::Unseen => {
-                    conversation.counters.framing_lost += 1;
-                    self.lose(side, input.mark, conversation);
-                    Outcome::Read
-                }
-                Step::Malformed => {
-                    let expected = !self.half(side).unsure;
-                    self.lose(side, input.mark, conversation);
-                    if expected { self.strike(conversation) } else { Outcome::Read }
-                }
-                Step::Resumed => {
-                    conversation.counters.resynchronised += 1;
-                    Outcome::Read
-                }
-            };
-            if outcome != Outcome::Read {
-                return outcome;
-            }
-        }
+        drive(self, side, input, conversation)
     }
 
     fn quiet(&mut self, conversation: &mut Conversation<'_>) {

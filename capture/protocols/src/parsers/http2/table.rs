@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use super::hpack::Malformed;
+use super::Malformed;
 use super::names::Named;
 
 /// Size, as the RFC counts it, of the entries that are kept; older ones become

@@ -17,9 +17,10 @@ use spanwise_model::protocol;
 
 use self::frame::{Requests, Responses, request_header};
 use crate::bytes::{Input, Mark, Side};
+use crate::framing::driver::{Framed, Verdict, drive};
+use crate::framing::strikes::Strikes;
 use crate::framing::{Frames, Head, Step};
-use crate::parser::Known;
-use crate::parser::{Outcome, Protocol};
+use crate::parser::{Known, Outcome, Protocol};
 use crate::sessions::{Conversation, Request};
 
 pub(crate) use self::topics::Topics;
@@ -27,9 +28,6 @@ pub(crate) use self::topics::Topics;
 /// Kafka, to whoever tells protocols apart.
 pub(crate) const KNOWN: Known =
     Known { name: "kafka", recognise: frame::recognise, parser: |_| Box::new(Kafka::new()) };
-
-/// Malformed messages in a row after which the connection is no Kafka.
-const MAX_STRIKES: u8 = 3;
 
 /// The request that passes.
 enum Passing {
@@ -46,7 +44,7 @@ pub(super) struct Kafka {
     passing: Option<Passing>,
     /// Whether the response that passes is to a known request.
     answering: bool,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 /// What a response needs to know of its request: key, version, correlation id.
@@ -61,19 +59,13 @@ impl Kafka {
             responses: Frames::new(Responses::default()),
             passing: None,
             answering: false,
-            strikes: 0,
+            strikes: Strikes::NONE,
         }
-    }
-
-    fn strike(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
-        conversation.counters.malformed_messages += 1;
-        self.strikes += 1;
-        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
     }
 
     fn ask(&mut self, head: &Head<'_>, conversation: &mut Conversation<'_>) {
         let Some(header) = request_header(&head.header) else { return };
-        self.strikes = 0;
+        self.strikes.clear();
         let asked = requests::asked(header, &head.content, conversation.memory.of::<Topics>());
         if !asked.answered {
             self.passing = Some(Passing::Untold(head.start, Box::new(asked.request)));
@@ -106,7 +98,7 @@ impl Kafka {
             conversation.counters.orphan_responses += 1;
             return;
         };
-        self.strikes = 0;
+        self.strikes.clear();
         self.responses.framing().answered(correlation);
         // Answers keep the order of their requests: those before it were missed.
         while let Some(oldest) = conversation.answering().map(|oldest| oldest.request.stream)
@@ -129,6 +121,56 @@ impl Kafka {
     }
 }
 
+impl Framed for Kafka {
+    type Head<'a> = Head<'a>;
+
+    fn next<'a>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'a>,
+        _: &mut Conversation<'_>,
+    ) -> Step<Head<'a>> {
+        match side {
+            Side::Request => self.requests.read(input),
+            Side::Response => self.responses.read(input),
+        }
+    }
+
+    fn strikes(&mut self) -> &mut Strikes {
+        &mut self.strikes
+    }
+
+    fn begin(
+        &mut self,
+        side: Side,
+        head: Head<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Verdict {
+        match side {
+            Side::Request => self.ask(&head, conversation),
+            Side::Response => self.answer(&head, conversation),
+        }
+        Verdict::Fine
+    }
+
+    fn end(&mut self, side: Side, end: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        match side {
+            Side::Request => self.asked(end, conversation),
+            Side::Response => {
+                if std::mem::take(&mut self.answering) {
+                    conversation.response_reached(end);
+                    conversation.end_response();
+                }
+            }
+        }
+        Verdict::Fine
+    }
+
+    fn unseen(&mut self, side: Side, _: Mark, _: bool, conversation: &mut Conversation<'_>) {
+        self.lose(side, conversation);
+    }
+}
+
 impl Protocol for Kafka {
     fn name(&self) -> &'static str {
         protocol::KAFKA
@@ -137,38 +179,10 @@ impl Protocol for Kafka {
     fn read(
         &mut self,
         side: Side,
-        mut input: Input<'_>,
+        input: Input<'_>,
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
-        loop {
-            let step = match side {
-                Side::Request => self.requests.read(&mut input),
-                Side::Response => self.responses.read(&mut input),
-            };
-            match (step, side) {
-                (Step::More, _) => return Outcome::Read,
-                (Step::Head(head), Side::Request) => self.ask(&head, conversation),
-                (Step::Head(head), Side::Response) => self.answer(&head, conversation),
-                (Step::End(end), Side::Request) => self.asked(end, conversation),
-                (Step::End(end), Side::Response) => {
-                    if std::mem::take(&mut self.answering) {
-                        conversation.response_reached(end);
-                        conversation.end_response();
-                    }
-                }
-                (Step::Unseen, _) => {
-                    conversation.counters.framing_lost += 1;
-                    self.lose(side, conversation);
-                }
-                (Step::Malformed, _) => {
-                    self.lose(side, conversation);
-                    if self.strike(conversation) == Outcome::Foreign {
-                        return Outcome::Foreign;
-                    }
-                }
-                (Step::Resumed, _) => conversation.counters.resynchronised += 1,
-            }
-        }
+        drive(self, side, input, conversation)
     }
 
     fn between_responses(&self) -> bool {

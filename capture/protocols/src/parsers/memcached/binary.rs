@@ -2,12 +2,12 @@
 //! a header of 24 bytes, extras, key, value. Commands that are answered only
 //! where there is something to say are one request with the one that ends them.
 
-use super::MAX_STRIKES;
 use super::command::{Batch, MAX_KEY_BYTES, Shown};
-use crate::bytes::{Input, Side, text};
+use crate::bytes::{Input, Mark, Side, text};
+use crate::framing::driver::{Framed, Verdict};
+use crate::framing::strikes::Strikes;
 use crate::framing::{Frames, Framing, Head, Measure, Step};
-use crate::parser::Likeness;
-use crate::parser::Outcome;
+use crate::parser::{Likeness, Outcome};
 use crate::sessions::{Conversation, Failure, Request, Tag};
 
 const HEADER_BYTES: usize = 24;
@@ -177,7 +177,7 @@ pub(super) struct Binary {
     batch: Option<Batch>,
     /// Whether the message being read ends a response.
     last: bool,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 impl Binary {
@@ -188,50 +188,14 @@ impl Binary {
             asking: false,
             batch: None,
             last: false,
-            strikes: 0,
-        }
-    }
-
-    fn strike(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
-        conversation.counters.malformed_messages += 1;
-        conversation.abandon();
-        self.batch = None;
-        self.strikes += 1;
-        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
-    }
-
-    pub(super) fn read_request(
-        &mut self,
-        input: &mut Input<'_>,
-        conversation: &mut Conversation<'_>,
-    ) -> Outcome {
-        loop {
-            match self.requests.read(input) {
-                Step::More => {
-                    if self.asking {
-                        conversation.request_reached(input.mark);
-                    }
-                    return Outcome::Read;
-                }
-                Step::Head(head) => self.command(&head, conversation),
-                Step::End(end) => {
-                    if std::mem::take(&mut self.asking) {
-                        conversation.request_reached(end);
-                    }
-                }
-                Step::Unseen | Step::Resumed => {
-                    conversation.counters.framing_lost += 1;
-                    self.batch = None;
-                }
-                Step::Malformed => return self.strike(conversation),
-            }
+            strikes: Strikes::NONE,
         }
     }
 
     fn command(&mut self, head: &Head<'_>, conversation: &mut Conversation<'_>) {
         let Some(fields) = fields(Side::Request, &head.header) else { return };
         let Some(opcode) = opcode(fields.opcode) else { return };
-        self.strikes = 0;
+        self.strikes.clear();
         if opcode.name == "quit" {
             return;
         }
@@ -268,53 +232,6 @@ impl Binary {
         }
     }
 
-    pub(super) fn read_response(
-        &mut self,
-        input: &mut Input<'_>,
-        conversation: &mut Conversation<'_>,
-    ) -> Outcome {
-        if self.responses.is_lost() {
-            input.skip_all();
-            conversation.response_reached(input.mark);
-            return Outcome::Read;
-        }
-        loop {
-            match self.responses.read(input) {
-                Step::More | Step::Resumed => {
-                    if !self.responses.is_between() {
-                        conversation.response_reached(input.mark);
-                    }
-                    return Outcome::Read;
-                }
-                Step::Head(head) => {
-                    if !self.response(&head, conversation) {
-                        self.responses.lose();
-                        input.skip_all();
-                        return self.strike(conversation);
-                    }
-                }
-                Step::End(end) => {
-                    conversation.response_reached(end);
-                    if std::mem::take(&mut self.last) {
-                        conversation.end_response();
-                    }
-                }
-                Step::Unseen => {
-                    if input.missed {
-                        conversation.abandon();
-                    } else {
-                        conversation.begin_response(self.responses.start().unwrap_or(input.mark));
-                        conversation.response_reached(input.mark);
-                    }
-                    conversation.counters.framing_lost += 1;
-                    conversation.weaken();
-                    return Outcome::Read;
-                }
-                Step::Malformed => return self.strike(conversation),
-            }
-        }
-    }
-
     /// Takes a response; `false` where it is not the one that must come.
     fn response(&mut self, head: &Head<'_>, conversation: &mut Conversation<'_>) -> bool {
         let Some(fields) = fields(Side::Response, &head.header) else { return false };
@@ -328,7 +245,7 @@ impl Binary {
         if !ends && !part {
             return false;
         }
-        self.strikes = 0;
+        self.strikes.clear();
         if let Some(kind) = failure_kind(fields.status)
             && exchange.answer.failure.is_none()
         {
@@ -392,6 +309,103 @@ impl Binary {
         self.requests.held_bytes()
             + self.responses.held_bytes()
             + self.batch.as_ref().map_or(0, Batch::held_bytes)
+    }
+}
+
+impl Framed for Binary {
+    type Head<'a> = Head<'a>;
+
+    fn next<'a>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'a>,
+        conversation: &mut Conversation<'_>,
+    ) -> Step<Head<'a>> {
+        match side {
+            Side::Request => self.requests.read(input),
+            Side::Response if self.responses.is_lost() => {
+                input.skip_all();
+                conversation.response_reached(input.mark);
+                Step::More
+            }
+            Side::Response => self.responses.read(input),
+        }
+    }
+
+    fn strikes(&mut self) -> &mut Strikes {
+        &mut self.strikes
+    }
+
+    fn begin(
+        &mut self,
+        side: Side,
+        head: Head<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Verdict {
+        match side {
+            Side::Request => self.command(&head, conversation),
+            Side::Response if !self.response(&head, conversation) => {
+                self.responses.lose();
+                return Verdict::Lost;
+            }
+            Side::Response => {}
+        }
+        Verdict::Fine
+    }
+
+    fn end(&mut self, side: Side, end: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        match side {
+            Side::Request => {
+                if std::mem::take(&mut self.asking) {
+                    conversation.request_reached(end);
+                }
+            }
+            Side::Response => {
+                conversation.response_reached(end);
+                if std::mem::take(&mut self.last) {
+                    conversation.end_response();
+                }
+            }
+        }
+        Verdict::Fine
+    }
+
+    fn unseen(&mut self, side: Side, at: Mark, missed: bool, conversation: &mut Conversation<'_>) {
+        match side {
+            Side::Request => self.batch = None,
+            Side::Response => {
+                if missed {
+                    conversation.abandon();
+                } else {
+                    conversation.begin_response(at);
+                    conversation.response_reached(at);
+                }
+                conversation.weaken();
+            }
+        }
+    }
+
+    fn malformed(&mut self, _: Side, _: Mark, _: &mut Conversation<'_>) -> Verdict {
+        Verdict::Malformed
+    }
+
+    fn pause(&mut self, side: Side, at: Mark, conversation: &mut Conversation<'_>) {
+        match side {
+            Side::Request if self.asking => conversation.request_reached(at),
+            Side::Response if !self.responses.is_between() => conversation.response_reached(at),
+            _ => {}
+        }
+    }
+
+    fn struck(
+        &mut self,
+        _: Mark,
+        outcome: Outcome,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
+        conversation.abandon();
+        self.batch = None;
+        outcome
     }
 }
 

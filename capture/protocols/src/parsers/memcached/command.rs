@@ -1,10 +1,9 @@
 //! What clients ask of Memcached, in either protocol, and what of it is shown.
 
-use crate::sessions::Attributes;
 use spanwise_model::AttributeValue;
 
 use crate::bytes::text;
-use crate::sessions::Request;
+use crate::sessions::{Attributes, Request};
 
 /// Longest key that Memcached takes.
 pub(super) const MAX_KEY_BYTES: usize = 250;

@@ -1,9 +1,8 @@
 //! Lines of Memcached's text protocol (doc/protocol.txt): commands and replies.
 
+use super::command::{Form, MAX_KEY_BYTES, Shown, named};
 use crate::bytes::text;
 use crate::sessions::Failure;
-
-use super::command::{Form, MAX_KEY_BYTES, Shown, named};
 
 /// A command's line, as far as it is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use spanwise_model::protocol;
 use self::binary::Binary;
 use self::text_protocol::Text;
 use crate::bytes::{Input, Side};
-use crate::parser::{Known, Likeness};
-use crate::parser::{Outcome, Protocol};
+use crate::framing::driver::drive;
+use crate::parser::{Known, Likeness, Outcome, Protocol};
 use crate::sessions::Conversation;
 
 /// Memcached, to whoever tells protocols apart. Its commands are in lower case,
@@ -23,8 +23,6 @@ pub(crate) const KNOWN: Known = Known {
     parser: |_| Box::new(Memcached { spoken: Spoken::Unknown }),
 };
 
-/// Malformed messages in a row after which the connection is no Memcached.
-const MAX_STRIKES: u8 = 3;
 /// Bytes in which a first line must end.
 const MAX_FIRST_LINE_BYTES: usize = 512;
 
@@ -118,10 +116,7 @@ impl Protocol for Memcached {
         }
         match &mut self.spoken {
             Spoken::Unknown => Outcome::Read,
-            Spoken::Binary(binary) => match side {
-                Side::Request => binary.read_request(&mut input, conversation),
-                Side::Response => binary.read_response(&mut input, conversation),
-            },
+            Spoken::Binary(binary) => drive(binary, side, input, conversation),
             Spoken::Text(text) => {
                 while !input.is_empty() {
                     let outcome = match side {

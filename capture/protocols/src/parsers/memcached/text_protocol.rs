@@ -2,10 +2,10 @@
 //! order. Those that want no answer are spans by themselves; those of which only
 //! some are answered are one request with the one that ends them.
 
-use super::MAX_STRIKES;
 use super::command::{Batch, Form};
 use super::line::{Command, Reply, reply};
 use crate::bytes::{Input, Mark, Side};
+use crate::framing::strikes::Strikes;
 use crate::parser::Outcome;
 use crate::sessions::{Conversation, Request, Tag};
 
@@ -82,7 +82,7 @@ pub(super) struct Text {
     lost_in_command: bool,
     /// Values of the reply so far; `None` where it has none.
     values: Option<i64>,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 impl Text {
@@ -94,14 +94,12 @@ impl Text {
             told: None,
             lost_in_command: false,
             values: None,
-            strikes: 0,
+            strikes: Strikes::NONE,
         }
     }
 
     fn strike(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
-        conversation.counters.malformed_messages += 1;
-        self.strikes += 1;
-        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
+        self.strikes.strike(conversation.counters)
     }
 
     pub(super) fn read_request(
@@ -176,7 +174,7 @@ impl Text {
         if command.form == Form::Stream {
             return Outcome::Switched;
         }
-        self.strikes = 0;
+        self.strikes.clear();
         // The value is followed by a line end.
         let remaining = command.data.map_or(0, |length| length.saturating_add(2));
         if remaining > 0 {
@@ -300,7 +298,7 @@ impl Text {
     }
 
     fn reply_line(&mut self, reply: Reply, conversation: &mut Conversation<'_>) {
-        self.strikes = 0;
+        self.strikes.clear();
         match reply {
             Reply::Value(length) => {
                 self.values = Some(self.values.unwrap_or(0) + 1);

@@ -1,11 +1,10 @@
 //! Commands of MongoDB and their answers: what of them is shown. No values are.
 
-use crate::sessions::Attributes;
 use spanwise_model::AttributeValue;
 
 use super::bson::{Elements, Value, elements};
 use crate::bytes::text;
-use crate::sessions::{Answer, Failure, Request};
+use crate::sessions::{Answer, Attributes, Failure, Request};
 
 /// Longest name of a command, of a database and of a collection that is shown.
 const MAX_COMMAND_BYTES: usize = 64;

@@ -13,17 +13,15 @@ use self::message::{
     REPLY, UPDATE, recognise,
 };
 use crate::bytes::{Input, Mark, Side};
+use crate::framing::driver::{Framed, Verdict, drive};
+use crate::framing::strikes::Strikes;
 use crate::framing::{Frames, Head, Step};
-use crate::parser::Known;
-use crate::parser::{Outcome, Protocol};
+use crate::parser::{Known, Outcome, Protocol};
 use crate::sessions::{Conversation, Request};
 
 /// MongoDB, to whoever tells protocols apart.
 pub(crate) const KNOWN: Known =
     Known { name: "mongodb", recognise, parser: |_| Box::new(Mongodb::new()) };
-
-/// Malformed messages in a row after which the connection is no MongoDB.
-const MAX_STRIKES: u8 = 3;
 
 /// What the message being read of a request is.
 #[derive(Debug)]
@@ -58,7 +56,7 @@ struct Mongodb {
     /// A compressed request that has no answer yet. It may want none: what says
     /// so is compressed, too.
     compressed: Option<u32>,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 impl Mongodb {
@@ -70,55 +68,7 @@ impl Mongodb {
             answering: Answering::Nothing,
             exhaust: None,
             compressed: None,
-            strikes: 0,
-        }
-    }
-
-    fn strike(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
-        conversation.counters.malformed_messages += 1;
-        conversation.abandon();
-        self.strikes += 1;
-        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
-    }
-
-    fn read_request(
-        &mut self,
-        input: &mut Input<'_>,
-        conversation: &mut Conversation<'_>,
-    ) -> Outcome {
-        loop {
-            match self.requests.read(input) {
-                Step::More => {
-                    if matches!(self.passing, Passing::Asked) {
-                        conversation.request_reached(input.mark);
-                    }
-                    return Outcome::Read;
-                }
-                Step::Head(head) => {
-                    if !self.request(&head, conversation) {
-                        self.requests.lose();
-                        input.skip_all();
-                        return self.strike(conversation);
-                    }
-                }
-                Step::End(end) => match std::mem::replace(&mut self.passing, Passing::Nothing) {
-                    Passing::Nothing => {}
-                    Passing::Asked => conversation.request_reached(end),
-                    Passing::Told(start, request) => {
-                        conversation.tell(start, end, *request);
-                    }
-                },
-                Step::Unseen => {
-                    // Responses name their requests: what was missed does no harm.
-                    conversation.counters.framing_lost += 1;
-                    self.passing = Passing::Nothing;
-                }
-                Step::Malformed => {
-                    self.passing = Passing::Nothing;
-                    return self.strike(conversation);
-                }
-                Step::Resumed => conversation.counters.resynchronised += 1,
-            }
+            strikes: Strikes::NONE,
         }
     }
 
@@ -168,7 +118,7 @@ impl Mongodb {
             }
             _ => return false,
         };
-        self.strikes = 0;
+        self.strikes.clear();
         if answered {
             let stream = u64::from(header.id);
             conversation.open(head.start, head.end, Request { stream, ..request });
@@ -188,56 +138,6 @@ impl Mongodb {
         }
     }
 
-    fn read_response(
-        &mut self,
-        input: &mut Input<'_>,
-        conversation: &mut Conversation<'_>,
-    ) -> Outcome {
-        loop {
-            match self.responses.read(input) {
-                Step::More => {
-                    if self.answering != Answering::Nothing {
-                        conversation.response_reached(input.mark);
-                    }
-                    return Outcome::Read;
-                }
-                Step::Head(head) => {
-                    if !self.response(&head, conversation) {
-                        self.responses.lose();
-                        input.skip_all();
-                        return self.strike(conversation);
-                    }
-                }
-                Step::End(end) => {
-                    match std::mem::replace(&mut self.answering, Answering::Nothing) {
-                        Answering::Nothing => {}
-                        Answering::Part { goes_on } => {
-                            conversation.response_reached(end);
-                            if let Some(exchange) = conversation.answering() {
-                                exchange.request.stream = u64::from(goes_on);
-                            }
-                        }
-                        Answering::Last => {
-                            conversation.response_reached(end);
-                            conversation.end_response();
-                        }
-                    }
-                }
-                Step::Unseen => {
-                    // Responses to any of the open requests may be among it.
-                    conversation.abandon();
-                    conversation.counters.framing_lost += 1;
-                    self.answering = Answering::Nothing;
-                }
-                Step::Malformed => {
-                    self.answering = Answering::Nothing;
-                    return self.strike(conversation);
-                }
-                Step::Resumed => conversation.counters.resynchronised += 1,
-            }
-        }
-    }
-
     /// Takes a response; `false` where it is none.
     fn response(&mut self, head: &Head<'_>, conversation: &mut Conversation<'_>) -> bool {
         let Some(header) = Header::read(Side::Response, &head.header) else { return false };
@@ -252,7 +152,7 @@ impl Mongodb {
             REPLY => (content.get(20..).and_then(bson::document), false),
             _ => (None, false),
         };
-        self.strikes = 0;
+        self.strikes.clear();
         let asked = conversation.answer(u64::from(header.response_to));
         // Such a response is the beginning of many, or one of them.
         let unasked = self.exhaust == Some(header.response_to);
@@ -281,6 +181,112 @@ impl Mongodb {
     }
 }
 
+impl Framed for Mongodb {
+    type Head<'a> = Head<'a>;
+
+    fn next<'a>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'a>,
+        _: &mut Conversation<'_>,
+    ) -> Step<Head<'a>> {
+        match side {
+            Side::Request => self.requests.read(input),
+            Side::Response => self.responses.read(input),
+        }
+    }
+
+    fn strikes(&mut self) -> &mut Strikes {
+        &mut self.strikes
+    }
+
+    fn begin(
+        &mut self,
+        side: Side,
+        head: Head<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Verdict {
+        let is_message = match side {
+            Side::Request => self.request(&head, conversation),
+            Side::Response => self.response(&head, conversation),
+        };
+        if is_message {
+            return Verdict::Fine;
+        }
+        match side {
+            Side::Request => self.requests.lose(),
+            Side::Response => self.responses.lose(),
+        }
+        Verdict::Lost
+    }
+
+    fn end(&mut self, side: Side, end: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        match side {
+            Side::Request => match std::mem::replace(&mut self.passing, Passing::Nothing) {
+                Passing::Nothing => {}
+                Passing::Asked => conversation.request_reached(end),
+                Passing::Told(start, request) => conversation.tell(start, end, *request),
+            },
+            Side::Response => match std::mem::replace(&mut self.answering, Answering::Nothing) {
+                Answering::Nothing => {}
+                Answering::Part { goes_on } => {
+                    conversation.response_reached(end);
+                    if let Some(exchange) = conversation.answering() {
+                        exchange.request.stream = u64::from(goes_on);
+                    }
+                }
+                Answering::Last => {
+                    conversation.response_reached(end);
+                    conversation.end_response();
+                }
+            },
+        }
+        Verdict::Fine
+    }
+
+    fn unseen(&mut self, side: Side, _: Mark, _: bool, conversation: &mut Conversation<'_>) {
+        match side {
+            // Responses name their requests: what was missed does no harm.
+            Side::Request => self.passing = Passing::Nothing,
+            Side::Response => {
+                // Responses to any of the open requests may be among it.
+                conversation.abandon();
+                self.answering = Answering::Nothing;
+            }
+        }
+    }
+
+    fn malformed(&mut self, side: Side, _: Mark, _: &mut Conversation<'_>) -> Verdict {
+        match side {
+            Side::Request => self.passing = Passing::Nothing,
+            Side::Response => self.answering = Answering::Nothing,
+        }
+        Verdict::Malformed
+    }
+
+    fn pause(&mut self, side: Side, at: Mark, conversation: &mut Conversation<'_>) {
+        match side {
+            Side::Request if matches!(self.passing, Passing::Asked) => {
+                conversation.request_reached(at);
+            }
+            Side::Response if self.answering != Answering::Nothing => {
+                conversation.response_reached(at);
+            }
+            _ => {}
+        }
+    }
+
+    fn struck(
+        &mut self,
+        _: Mark,
+        outcome: Outcome,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
+        conversation.abandon();
+        outcome
+    }
+}
+
 impl Protocol for Mongodb {
     fn name(&self) -> &'static str {
         protocol::MONGODB
@@ -289,13 +295,10 @@ impl Protocol for Mongodb {
     fn read(
         &mut self,
         side: Side,
-        mut input: Input<'_>,
+        input: Input<'_>,
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
-        match side {
-            Side::Request => self.read_request(&mut input, conversation),
-            Side::Response => self.read_response(&mut input, conversation),
-        }
+        drive(self, side, input, conversation)
     }
 
     fn turn(&mut self, to: Side, conversation: &mut Conversation<'_>) {

@@ -10,9 +10,10 @@ use spanwise_model::protocol;
 use self::packet::{Packets, Reader};
 use crate::bytes::{Input, Mark, Side};
 use crate::formats::messaging::{self, Destination};
+use crate::framing::driver::{Framed, Verdict, drive};
+use crate::framing::strikes::Strikes;
 use crate::framing::{Frames, Head, Step};
-use crate::parser::Known;
-use crate::parser::{Outcome, Protocol};
+use crate::parser::{Known, Outcome, Protocol};
 use crate::sessions::early::Early;
 use crate::sessions::{Conversation, Failure, Manner, Request};
 
@@ -20,8 +21,6 @@ use crate::sessions::{Conversation, Failure, Manner, Request};
 pub(crate) const KNOWN: Known =
     Known { name: "mqtt", recognise: packet::recognise, parser: |_| Box::new(Mqtt::new()) };
 
-/// Malformed packets in a row after which the connection is no MQTT.
-const MAX_STRIKES: u8 = 3;
 /// Topic aliases of one side that are remembered.
 const MAX_ALIASES: u16 = 64;
 /// Longest topic that is remembered.
@@ -63,7 +62,7 @@ pub(super) struct Mqtt {
     version: u8,
     client: Option<String>,
     early: Early,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 impl Mqtt {
@@ -76,14 +75,8 @@ impl Mqtt {
             version: 0,
             client: None,
             early: Early::default(),
-            strikes: 0,
+            strikes: Strikes::NONE,
         }
-    }
-
-    fn strike(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
-        conversation.counters.malformed_messages += 1;
-        self.strikes += 1;
-        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
     }
 
     /// Packets of a side were not seen, and perhaps acknowledgements among them.
@@ -117,7 +110,7 @@ impl Mqtt {
         // What was not captured of the small ones was moved by the same call.
         let end = head.end.after(head.length - content.len() as u64);
         let mut reader = Reader(content);
-        self.strikes = 0;
+        self.strikes.clear();
         match (first >> 4, side) {
             (packet::PUBLISH, _) => self.publish(side, first, head, conversation),
             (packet::CONNECT, Side::Request) => {
@@ -333,6 +326,56 @@ fn finish(
     conversation.end_response();
 }
 
+impl Framed for Mqtt {
+    type Head<'a> = Head<'a>;
+
+    fn next<'a>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'a>,
+        _: &mut Conversation<'_>,
+    ) -> Step<Head<'a>> {
+        match side {
+            Side::Request => self.requests.read(input),
+            Side::Response => self.responses.read(input),
+        }
+    }
+
+    fn strikes(&mut self) -> &mut Strikes {
+        &mut self.strikes
+    }
+
+    fn begin(
+        &mut self,
+        side: Side,
+        head: Head<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Verdict {
+        self.packet(side, &head, conversation);
+        Verdict::Fine
+    }
+
+    fn end(&mut self, side: Side, end: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        self.passed(side, end, conversation);
+        Verdict::Fine
+    }
+
+    fn unseen(&mut self, side: Side, _: Mark, _: bool, conversation: &mut Conversation<'_>) {
+        self.lose(side, conversation);
+    }
+
+    fn pause(&mut self, side: Side, _: Mark, conversation: &mut Conversation<'_>) {
+        // What was passed over may have answered what is open.
+        let lost = match side {
+            Side::Request => self.requests.is_lost(),
+            Side::Response => self.responses.is_lost(),
+        };
+        if lost {
+            self.lose(side, conversation);
+        }
+    }
+}
+
 impl Protocol for Mqtt {
     fn name(&self) -> &'static str {
         protocol::MQTT
@@ -341,37 +384,10 @@ impl Protocol for Mqtt {
     fn read(
         &mut self,
         side: Side,
-        mut input: Input<'_>,
+        input: Input<'_>,
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
-        loop {
-            let reader = match side {
-                Side::Request => &mut self.requests,
-                Side::Response => &mut self.responses,
-            };
-            match reader.read(&mut input) {
-                Step::More => {
-                    // What was passed over may have answered what is open.
-                    if reader.is_lost() {
-                        self.lose(side, conversation);
-                    }
-                    return Outcome::Read;
-                }
-                Step::Head(head) => self.packet(side, &head, conversation),
-                Step::End(end) => self.passed(side, end, conversation),
-                Step::Unseen => {
-                    conversation.counters.framing_lost += 1;
-                    self.lose(side, conversation);
-                }
-                Step::Malformed => {
-                    self.lose(side, conversation);
-                    if self.strike(conversation) == Outcome::Foreign {
-                        return Outcome::Foreign;
-                    }
-                }
-                Step::Resumed => conversation.counters.resynchronised += 1,
-            }
-        }
+        drive(self, side, input, conversation)
     }
 
     fn between_responses(&self) -> bool {

@@ -1,70 +1,43 @@
 //! The server's side: the greeting, and what answers requests.
 
-use super::command;
-use super::packet::{self, ERROR, MAX_PACKET_BYTES, OK, Packets, capability, ends_result};
+use super::packet::{self, ERROR, MAX_PACKET_BYTES, OK, Packets, ends_result};
 use super::reply::{Expected, Meaning, Place};
-use super::{Mysql, Phase};
-use crate::bytes::{Input, Side, text};
-use crate::framing::{Frames, Head, Step};
+use super::values::capability;
+use super::{Mysql, Phase, command};
+use crate::bytes::{Input, Mark, Side, text};
+use crate::framing::{Frames, Head};
 use crate::parser::Outcome;
 use crate::sessions::{Conversation, Request};
 
 impl Mysql {
-    pub(super) fn read_response(
+    /// Passes over bytes while the borders of responses are lost.
+    pub(super) fn pass_lost_response(
         &mut self,
         input: &mut Input<'_>,
         conversation: &mut Conversation<'_>,
-    ) -> Outcome {
-        if self.responses.is_lost() {
-            let over = input.unseen == 0 && ends_result(input.bytes);
-            input.skip_all();
-            conversation.response_reached(input.mark);
-            if over {
-                conversation.end_response();
-                self.find_responses(conversation);
-            }
-            return Outcome::Read;
-        }
-        loop {
-            match self.responses.read(input) {
-                Step::More | Step::Resumed => {
-                    if !self.responses.is_between() {
-                        conversation.response_reached(input.mark);
-                    }
-                    return Outcome::Read;
-                }
-                Step::Head(head) => match self.response_head(&head, conversation) {
-                    Outcome::Read if self.responses.is_lost() => {
-                        input.skip_all();
-                        return Outcome::Read;
-                    }
-                    Outcome::Read => {}
-                    outcome => return outcome,
-                },
-                Step::End(end) => {
-                    conversation.response_reached(end);
-                    if self.response_packet_over(conversation) == Outcome::Switched {
-                        return Outcome::Switched;
-                    }
-                }
-                Step::Unseen | Step::Malformed => {
-                    self.unseen_response(input, conversation);
-                    return Outcome::Read;
-                }
-            }
+    ) {
+        let over = input.unseen == 0 && ends_result(input.bytes);
+        input.skip_all();
+        conversation.response_reached(input.mark);
+        if over {
+            conversation.end_response();
+            self.find_responses(conversation);
         }
     }
 
     /// The borders of responses are lost here.
-    fn unseen_response(&mut self, input: &mut Input<'_>, conversation: &mut Conversation<'_>) {
-        if input.missed {
+    pub(super) fn unseen_response(
+        &mut self,
+        at: Mark,
+        missed: bool,
+        conversation: &mut Conversation<'_>,
+    ) {
+        if missed {
             conversation.abandon();
         } else if self.phase != Phase::Greeting {
-            conversation.begin_response(self.responses.start().unwrap_or(input.mark));
+            conversation.begin_response(at);
         }
-        input.skip_all();
-        conversation.response_reached(input.mark);
-        conversation.counters.framing_lost += 1;
+        conversation.response_reached(at);
         self.lose_responses();
         conversation.weaken();
     }
@@ -83,7 +56,11 @@ impl Mysql {
         conversation.counters.resynchronised += 1;
     }
 
-    fn response_head(&mut self, head: &Head<'_>, conversation: &mut Conversation<'_>) -> Outcome {
+    pub(super) fn response_head(
+        &mut self,
+        head: &Head<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
         self.meaning = Meaning::Part;
         let sequence = head.header[3];
         let in_sequence = self.next_sequence.is_none_or(|next| next == sequence);
@@ -193,7 +170,7 @@ impl Mysql {
         }
     }
 
-    fn response_packet_over(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
+    pub(super) fn response_packet_over(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
         match std::mem::replace(&mut self.meaning, Meaning::Part) {
             Meaning::Part | Meaning::File | Meaning::Malformed => return Outcome::Read,
             Meaning::Error => {}
@@ -205,7 +182,7 @@ impl Mysql {
                 }
             }
         }
-        self.strikes = 0;
+        self.strikes.clear();
         self.next_sequence = None;
         self.sending_file = false;
         conversation.end_response();

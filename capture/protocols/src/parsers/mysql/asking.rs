@@ -1,47 +1,16 @@
 //! The client's side: its answer to the greeting, and commands.
 
 use super::command::{self, Opening, Place as Shown};
-use super::packet::{MAX_PACKET_BYTES, MAX_TEXT_BYTES, capability};
+use super::packet::{MAX_PACKET_BYTES, MAX_TEXT_BYTES};
 use super::reply::Expected;
+use super::values::capability;
 use super::{MAX_PENDING, Mysql, Pending, Phase, statements};
-use crate::bytes::Input;
 use crate::formats::sql::Statement;
-use crate::framing::{Head, Step};
+use crate::framing::Head;
 use crate::parser::Outcome;
 use crate::sessions::{Conversation, Request};
 
 impl Mysql {
-    pub(super) fn read_request(
-        &mut self,
-        input: &mut Input<'_>,
-        conversation: &mut Conversation<'_>,
-    ) -> Outcome {
-        loop {
-            match self.requests.read(input) {
-                Step::More => {
-                    // What is lost of a request is most likely its rest.
-                    if self.asking {
-                        conversation.request_reached(input.mark);
-                    }
-                    return Outcome::Read;
-                }
-                Step::Head(head) => match self.request_head(&head, conversation) {
-                    Outcome::Read => {}
-                    outcome => return outcome,
-                },
-                Step::End(end) => {
-                    if std::mem::take(&mut self.asking) {
-                        conversation.request_reached(end);
-                    }
-                }
-                Step::Unseen | Step::Malformed | Step::Resumed => {
-                    conversation.counters.framing_lost += 1;
-                    self.lose_requests();
-                }
-            }
-        }
-    }
-
     pub(super) fn lose_requests(&mut self) {
         self.requests.lose();
         self.asking |= self.sending_file || self.request_continued;
@@ -51,7 +20,11 @@ impl Mysql {
         self.statements.forget_last();
     }
 
-    fn request_head(&mut self, head: &Head<'_>, conversation: &mut Conversation<'_>) -> Outcome {
+    pub(super) fn request_head(
+        &mut self,
+        head: &Head<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Outcome {
         let sequence = head.header[3];
         self.next_sequence = Some(sequence.wrapping_add(1));
         let continues = head.length == MAX_PACKET_BYTES;
@@ -119,7 +92,7 @@ impl Mysql {
             self.lose_requests();
             return self.strike(conversation);
         }
-        self.strikes = 0;
+        self.strikes.clear();
         let number = content.first_chunk().map(|number| u32::from_le_bytes(*number));
         let mut statement = None;
         let mut database = None;

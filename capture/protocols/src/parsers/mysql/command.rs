@@ -1,14 +1,12 @@
 //! What clients ask of MySQL (MySQL Source Code Documentation, "Command
 //! Phase"), and what of it is shown.
 
-use crate::sessions::Attributes;
 use spanwise_model::AttributeValue;
 
+use super::values::{NO_ATTRIBUTES, capability, integer};
 use crate::bytes::text;
 use crate::formats::sql::Statement;
-use crate::sessions::Request;
-
-use super::packet::{NO_ATTRIBUTES, capability, integer};
+use crate::sessions::{Attributes, Request};
 
 pub(super) const QUIT: u8 = 0x01;
 pub(super) const INIT_DB: u8 = 0x02;

@@ -8,6 +8,7 @@ mod command;
 mod packet;
 mod reply;
 mod statements;
+mod values;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,19 +18,18 @@ use spanwise_model::protocol;
 use self::packet::{Packets, Status, recognise};
 use self::reply::{Expected, Meaning, Place, Reply};
 use self::statements::Statements;
-use crate::bytes::{Input, Side};
+use crate::bytes::{Input, Mark, Side};
 use crate::formats::sql::{Dialect, Statement};
-use crate::framing::Frames;
-use crate::parser::Known;
-use crate::parser::{Outcome, Protocol};
+use crate::framing::driver::{Framed, Verdict, drive};
+use crate::framing::strikes::Strikes;
+use crate::framing::{Frames, Head, Step};
+use crate::parser::{Known, Outcome, Protocol};
 use crate::sessions::Conversation;
 
 /// MySQL, to whoever tells protocols apart.
 pub(crate) const KNOWN: Known =
     Known { name: "mysql", recognise, parser: |_| Box::new(Mysql::new()) };
 
-/// Malformed messages in a row after which the connection is no MySQL.
-const MAX_STRIKES: u8 = 3;
 /// Requests in flight of which more is remembered than that they are there.
 const MAX_PENDING: usize = 64;
 
@@ -78,7 +78,7 @@ pub(super) struct Mysql {
     database: Option<String>,
     /// Capabilities that the server has, then those that both have.
     capabilities: u32,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 impl Mysql {
@@ -99,7 +99,7 @@ impl Mysql {
             system: "mysql",
             database: None,
             capabilities: 0,
-            strikes: 0,
+            strikes: Strikes::NONE,
         }
     }
 
@@ -113,10 +113,88 @@ impl Mysql {
 
     /// Takes note of a packet that should not be where it is.
     fn strike(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
-        conversation.counters.malformed_messages += 1;
         conversation.abandon();
-        self.strikes += 1;
-        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
+        self.strikes.strike(conversation.counters)
+    }
+}
+
+impl Framed for Mysql {
+    type Head<'a> = Head<'a>;
+
+    fn next<'a>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'a>,
+        conversation: &mut Conversation<'_>,
+    ) -> Step<Head<'a>> {
+        match side {
+            Side::Request => self.requests.read(input),
+            Side::Response if self.responses.is_lost() => {
+                self.pass_lost_response(input, conversation);
+                Step::More
+            }
+            Side::Response => self.responses.read(input),
+        }
+    }
+
+    fn strikes(&mut self) -> &mut Strikes {
+        &mut self.strikes
+    }
+
+    fn begin(
+        &mut self,
+        side: Side,
+        head: Head<'_>,
+        conversation: &mut Conversation<'_>,
+    ) -> Verdict {
+        match side {
+            Side::Request => self.request_head(&head, conversation).into(),
+            Side::Response => match self.response_head(&head, conversation) {
+                Outcome::Read if self.responses.is_lost() => Verdict::Stop(Outcome::Read),
+                outcome => outcome.into(),
+            },
+        }
+    }
+
+    fn end(&mut self, side: Side, end: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        match side {
+            Side::Request => {
+                if std::mem::take(&mut self.asking) {
+                    conversation.request_reached(end);
+                }
+                Verdict::Fine
+            }
+            Side::Response => {
+                conversation.response_reached(end);
+                match self.response_packet_over(conversation) {
+                    Outcome::Switched => Verdict::Stop(Outcome::Switched),
+                    _ => Verdict::Fine,
+                }
+            }
+        }
+    }
+
+    fn unseen(&mut self, side: Side, at: Mark, missed: bool, conversation: &mut Conversation<'_>) {
+        match side {
+            Side::Request => self.lose_requests(),
+            Side::Response => self.unseen_response(at, missed, conversation),
+        }
+    }
+
+    fn malformed(&mut self, side: Side, at: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        // A packet's header cannot be wrong; only its place can.
+        conversation.counters.framing_lost += 1;
+        self.unseen(side, at, false, conversation);
+        Verdict::Fine
+    }
+
+    fn pause(&mut self, side: Side, at: Mark, conversation: &mut Conversation<'_>) {
+        match side {
+            // What is lost of a request is most likely its rest.
+            Side::Request if self.asking => conversation.request_reached(at),
+            Side::Response if !self.responses.is_between() => conversation.response_reached(at),
+            _ => {}
+        }
     }
 }
 
@@ -128,13 +206,10 @@ impl Protocol for Mysql {
     fn read(
         &mut self,
         side: Side,
-        mut input: Input<'_>,
+        input: Input<'_>,
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
-        match side {
-            Side::Request => self.read_request(&mut input, conversation),
-            Side::Response => self.read_response(&mut input, conversation),
-        }
+        drive(self, side, input, conversation)
     }
 
     fn turn(&mut self, to: Side, conversation: &mut Conversation<'_>) {

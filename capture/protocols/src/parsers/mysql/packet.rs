@@ -3,12 +3,12 @@
 //! Client/Server Protocol"): a length in three bytes, a sequence number in one,
 //! content. A command begins at number 0, and both sides count on from there.
 
+use super::command;
+use super::values::{NO_ATTRIBUTES, integer};
 use crate::bytes::{Side, text};
 use crate::framing::{Framing, Measure};
 use crate::parser::Likeness;
 use crate::sessions::Failure;
-
-use super::command;
 
 /// Bytes of a request that are looked at: SQL texts are longest.
 pub(super) const MAX_TEXT_BYTES: usize = 4096;
@@ -20,28 +20,11 @@ pub(super) const MAX_PACKET_BYTES: u64 = 0xff_ffff;
 /// Longest version of a server that is believed.
 const MAX_VERSION_BYTES: usize = 64;
 
-/// Before a query's text: no attributes, in one set.
-pub(super) const NO_ATTRIBUTES: &[u8] = &[0, 1];
-
 /// First bytes of packets that answer.
 pub(super) const OK: u8 = 0x00;
 pub(super) const LOCAL_INFILE: u8 = 0xfb;
 pub(super) const EOF: u8 = 0xfe;
 pub(super) const ERROR: u8 = 0xff;
-
-/// Bits of the capabilities that both sides tell each other.
-pub(super) mod capability {
-    pub(in super::super) const CONNECT_WITH_DB: u32 = 1 << 3;
-    pub(in super::super) const COMPRESS: u32 = 1 << 5;
-    pub(in super::super) const PROTOCOL_41: u32 = 1 << 9;
-    pub(in super::super) const TLS: u32 = 1 << 11;
-    pub(in super::super) const SECURE_CONNECTION: u32 = 1 << 15;
-    pub(in super::super) const LENGTH_ENCODED_AUTH: u32 = 1 << 21;
-    pub(in super::super) const DEPRECATE_EOF: u32 = 1 << 24;
-    pub(in super::super) const OPTIONAL_METADATA: u32 = 1 << 25;
-    pub(in super::super) const ZSTD: u32 = 1 << 26;
-    pub(in super::super) const QUERY_ATTRIBUTES: u32 = 1 << 27;
-}
 
 /// Bits of the status that OK and EOF packets bring.
 mod status {
@@ -178,21 +161,6 @@ fn command_likeness(bytes: &[u8], whole: bool) -> Likeness {
         },
         _ => Likeness::No,
     }
-}
-
-/// A length-encoded integer: its value and the bytes after it.
-pub(super) fn integer(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let (first, rest) = bytes.split_first()?;
-    let size = match first {
-        0..=0xfa => return Some((u64::from(*first), rest)),
-        0xfc => 2,
-        0xfd => 3,
-        0xfe => 8,
-        _ => return None,
-    };
-    let mut value = [0; 8];
-    value[..size].copy_from_slice(rest.get(..size)?);
-    Some((u64::from_le_bytes(value), &rest[size..]))
 }
 
 /// What an OK or EOF packet says of the connection.

@@ -4,7 +4,8 @@
 //! connection's opening was seen.
 
 use super::command;
-use super::packet::{EOF, ERROR, LOCAL_INFILE, MAX_PACKET_BYTES, OK, Status, integer};
+use super::packet::{EOF, ERROR, LOCAL_INFILE, MAX_PACKET_BYTES, OK, Status};
+use super::values::integer;
 
 /// What answers the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

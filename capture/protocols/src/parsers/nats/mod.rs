@@ -14,12 +14,14 @@ use spanwise_model::{AttributeValue, protocol};
 
 use self::headers::{Headers, headers};
 use self::operation::{Message, Operation};
-use self::reader::{Head, Reader, Step};
+use self::reader::{Head, Reader};
 use self::subjects::{Expectation, Kind, Subscriptions};
 use crate::bytes::{Input, Mark, Side};
 use crate::formats::messaging;
-use crate::parser::Known;
-use crate::parser::{Outcome, Protocol};
+use crate::framing::Step;
+use crate::framing::driver::{Framed, Verdict, drive};
+use crate::framing::strikes::Strikes;
+use crate::parser::{Known, Outcome, Protocol};
 use crate::sessions::early::Early;
 use crate::sessions::{Conversation, Failure, Manner, Request};
 
@@ -27,8 +29,6 @@ use crate::sessions::{Conversation, Failure, Manner, Request};
 pub(crate) const KNOWN: Known =
     Known { name: "nats", recognise: operation::recognise, parser: |_| Box::new(Nats::new()) };
 
-/// Malformed messages in a row after which the connection is no NATS.
-const MAX_STRIKES: u8 = 3;
 /// Messages of which it is remembered which subscription may answer them.
 const MAX_AWAITED: usize = 64;
 
@@ -55,7 +55,7 @@ pub(super) struct Nats {
     confirming: Option<(u64, u64)>,
     /// The server's first word was seen, so that what is missing after it shows.
     introduced: bool,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 impl Nats {
@@ -69,14 +69,8 @@ impl Nats {
             early: Early::default(),
             confirming: None,
             introduced: false,
-            strikes: 0,
+            strikes: Strikes::NONE,
         }
-    }
-
-    fn strike(&mut self, conversation: &mut Conversation<'_>) -> Outcome {
-        conversation.counters.malformed_messages += 1;
-        self.strikes += 1;
-        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
     }
 
     /// Messages of a side were not seen, and perhaps answers among them.
@@ -417,6 +411,54 @@ fn finish(
     conversation.end_response();
 }
 
+impl Framed for Nats {
+    type Head<'a> = Option<Head>;
+
+    fn next<'a>(
+        &mut self,
+        side: Side,
+        input: &mut Input<'a>,
+        _: &mut Conversation<'_>,
+    ) -> Step<Option<Head>> {
+        match side {
+            Side::Request => {
+                self.requests.read(input, |message| subjects::is_acknowledgement(&message.subject))
+            }
+            Side::Response => {
+                self.responses.read(input, |message| subjects::is_inbox(&message.subject))
+            }
+        }
+    }
+
+    fn strikes(&mut self) -> &mut Strikes {
+        &mut self.strikes
+    }
+
+    fn begin(
+        &mut self,
+        side: Side,
+        head: Option<Head>,
+        conversation: &mut Conversation<'_>,
+    ) -> Verdict {
+        let Some(head) = head else { return Verdict::Stop(Outcome::Encrypted) };
+        self.strikes.clear();
+        match side {
+            Side::Request => self.asked(head, conversation),
+            Side::Response => self.answered(head, conversation),
+        }
+        Verdict::Fine
+    }
+
+    fn end(&mut self, side: Side, end: Mark, conversation: &mut Conversation<'_>) -> Verdict {
+        self.passed(side, end, conversation);
+        Verdict::Fine
+    }
+
+    fn unseen(&mut self, side: Side, _: Mark, _: bool, conversation: &mut Conversation<'_>) {
+        self.lose(side, conversation);
+    }
+}
+
 impl Protocol for Nats {
     fn name(&self) -> &'static str {
         protocol::NATS
@@ -425,42 +467,10 @@ impl Protocol for Nats {
     fn read(
         &mut self,
         side: Side,
-        mut input: Input<'_>,
+        input: Input<'_>,
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
-        loop {
-            let step = match side {
-                Side::Request => self
-                    .requests
-                    .read(&mut input, |message| subjects::is_acknowledgement(&message.subject)),
-                Side::Response => {
-                    self.responses.read(&mut input, |message| subjects::is_inbox(&message.subject))
-                }
-            };
-            match step {
-                Step::More => return Outcome::Read,
-                Step::Head(head) => {
-                    self.strikes = 0;
-                    match side {
-                        Side::Request => self.asked(head, conversation),
-                        Side::Response => self.answered(head, conversation),
-                    }
-                }
-                Step::End(end) => self.passed(side, end, conversation),
-                Step::Encrypted => return Outcome::Encrypted,
-                Step::Unseen => {
-                    conversation.counters.framing_lost += 1;
-                    self.lose(side, conversation);
-                }
-                Step::Malformed => {
-                    self.lose(side, conversation);
-                    if self.strike(conversation) == Outcome::Foreign {
-                        return Outcome::Foreign;
-                    }
-                }
-                Step::Resumed => conversation.counters.resynchronised += 1,
-            }
-        }
+        drive(self, side, input, conversation)
     }
 
     fn between_responses(&self) -> bool {

@@ -3,6 +3,7 @@
 
 use super::operation::{self, MAX_LINE_BYTES, Message, Operation};
 use crate::bytes::{Input, Mark, Side};
+use crate::framing::Step;
 use crate::parser::Likeness;
 
 /// Bytes of a message's headers that are looked at.
@@ -12,28 +13,9 @@ const MAX_PEEKED_BYTES: u64 = 256;
 /// The end of a payload.
 const END: &[u8; 2] = b"\r\n";
 
-/// What came of reading.
-#[derive(Debug)]
-pub(super) enum Step {
-    /// All of the input is read.
-    More,
-    /// What is looked at of a message is complete; its end follows.
-    Head(Head),
-    /// The message has passed, up to here.
-    End(Mark),
-    /// The other side speaks TLS from here on.
-    Encrypted,
-    /// Bytes were not seen where a line should be: the borders are lost.
-    Unseen,
-    /// No line.
-    Malformed,
-    /// The borders are known again.
-    Resumed,
-}
-
 /// The part of a message that is looked at.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(crate) struct Head {
     pub(super) operation: Operation,
     /// Its headers, then the beginning of what follows, as far as that is looked
     /// at and was captured.
@@ -92,9 +74,14 @@ impl Reader {
         input.skip_all();
     }
 
-    /// Reads up to the next step, to be called until there is [`Step::More`].
+    /// Reads up to the next step, to be called until there is [`Step::More`]. Where there is
+    /// no head, the connection is encrypted from here on.
     /// `peeks` says whether what a message holds is looked at.
-    pub(super) fn read(&mut self, input: &mut Input<'_>, peeks: impl Fn(&Message) -> bool) -> Step {
+    pub(super) fn read(
+        &mut self,
+        input: &mut Input<'_>,
+        peeks: impl Fn(&Message) -> bool,
+    ) -> Step<Option<Head>> {
         loop {
             match &mut self.state {
                 State::Lost => {
@@ -128,7 +115,7 @@ impl Reader {
                     let content = std::mem::take(&mut self.content);
                     let start = self.start.unwrap_or(input.mark);
                     self.state = State::Rest { remaining: *remaining };
-                    return Step::Head(Head { operation, content, start, end: input.mark });
+                    return Step::Head(Some(Head { operation, content, start, end: input.mark }));
                 }
                 State::Rest { remaining } => {
                     *remaining -= input.skip(*remaining);
@@ -165,14 +152,14 @@ impl Reader {
         &mut self,
         input: &mut Input<'_>,
         peeks: impl Fn(&Message) -> bool,
-    ) -> Option<Step> {
+    ) -> Option<Step<Option<Head>>> {
         if input.bytes.is_empty() {
             self.lose(input);
             return Some(Step::Unseen);
         }
         // The first byte of a TLS record of the handshake.
         if self.start.is_none() && self.side == Side::Request && input.bytes[0] == 0x16 {
-            return Some(Step::Encrypted);
+            return Some(Step::Head(None));
         }
         let start = *self.start.get_or_insert(input.mark);
         let (count, complete) = match memchr::memchr(b'\n', input.bytes) {
@@ -197,7 +184,7 @@ impl Reader {
             Some(operation) => {
                 self.state = State::Ended;
                 let content = Vec::new();
-                Some(Step::Head(Head { operation, content, start, end: input.mark }))
+                Some(Step::Head(Some(Head { operation, content, start, end: input.mark })))
             }
             None => {
                 self.lose(input);

@@ -13,21 +13,17 @@ use std::sync::{LazyLock, OnceLock};
 use spanwise_model::protocol;
 
 use self::cycle::{Cycle, EXECUTE};
-use self::message::{Message, Opening, Reader, Step, UNTYPED, opening, text};
+use self::message::{Message, Opening, Reader, Step, UNTYPED, opening, recognise, text};
 use self::statements::{Statements, statement};
 use crate::bytes::{Input, Mark, Side};
-use crate::parser::Known;
-use crate::parser::{Outcome, Protocol};
+use crate::framing::strikes::Strikes;
+use crate::parser::{Known, Outcome, Protocol};
 use crate::sessions::{Answer, Conversation, Failure, Request, Shared, Tag};
-
-use self::message::recognise;
 
 /// PostgreSQL, to whoever tells protocols apart.
 pub(crate) const KNOWN: Known =
     Known { name: "postgresql", recognise, parser: |_| Box::new(Postgresql::new()) };
 
-/// Malformed messages in a row after which the connection is no PostgreSQL.
-const MAX_STRIKES: u8 = 3;
 /// What a request says of which only a Bind was read yet.
 static EXECUTION: LazyLock<Shared<Request>> = LazyLock::new(|| Request::new(EXECUTE).into());
 /// How many rows an answer has.
@@ -50,7 +46,7 @@ pub(super) struct Postgresql {
     unknown: OnceLock<Shared<Request>>,
     /// The last answer of rows, and how many.
     returned: Option<(i64, Shared<Answer>)>,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 impl Postgresql {
@@ -65,7 +61,7 @@ impl Postgresql {
             database: None,
             unknown: OnceLock::new(),
             returned: None,
-            strikes: 0,
+            strikes: Strikes::NONE,
         }
     }
 
@@ -121,11 +117,10 @@ impl Postgresql {
 
     /// Takes note of bytes where a message was `expected`.
     fn strike(&mut self, expected: bool, conversation: &mut Conversation<'_>) -> Outcome {
-        if expected {
-            conversation.counters.malformed_messages += 1;
-            self.strikes += 1;
+        match expected {
+            true => self.strikes.strike(conversation.counters),
+            false => self.strikes.outcome(),
         }
-        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
     }
 
     fn describe(&mut self, cycle: &Cycle, conversation: &mut Conversation<'_>) {
@@ -156,7 +151,7 @@ impl Postgresql {
         end: Mark,
         conversation: &mut Conversation<'_>,
     ) -> Outcome {
-        self.strikes = 0;
+        self.strikes.clear();
         let mut content = message.content.as_ref();
         match message.kind {
             UNTYPED => return self.opening(message, end, conversation),
@@ -374,7 +369,7 @@ impl Postgresql {
     }
 
     fn response_message(&mut self, message: &Message<'_>, conversation: &mut Conversation<'_>) {
-        self.strikes = 0;
+        self.strikes.clear();
         match message.kind {
             b'Z' => {
                 if conversation.is_empty() {

@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use super::message::MAX_CONTENT_BYTES;
 use crate::formats::sql::{Dialect, Statement};
 use crate::sessions::{Request, Shared};
-
-use super::message::MAX_CONTENT_BYTES;
 
 /// Names remembered at once; the oldest are forgotten.
 const MAX_STATEMENTS: usize = 128;

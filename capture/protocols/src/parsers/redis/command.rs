@@ -1,10 +1,9 @@
 //! Redis commands: what of them is shown, and which end the pairing.
 
-use crate::sessions::Attributes;
 use spanwise_model::AttributeValue;
 
 use crate::bytes::text;
-use crate::sessions::Request;
+use crate::sessions::{Attributes, Request};
 
 /// Longest command name; one of this length was cut, and is none.
 pub(super) const MAX_NAME_BYTES: usize = 32;

@@ -9,16 +9,14 @@ use spanwise_model::protocol;
 use self::command::{Command, INLINE, MAX_KEY_BYTES, MAX_NAME_BYTES};
 use self::reply::{Reply, Step};
 use crate::bytes::{Input, Mark, Side};
-use crate::parser::{Known, Likeness};
-use crate::parser::{Outcome, Protocol};
+use crate::framing::strikes::Strikes;
+use crate::parser::{Known, Likeness, Outcome, Protocol};
 use crate::sessions::{Conversation, Failure};
 
 /// Redis, to whoever tells protocols apart.
 pub(crate) const KNOWN: Known =
     Known { name: "redis", recognise, parser: |_| Box::new(Redis::new()) };
 
-/// Malformed messages in a row after which the connection is no Redis.
-const MAX_STRIKES: u8 = 3;
 /// Bytes of a line that are looked at.
 const MAX_LINE_BYTES: usize = 512;
 /// Words that a command may have (Redis's own bound is 1024 * 1024).
@@ -53,7 +51,7 @@ pub(super) struct Redis {
     reply: Reply,
     reply_lost: bool,
     database: Option<u32>,
-    strikes: u8,
+    strikes: Strikes,
 }
 
 /// Whether bytes look like the beginning of a message.
@@ -148,7 +146,7 @@ impl Redis {
             reply: Reply::new(),
             reply_lost: false,
             database: None,
-            strikes: 0,
+            strikes: Strikes::NONE,
         }
     }
 
@@ -182,11 +180,10 @@ impl Redis {
 
     /// Takes note of bytes where a message was `expected`.
     fn strike(&mut self, expected: bool, conversation: &mut Conversation<'_>) -> Outcome {
-        if expected {
-            conversation.counters.malformed_messages += 1;
-            self.strikes += 1;
+        match expected {
+            true => self.strikes.strike(conversation.counters),
+            false => self.strikes.outcome(),
         }
-        if self.strikes >= MAX_STRIKES { Outcome::Foreign } else { Outcome::Read }
     }
 
     fn open(&mut self, at: Mark, conversation: &mut Conversation<'_>) {
@@ -196,7 +193,7 @@ impl Redis {
             self.database = Some(database);
         }
         self.opened = true;
-        self.strikes = 0;
+        self.strikes.clear();
     }
 
     /// Reads a line; `true` when it is complete. What is longer than the bound
@@ -365,7 +362,7 @@ impl Redis {
                 Outcome::Read
             }
             Step::Complete { start, error } => {
-                self.strikes = 0;
+                self.strikes.clear();
                 if conversation.begin_response(start) {
                     conversation.response_reached(input.mark);
                     if let (Some(error), Some(exchange)) = (error, conversation.answering()) {

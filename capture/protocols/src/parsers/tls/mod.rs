@@ -4,15 +4,13 @@
 mod hello;
 mod records;
 
-use crate::sessions::Attributes;
 use spanwise_model::protocol;
 
 use self::hello::Hello;
 use self::records::{Found, Kind, Records};
 use crate::bytes::{Input, Mark, Side};
-use crate::parser::{Known, Likeness};
-use crate::parser::{Outcome, Protocol};
-use crate::sessions::{Conversation, Encryption, Failure};
+use crate::parser::{Known, Likeness, Outcome, Protocol};
+use crate::sessions::{Attributes, Conversation, Encryption, Failure};
 
 /// TLS from the first byte on, to whoever tells protocols apart.
 pub(crate) const KNOWN: Known = Known { name: "tls", recognise, parser: |_| Box::new(FromStart) };
