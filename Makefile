@@ -9,7 +9,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build java-helper plugin-example unit e2e browser attack clients matrix fuzz test-properties test-kill test-restarts test-kernels test-cluster \
+.PHONY: help demo test dev lint bench setup web build package java-helper plugin-example unit e2e browser attack clients matrix fuzz test-properties test-kill test-restarts test-kernels test-cluster \
         bench-capture bench-spans bench-assemble bench-assembly bench-decode bench-tags bench-store bench-store-grow bench-browse bench-nginx bench-soak \
         bench-accuracy bench-end-to-end clean
 
@@ -44,6 +44,15 @@ java-helper: setup $(HELPER) ## Build the helper for Java, which the program tak
 
 build: setup web $(HELPER) ## Build the program
 	$(CARGO) build --release --locked -p spanwise
+
+# Half of the size for twice the time of a build. Functions of the same code are one,
+# and addresses that the loader puts in are packed, for which it must be glibc 2.36 or
+# newer.
+PACKAGED := target/dist/spanwise
+package: setup web $(HELPER) ## Build the program for others: small, stripped, target/dist/spanwise
+	RUSTFLAGS="-Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--icf=all,-z,pack-relative-relocs" \
+	    $(CARGO) build --profile dist --locked -p spanwise
+	@echo "figure program.stripped_mb $$(stat -c %s $(PACKAGED) | awk '{printf "%.1f", $$1 / 1e6}') MB"
 
 PLUGIN := target/stash.wasm
 plugin-example: setup ## Build the example of a plugin for the agent
