@@ -6,7 +6,7 @@ mod table;
 use std::collections::BTreeMap;
 
 use spanwise_api::{Agent, Count, Counter, CounterPart, Level, Status};
-use table::{FAMILIES, PARTS};
+use table::{FAMILIES, PARTS, RECOVERED_BY};
 
 pub(crate) use growth::CounterGrowth;
 
@@ -70,6 +70,17 @@ pub(super) fn counters(status: &Status) -> Vec<Counter> {
         let sum = agents.entry(name).or_default();
         sum.0 = sum.0.saturating_add(value.0);
     }
+    // Each loss that parsing recovered from is history; requests that it cost are counted
+    // as `requests_lost`.
+    let recovered = |name: &str, value: Count| {
+        let by = RECOVERED_BY.iter().find(|(loss, _)| *loss == name);
+        by.and_then(|(_, by)| agents.get(by)).is_some_and(|times| *times >= value)
+    };
+    let recovered: Vec<&str> = agents
+        .iter()
+        .filter(|(name, value)| recovered(name, **value))
+        .map(|(name, _)| *name)
+        .collect();
     let agents = agents.into_iter().map(|(name, value)| (CounterPart::Agent, name, value));
     let ingest = named(CounterPart::Ingest, &status.ingest.counters);
     let assembly = named(CounterPart::Assembly, &status.server.assembly.counters);
@@ -80,7 +91,13 @@ pub(super) fn counters(status: &Status) -> Vec<Counter> {
         .chain(assembly)
         .chain(store)
         .filter(|(_, _, value)| value.0 > 0)
-        .map(|(part, name, value)| counter(part, name, value))
+        .map(|(part, name, value)| {
+            let mut counter = counter(part, name, value);
+            if part == CounterPart::Agent && recovered.contains(&name) {
+                (counter.level, counter.action) = (Level::Info, String::new());
+            }
+            counter
+        })
         .collect();
     all.sort_by_key(|counter| std::cmp::Reverse(counter.level));
     all
@@ -216,6 +233,22 @@ mod tests {
             assert!(!known.meaning.is_empty() && !known.meaning.ends_with('.'), "{}", known.name);
             assert_eq!(known.level == Level::Info, known.action.is_empty(), "{}", known.name);
         }
+    }
+
+    #[test]
+    fn a_loss_that_parsing_recovered_from_needs_no_attention() {
+        let level = |lost, recovered| {
+            let pairs = [("framing_lost", Count(lost)), ("resynchronised", Count(recovered))];
+            let counters = pairs.map(|(name, value)| (name.to_owned(), value)).into();
+            let facts = AgentFacts { counters, ..AgentFacts::default() };
+            let status = Status { agent: Agent::Running(facts), ..Status::default() };
+            let all = super::counters(&status);
+            let lost = all.iter().find(|counter| counter.name == "framing_lost");
+            lost.map(|lost| (lost.level, lost.action.is_empty()))
+        };
+        assert_eq!(level(4, 4), Some((Level::Info, true)));
+        assert_eq!(level(4, 3), Some((Level::Loss, false)));
+        assert_eq!(level(0, 3), None);
     }
 
     #[test]

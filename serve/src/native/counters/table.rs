@@ -43,6 +43,9 @@ pub(super) const FAMILIES: &[CounterMeaning] = &[
     row("queue_", Info, "what waits in the agent to be sent", ""),
 ];
 
+/// Losses of agents, each with what counts the recoveries from it.
+pub(super) const RECOVERED_BY: &[(&str, &str)] = &[("framing_lost", "resynchronised")];
+
 /// Agents, and their senders.
 const AGENT: &[CounterMeaning] = &[
     info("events", "events from the kernel that were taken in"),
