@@ -245,7 +245,7 @@ impl Attributor {
         }
     }
 
-    /// The process tells of work, see [`crate::event::Task::teller`].
+    /// The process tells of work, see `Task::teller` of the tracer.
     pub fn work_handed_over(&mut self, process: u32, work: u64, origin: u64, at: (u32, u64)) {
         if let Some(state) = self.processes.get_mut(&process) {
             state.work_handed_over(work, origin, at.0, at.1);

@@ -79,7 +79,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// The response is complete, up to what [`Self::response_reached`] was told.
+    /// The response is complete, up to what `response_reached` was told.
     pub fn end_response(&mut self) {
         if self.open.front().is_some_and(|exchange| exchange.response_start.is_some()) {
             self.finish_oldest(true);

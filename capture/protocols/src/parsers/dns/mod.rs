@@ -1,5 +1,5 @@
 //! DNS over TCP (RFC 1035, section 4.2.2; RFC 7766), and what messages mean for
-//! a span, which is the same over UDP ([`crate::datagrams`]).
+//! a span, which is the same over UDP (`datagrams` in the tracer).
 
 mod message;
 

@@ -1,5 +1,5 @@
 //! TLS (RFC 8446, RFC 5246): what a handshake says in clear. What is inside is
-//! not seen here; the connection makes one span ([`crate::opaque`]).
+//! not seen here; the connection makes one span (`opaque` in the tracer).
 
 mod hello;
 mod records;
