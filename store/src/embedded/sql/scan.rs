@@ -154,7 +154,7 @@ impl Cursor {
         let keys: Option<Vec<&str>> =
             self.keys.as_ref().map(|keys| keys.iter().map(String::as_str).collect());
         let wanted = Wanted { keys: keys.as_deref(), ..Wanted::columns(&self.columns) };
-        let read = reader::read(&part.file, &part.rows, &wanted)?;
+        let read = reader::read(&part.file, &part.rows, &wanted).map_err(ArrowError::from)?;
         let Some(first) = read.first() else { return Ok(read) };
         // In the order that was asked for.
         let fields = self.schema.fields().iter();

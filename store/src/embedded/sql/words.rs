@@ -25,9 +25,9 @@ pub(super) fn refused(error: DataFusionError) -> StoreError {
         {
             fault::engine("the statement failed")(error)
         }
-        DataFusionError::ParquetError(_)
-        | DataFusionError::IoError(_)
-        | DataFusionError::External(_) => fault::engine("the statement failed")(error),
+        DataFusionError::IoError(_) | DataFusionError::External(_) => {
+            fault::engine("the statement failed")(error)
+        }
         _ => match in_short(&error.strip_backtrace()) {
             told if asks_for_too_much(&told) => too_much_memory(),
             told => StoreError::Invalid(with_help(&told)),
