@@ -21,6 +21,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
 #include "spanwise.h"
+#include "layout.h" /* made by build.rs: that it reads spanwise.h as the compiler does */
 #include "syscalls.h"
 #include "socket.h"
 #include "unread.h"
@@ -42,17 +43,18 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define MAX_VECTORS 64
 #define MAX_MESSAGES 16
 
-const volatile __u32 max_payload = MAX_PAYLOAD;
+/* In a section of its own, which user space writes. */
+const volatile struct spanwise_settings settings SEC(".rodata.settings") = {
+    .max_payload = MAX_PAYLOAD,
+};
 
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
     __uint(max_entries, 8 << 20);
 } events SEC(".maps");
 
-/* Read by user space through the .bss map. */
-__u64 last_connection = 0;
-__u64 lost_data = 0;
-__u64 lost_lifecycle = 0;
+/* In a section of its own, which user space reads. */
+struct spanwise_tallies tallies SEC(".data.tallies") = {};
 
 struct call {
     __u64 array; /* argument 2 */
@@ -109,7 +111,7 @@ static __always_inline __u64 next_connection(void)
     __u64 *numbered = bpf_map_lookup_elem(&numbered_connections, &only);
     return (numbered ? ++*numbered : 0) << 16 | (bpf_get_smp_processor_id() & 0xffff);
 #else
-    return __sync_fetch_and_add(&last_connection, 1) + 1;
+    return __sync_fetch_and_add(&tallies.last_connection, 1) + 1;
 #endif
 }
 
@@ -118,7 +120,7 @@ static __noinline bool announce(const struct sock *sk, struct socket_state *stat
 {
     struct spanwise_opened *opened = bpf_ringbuf_reserve(&events, sizeof *opened, 0);
     if (!opened) {
-        __sync_fetch_and_add(&lost_lifecycle, 1);
+        __sync_fetch_and_add(&tallies.lost_lifecycle, 1);
         return false; /* tried again with the next bytes */
     }
     state->connection = next_connection();
@@ -209,7 +211,7 @@ static __always_inline void on_state(const struct sock *sk, struct socket_state 
     } else if (new == TCP_CLOSE && state->connection) {
         struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
         if (!event) {
-            __sync_fetch_and_add(&lost_lifecycle, 1);
+            __sync_fetch_and_add(&tallies.lost_lifecycle, 1);
             return;
         }
         fill(event, SPANWISE_CLOSED, state, bpf_get_current_pid_tgid(), now);
@@ -275,7 +277,7 @@ static __always_inline int on_process(__u8 kind)
     bpf_map_delete_elem(&thread_makers, &process);
     struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
     if (!event) {
-        __sync_fetch_and_add(&lost_lifecycle, 1);
+        __sync_fetch_and_add(&tallies.lost_lifecycle, 1);
         return 0;
     }
     fill(event, kind, 0, bpf_get_current_pid_tgid(), bpf_ktime_get_ns());

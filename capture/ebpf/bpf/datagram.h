@@ -117,7 +117,7 @@ static __always_inline struct user_buffer datagram_buffer(const struct datagram_
             __u8 payload[room];                                                         \
         } *record = bpf_ringbuf_reserve(&events, sizeof *record, 0);                    \
         if (!record) {                                                                  \
-            __sync_fetch_and_add(&lost_data, 1);                                        \
+            __sync_fetch_and_add(&tallies.lost_data, 1);                                        \
             return 0;                                                                   \
         }                                                                               \
         record->datagram = datagram;                                                    \
@@ -171,7 +171,7 @@ __noinline int emit_datagram(datagram_call_handle handle)
     }
     bpf_get_current_comm(datagram.command, sizeof datagram.command);
 
-    __u64 wanted = call->length < max_payload ? call->length : max_payload;
+    __u64 wanted = call->length < settings.max_payload ? call->length : settings.max_payload;
     if (wanted > buffer.length)
         wanted = buffer.length;
     if (wanted <= 256)

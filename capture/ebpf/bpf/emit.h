@@ -86,7 +86,7 @@ static __always_inline void write_plain(const struct transfer *transfer, __u64 b
     bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
     return;
 lost:
-    __sync_fetch_and_add(&lost_data, 1);
+    __sync_fetch_and_add(&tallies.lost_data, 1);
 }
 
 /* The same for what few calls need: a function of its own to the verifier, and once in a
@@ -118,7 +118,7 @@ __noinline int emit_vector(transfer_handle handle, __u64 vectors, __u64 count, _
         volatile __u64 skip;
     } *record = bpf_ringbuf_reserve(&events, sizeof *record, 0);
     if (!record) {
-        __sync_fetch_and_add(&lost_data, 1);
+        __sync_fetch_and_add(&tallies.lost_data, 1);
         return 0;
     }
     record->offset = 0;
@@ -219,7 +219,7 @@ __noinline int emit_pieces(transfer_handle handle, __u64 at, __u64 vectors)
             __u8 payload[room];                                                         \
         } *record = bpf_ringbuf_reserve(&events, sizeof *record, 0);                    \
         if (!record) {                                                                  \
-            __sync_fetch_and_add(&lost_data, 1);                                        \
+            __sync_fetch_and_add(&tallies.lost_data, 1);                                        \
             return 1;                                                                   \
         }                                                                               \
         __u64 bytes = length;                                                           \
@@ -412,7 +412,7 @@ static __always_inline bool expect_batches(const struct transfer *transfer, __u6
 static __always_inline __u64 wanted_in_turn(__u32 *turn_bytes, __u8 batches, __u32 length)
 {
     const __u32 most = batches ? 2 * TURN_BYTES : TURN_BYTES;
-    __u64 wanted = *turn_bytes > most ? TAIL_PAYLOAD : max_payload;
+    __u64 wanted = *turn_bytes > most ? TAIL_PAYLOAD : settings.max_payload;
     if (*turn_bytes <= most)
         *turn_bytes += length > most ? most + 1 : length;
     return wanted > length ? length : wanted;

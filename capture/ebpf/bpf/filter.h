@@ -104,7 +104,7 @@ static __noinline void ask_filter(const struct sock *sk, struct socket_state *st
         fill(event, SPANWISE_LEFT_OUT, state, task, bpf_ktime_get_ns());
         bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
     } else {
-        __sync_fetch_and_add(&lost_lifecycle, 1);
+        __sync_fetch_and_add(&tallies.lost_lifecycle, 1);
     }
     __u64 address = (__u64)sk;
     bpf_map_delete_elem(&connections_by_socket, &address);

@@ -69,10 +69,16 @@ enum spanwise_unread {
     SPANWISE_UNREAD_OTHER = 3, /* a call that is not known here, or a socket of the kernel's own */
 };
 
-/* TLS_RECORDS: the event, then `captured` bytes of these. */
 struct spanwise_tls_record {
     unsigned int seq; /* TCP sequence number of its header */
     unsigned int length; /* of its content; 0: none */
+};
+
+/* TLS_RECORDS: the event, then these. */
+#define TLS_RECORDS 8
+struct spanwise_tls_records {
+    struct spanwise_event event;
+    struct spanwise_tls_record records[TLS_RECORDS];
 };
 
 /* OPENED: the event, then this. Addresses are 16 bytes, IPv4 mapped. */
@@ -109,6 +115,29 @@ struct spanwise_datagram {
     unsigned short remote_port;
     unsigned int network_namespace;
     char command[16]; /* of the thread, as the kernel names it */
+};
+
+/* What user space sets before the programs are loaded. */
+struct spanwise_settings {
+    unsigned int max_payload; /* bytes of payload to capture of each call */
+};
+
+/* What the programs count, for user space to read. */
+struct spanwise_tallies {
+    unsigned long long last_connection;
+    unsigned long long lost_data;
+    unsigned long long lost_lifecycle;
+    unsigned long long tls_unbound;
+};
+
+/* Likewise, of what no hook sees. */
+struct spanwise_unseen {
+    /* Connections that carried bytes and were closed, of which no call was seen. */
+    unsigned long long connections;
+    /* Ends of io_uring_enter, where hooks see system calls and not what that does. */
+    unsigned long long io_uring_calls;
+    /* Calls that read what had been received before a connection's end. */
+    unsigned long long reads_after_close;
 };
 
 #endif

@@ -63,7 +63,7 @@ static __always_inline bool tell_task(__u64 process, const struct task_ids *ids,
 {
     struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
     if (!event) {
-        __sync_fetch_and_add(&lost_lifecycle, 1);
+        __sync_fetch_and_add(&tallies.lost_lifecycle, 1);
         return false;
     }
     fill(event, SPANWISE_TASK, 0, process << 32, bpf_ktime_get_ns());

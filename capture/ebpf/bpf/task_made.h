@@ -15,7 +15,7 @@ int python_context_made(struct pt_regs *context)
         return 0;
     struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
     if (!event) {
-        __sync_fetch_and_add(&lost_lifecycle, 1);
+        __sync_fetch_and_add(&tallies.lost_lifecycle, 1);
         return 0;
     }
     fill(event, SPANWISE_TASK, 0, thread, bpf_ktime_get_ns());

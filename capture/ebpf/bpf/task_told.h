@@ -78,7 +78,7 @@ static __always_inline bool told_tell(__u64 process, __u64 work, __u64 origin, _
         return false;
     struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
     if (!event) {
-        __sync_fetch_and_add(&lost_lifecycle, 1);
+        __sync_fetch_and_add(&tallies.lost_lifecycle, 1);
         return false;
     }
     fill(event, SPANWISE_TASK, 0, bpf_get_current_pid_tgid(), nano);

@@ -26,7 +26,7 @@ int thread_made(struct bpf_raw_tracepoint_args *context)
     find_task_here(thread, 0, &ids);
     struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
     if (!event) {
-        __sync_fetch_and_add(&lost_lifecycle, 1);
+        __sync_fetch_and_add(&tallies.lost_lifecycle, 1);
         return 0;
     }
     fill(event, SPANWISE_THREAD, 0, thread, bpf_ktime_get_ns());
@@ -45,7 +45,7 @@ static __always_inline void thread_ends(void)
         return;
     struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
     if (!event) {
-        __sync_fetch_and_add(&lost_lifecycle, 1);
+        __sync_fetch_and_add(&tallies.lost_lifecycle, 1);
         return;
     }
     fill(event, SPANWISE_THREAD, 0, thread, bpf_ktime_get_ns());

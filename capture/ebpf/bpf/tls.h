@@ -17,7 +17,6 @@
  * can be written only as a whole. */
 __u64 tls_attached SEC(".data.tls") = 0;
 /* Calls that moved plaintext of sessions whose socket is not known. */
-__u64 tls_unbound = 0;
 
 /* Processes whose plaintext is not looked at. */
 struct {
@@ -138,12 +137,9 @@ static __always_inline struct tls_thread *tls_thread_at(struct socket_state *sta
 static __always_inline void tls_tell_records(const struct tls_stream *stream, __u32 first,
                                              const struct transfer *transfer)
 {
-    struct {
-        struct spanwise_event event;
-        struct spanwise_tls_record records[TLS_RECORDS];
-    } *told = bpf_ringbuf_reserve(&events, sizeof *told, 0);
+    struct spanwise_tls_records *told = bpf_ringbuf_reserve(&events, sizeof *told, 0);
     if (!told) {
-        __sync_fetch_and_add(&lost_data, 1);
+        __sync_fetch_and_add(&tallies.lost_data, 1);
         return;
     }
     struct transfer records = *transfer;
@@ -420,7 +416,7 @@ int tls_exit(struct pt_regs *context)
     if (!length)
         return 0;
     if (!session->connection) {
-        __sync_fetch_and_add(&tls_unbound, 1);
+        __sync_fetch_and_add(&tallies.tls_unbound, 1);
         return 0;
     }
     if (session->connection == TLS_LEFT_OUT)

@@ -32,7 +32,7 @@ static __always_inline int go_moved(__u64 task, __u64 session_address, __u64 buf
         socket = go_socket(value);
     __u64 *known = socket ? bpf_map_lookup_elem(&connections_by_socket, &socket) : 0;
     if (!known) {
-        __sync_fetch_and_add(&tls_unbound, 1);
+        __sync_fetch_and_add(&tallies.tls_unbound, 1);
         return 0;
     }
     __u64 connection = *known;

@@ -19,7 +19,6 @@
 #define TLS_BLOCKS_MOST 80
 /* Records that are looked at of one transfer, and that wait for their
  * plaintext. */
-#define TLS_RECORDS 8
 
 struct tls_stream_key {
     __u64 connection;

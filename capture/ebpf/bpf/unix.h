@@ -70,7 +70,7 @@ static __always_inline bool announce_unix(struct sock *sk, struct unix_state *st
     __u64 peer_cookie = peer ? bpf_get_socket_cookie(peer) : 0;
     struct spanwise_opened_unix *opened = bpf_ringbuf_reserve(&events, sizeof *opened, 0);
     if (!opened) {
-        __sync_fetch_and_add(&lost_lifecycle, 1);
+        __sync_fetch_and_add(&tallies.lost_lifecycle, 1);
         return false; /* tried again with the next bytes */
     }
     state->socket.connection = next_connection();
@@ -115,7 +115,7 @@ static __always_inline void tell_closed(__u64 connection, __u64 task)
 {
     struct spanwise_event *event = bpf_ringbuf_reserve(&events, sizeof *event, 0);
     if (!event) {
-        __sync_fetch_and_add(&lost_lifecycle, 1);
+        __sync_fetch_and_add(&tallies.lost_lifecycle, 1);
         return;
     }
     fill(event, SPANWISE_CLOSED, 0, task, bpf_ktime_get_ns());

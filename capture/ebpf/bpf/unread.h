@@ -7,15 +7,8 @@
 #define SOCK_DONE 1 /* the bit of sk_flags that says that a FIN has come */
 #define TS_COMPAT 2 /* arch/x86/include/asm/thread_info.h */
 
-/* In a map of its own, so that others' counters keep their places. */
-struct {
-    /* Connections that carried bytes and were closed, of which no call was seen. */
-    __u64 connections;
-    /* Ends of io_uring_enter, where hooks see system calls and not what that does. */
-    __u64 io_uring_calls;
-    /* Calls that read what had been received before a connection's end. */
-    __u64 reads_after_close;
-} unseen SEC(".data.unseen") = {};
+/* In a section of its own, which user space reads. */
+struct spanwise_unseen unseen SEC(".data.unseen") = {};
 
 /* Whether the task is inside the system call that its registers show. io_uring
  * uses sockets also on a task's way back to user space, when another call has

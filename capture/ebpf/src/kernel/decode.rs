@@ -7,6 +7,8 @@ use spanwise_capture_tracer::event::{
     ProcessEvent, Record, Records, Role, Task, Thread, UNIX_PATH_BYTES, UnixPath, Unread,
 };
 
+use super::layout::{self, datagram, event, opened, opened_unix, tls_record, tls_records};
+
 /// A record that is not of the form that `bpf/spanwise.h` gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
@@ -24,11 +26,10 @@ pub enum DecodeError {
     },
 }
 
-const EVENT_BYTES: usize = 72;
-const OPENED_BYTES: usize = EVENT_BYTES + 72;
-const OPENED_UNIX_BYTES: usize = OPENED_BYTES + UNIX_PATH_BYTES + 4;
-const RECORDS_BYTES: usize = EVENT_BYTES + 64;
-const DATAGRAM_BYTES: usize = EVENT_BYTES + 56;
+const _: () = assert!(
+    layout::opened_unix::PAD - layout::opened_unix::PATH == UNIX_PATH_BYTES,
+    "a path is as long as the kernel has it"
+);
 
 struct Fields<'a>(&'a [u8]);
 
@@ -63,7 +64,7 @@ impl Fields<'_> {
 /// # Errors
 /// Where the record is too short or of a kind unknown here.
 pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
-    if record.len() < EVENT_BYTES {
+    if record.len() < event::BYTES {
         return Err(DecodeError::Short { length: record.len() });
     }
     let fields = Fields(record);
@@ -71,130 +72,137 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
         address: fields.address(address),
         port: fields.u16(port),
     };
-    let kind = record[0];
-    let process = fields.u32(4);
-    let thread = fields.u32(8);
-    let time_nano = fields.u64(16);
-    let connection = fields.u64(24);
-    match kind {
-        1 | 10 => {
-            let needed = if kind == 1 { OPENED_BYTES } else { OPENED_UNIX_BYTES };
-            if record.len() < needed {
+    let direction = match u32::from(record[event::DIRECTION]) {
+        layout::SENT => Direction::Sent,
+        _ => Direction::Received,
+    };
+    let process = fields.u32(event::PROCESS);
+    let thread = fields.u32(event::THREAD);
+    let time_nano = fields.u64(event::TIME_NANO);
+    let connection = fields.u64(event::CONNECTION);
+    let kind = record[event::KIND];
+    let number = u32::from(kind);
+    match number {
+        layout::KIND_OPENED | layout::KIND_OPENED_UNIX => {
+            let is_unix = number == layout::KIND_OPENED_UNIX;
+            if record.len() < if is_unix { opened_unix::BYTES } else { opened::BYTES } {
                 return Err(DecodeError::Short { length: record.len() });
             }
-            let connect_nano = fields.u64(EVENT_BYTES + 40);
+            let connect_nano = fields.u64(opened::CONNECT_NANO);
             Ok(Event::Opened(Opened {
                 time_nano,
                 connection,
                 process,
                 thread,
-                sleeps: fields.u32(64),
-                role: match fields.u32(EVENT_BYTES + 48) {
-                    1 => Role::Client,
-                    2 => Role::Server,
+                sleeps: fields.u32(event::SLEEPS),
+                role: match fields.u32(opened::ROLE) {
+                    layout::CLIENT => Role::Client,
+                    layout::SERVER => Role::Server,
                     _ => Role::Unknown,
                 },
-                local: endpoint(EVENT_BYTES, EVENT_BYTES + 32),
-                remote: endpoint(EVENT_BYTES + 16, EVENT_BYTES + 34),
-                network_namespace: fields.u32(EVENT_BYTES + 36),
+                local: endpoint(opened::LOCAL_ADDRESS, opened::LOCAL_PORT),
+                remote: endpoint(opened::REMOTE_ADDRESS, opened::REMOTE_PORT),
+                network_namespace: fields.u32(opened::NETWORK_NAMESPACE),
                 connect_nano: (connect_nano > 0).then_some(connect_nano),
-                command: Command(fields.array(EVENT_BYTES + 56)),
-                unix: (kind == 10).then(|| {
-                    let mut path = fields.array(OPENED_BYTES);
-                    let length = usize::from(fields.u16(2)).min(UNIX_PATH_BYTES);
+                command: Command(fields.array(opened::COMMAND)),
+                unix: is_unix.then(|| {
+                    let mut path = fields.array(opened_unix::PATH);
+                    let length = usize::from(fields.u16(event::CAPTURED)).min(UNIX_PATH_BYTES);
                     path[length..].fill(0);
                     UnixPath(path)
                 }),
-                first_seqs: (fields.u32(EVENT_BYTES + 52) != 0)
-                    .then(|| [fields.u32(12), fields.u32(44)]),
+                first_seqs: (fields.u32(opened::FIRST_KNOWN) != 0)
+                    .then(|| [fields.u32(event::SEQ), fields.u32(event::EXTRA)]),
             }))
         }
-        2 | 6 | 7 => {
-            let captured = usize::from(fields.u16(2));
-            let Some(bytes) = record.get(EVENT_BYTES..EVENT_BYTES + captured) else {
+        layout::KIND_DATA | layout::KIND_PLAINTEXT | layout::KIND_PLAINTEXT_UNPLACED => {
+            let captured = usize::from(fields.u16(event::CAPTURED));
+            let Some(bytes) = record.get(event::BYTES..event::BYTES + captured) else {
                 return Err(DecodeError::Short { length: record.len() });
             };
+            let is_data = number == layout::KIND_DATA;
+            let extra = fields.u32(event::EXTRA);
             Ok(Event::Data(Data {
                 time_nano,
                 connection,
                 process,
                 thread,
-                direction: if record[1] == 1 { Direction::Sent } else { Direction::Received },
-                seq: fields.u32(12),
-                length: fields.u32(32),
+                direction,
+                seq: fields.u32(event::SEQ),
+                length: fields.u32(event::LENGTH),
                 bytes,
-                srtt_micros: fields.u32(36) / 8,
-                retransmits: fields.u32(40),
-                plaintext: (kind != 2)
-                    .then(|| Plaintext { offset: fields.u32(44), placed: kind == 6 }),
-                unread: match (kind, fields.u32(44)) {
-                    (2, 1) => Some(Unread::File),
-                    (2, 2) => Some(Unread::IoUring),
-                    (2, 3..) => Some(Unread::Other),
-                    _ => None,
+                srtt_micros: fields.u32(event::SRTT_EIGHTH_MICROS) / 8,
+                retransmits: fields.u32(event::RETRANSMITS),
+                plaintext: (!is_data)
+                    .then(|| Plaintext { offset: extra, placed: number == layout::KIND_PLAINTEXT }),
+                unread: match extra {
+                    _ if !is_data => None,
+                    layout::READ => None,
+                    layout::UNREAD_FILE => Some(Unread::File),
+                    layout::UNREAD_IO_URING => Some(Unread::IoUring),
+                    _ => Some(Unread::Other),
                 },
-                task: fields.u64(48),
-                parent_task: fields.u64(56),
-                sleeps: fields.u32(64),
+                task: fields.u64(event::TASK),
+                parent_task: fields.u64(event::PARENT_TASK),
+                sleeps: fields.u32(event::SLEEPS),
             }))
         }
-        8 => {
-            if record.len() < RECORDS_BYTES {
+        layout::KIND_TLS_RECORDS => {
+            if record.len() < tls_records::BYTES {
                 return Err(DecodeError::Short { length: record.len() });
             }
             let records = std::array::from_fn(|index| {
-                let at = EVENT_BYTES + index * 8;
-                Record { seq: fields.u32(at), length: fields.u32(at + 4) }
+                let at = tls_records::RECORDS + index * tls_record::BYTES;
+                let (seq, length) = (at + tls_record::SEQ, at + tls_record::LENGTH);
+                Record { seq: fields.u32(seq), length: fields.u32(length) }
             });
             Ok(Event::Records(Records { time_nano, connection, records }))
         }
-        3 => Ok(Event::Closed(Closed {
+        layout::KIND_CLOSED => Ok(Event::Closed(Closed {
             time_nano,
             connection,
-            reset: fields.u32(44) != 0,
-            retransmits: fields.u32(40),
-            received_up_to: (fields.u32(32) == 0).then(|| fields.u32(12)),
+            reset: fields.u32(event::EXTRA) != 0,
+            retransmits: fields.u32(event::RETRANSMITS),
+            received_up_to: (fields.u32(event::LENGTH) == 0).then(|| fields.u32(event::SEQ)),
         })),
-        4 => Ok(Event::Exec(ProcessEvent { time_nano, process })),
-        5 => Ok(Event::Exit(ProcessEvent { time_nano, process })),
-        9 => {
-            if record.len() < DATAGRAM_BYTES {
-                return Err(DecodeError::Short { length: record.len() });
-            }
-            let captured = usize::from(fields.u16(2));
-            let Some(bytes) = record.get(DATAGRAM_BYTES..DATAGRAM_BYTES + captured) else {
+        layout::KIND_EXEC => Ok(Event::Exec(ProcessEvent { time_nano, process })),
+        layout::KIND_EXIT => Ok(Event::Exit(ProcessEvent { time_nano, process })),
+        layout::KIND_DATAGRAM => {
+            let captured = usize::from(fields.u16(event::CAPTURED));
+            let Some(bytes) = record.get(datagram::BYTES..datagram::BYTES + captured) else {
                 return Err(DecodeError::Short { length: record.len() });
             };
-            let remote = endpoint(EVENT_BYTES + 16, EVENT_BYTES + 34);
+            let remote = endpoint(datagram::REMOTE_ADDRESS, datagram::REMOTE_PORT);
             Ok(Event::Datagram(Datagram {
                 time_nano,
                 process,
                 thread,
-                direction: if record[1] == 1 { Direction::Sent } else { Direction::Received },
-                local: endpoint(EVENT_BYTES, EVENT_BYTES + 32),
+                direction,
+                local: endpoint(datagram::LOCAL_ADDRESS, datagram::LOCAL_PORT),
                 remote: (remote.port > 0).then_some(remote),
-                network_namespace: fields.u32(EVENT_BYTES + 36),
-                command: Command(fields.array(EVENT_BYTES + 40)),
-                length: fields.u32(32),
+                network_namespace: fields.u32(datagram::NETWORK_NAMESPACE),
+                command: Command(fields.array(datagram::COMMAND)),
+                length: fields.u32(event::LENGTH),
                 bytes,
             }))
         }
-        11 => Ok(Event::LeftOut(LeftOut { time_nano, connection })),
-        12 => Ok(Event::Task(Task {
+        layout::KIND_LEFT_OUT => Ok(Event::LeftOut(LeftOut { time_nano, connection })),
+        layout::KIND_TASK => Ok(Event::Task(Task {
             time_nano,
             process,
-            task: fields.u64(48),
-            parent_task: fields.u64(56),
+            task: fields.u64(event::TASK),
+            parent_task: fields.u64(event::PARENT_TASK),
             connection,
-            stream: u64::from(fields.u32(32)),
-            new: record[1] == 1,
-            lasting: fields.u32(44) != 0,
-            teller: if record[1] == 2 { thread } else { 0 },
+            stream: u64::from(fields.u32(event::LENGTH)),
+            new: record[event::DIRECTION] == 1,
+            lasting: fields.u32(event::EXTRA) != 0,
+            teller: if record[event::DIRECTION] == 2 { thread } else { 0 },
         })),
-        13 => {
-            let ends = record[1] == 1;
-            let (thread, maker) = if ends { (thread, 0) } else { (fields.u32(44), thread) };
-            let maker_task = fields.u64(48);
+        layout::KIND_THREAD => {
+            let ends = record[event::DIRECTION] == 1;
+            let (thread, maker) =
+                if ends { (thread, 0) } else { (fields.u32(event::EXTRA), thread) };
+            let maker_task = fields.u64(event::TASK);
             Ok(Event::Thread(Thread { time_nano, process, thread, maker, maker_task }))
         }
         _ => Err(DecodeError::Kind { kind }),
@@ -207,14 +215,14 @@ mod tests {
 
     #[test]
     fn a_record_cut_anywhere_is_refused_and_never_panics() {
-        let mut record = vec![0u8; EVENT_BYTES + 8];
+        let mut record = vec![0u8; event::BYTES + 8];
         record[0] = 2;
         record[2] = 8;
         assert!(matches!(decode(&record), Ok(Event::Data(data)) if data.bytes.len() == 8));
         for length in 0..record.len() {
             assert_eq!(decode(&record[..length]), Err(DecodeError::Short { length }));
         }
-        record.resize(DATAGRAM_BYTES + 8, 0);
+        record.resize(datagram::BYTES + 8, 0);
         record[0] = 9;
         assert!(matches!(decode(&record), Ok(Event::Datagram(data)) if data.bytes.len() == 8));
         for length in 0..record.len() {
@@ -224,10 +232,10 @@ mod tests {
 
     #[test]
     fn addresses_of_both_families_are_read() {
-        let mut record = vec![0u8; OPENED_BYTES];
+        let mut record = vec![0u8; opened::BYTES];
         record[0] = 1;
-        record[EVENT_BYTES + 10..EVENT_BYTES + 16].copy_from_slice(&[0xff, 0xff, 10, 0, 0, 1]);
-        record[EVENT_BYTES + 16 + 15] = 1;
+        record[event::BYTES + 10..event::BYTES + 16].copy_from_slice(&[0xff, 0xff, 10, 0, 0, 1]);
+        record[event::BYTES + 16 + 15] = 1;
         let Ok(Event::Opened(opened)) = decode(&record) else { panic!("an opening") };
         assert_eq!(opened.local.address.to_string(), "10.0.0.1");
         assert_eq!(opened.remote.address.to_string(), "::1");
@@ -235,7 +243,7 @@ mod tests {
 
     #[test]
     fn threads_are_made_and_end() {
-        let mut record = vec![0u8; EVENT_BYTES];
+        let mut record = vec![0u8; event::BYTES];
         record[0] = 13;
         record[4..8].copy_from_slice(&7_u32.to_ne_bytes());
         record[8..12].copy_from_slice(&8_u32.to_ne_bytes());
@@ -251,6 +259,6 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_is_refused() {
-        assert_eq!(decode(&[99; EVENT_BYTES]), Err(DecodeError::Kind { kind: 99 }));
+        assert_eq!(decode(&[99; event::BYTES]), Err(DecodeError::Kind { kind: 99 }));
     }
 }

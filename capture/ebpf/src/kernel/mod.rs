@@ -4,6 +4,7 @@
 mod decode;
 mod filter;
 mod hook;
+mod layout;
 mod objects;
 mod probe;
 mod ring;
@@ -185,11 +186,11 @@ impl Kernel {
         let object = objects::load(capture, &wanted, &many, |name, map| {
             if name == "events" {
                 map.set_max_entries(ring_bytes)?;
-            } else if name.ends_with(".rodata")
+            } else if name.ends_with(".rodata.settings")
                 && let Some(value) = map.initial_value_mut()
-                && let Some(first) = value.first_chunk_mut::<4>()
+                && let Some(value) = value[layout::settings::MAX_PAYLOAD..].first_chunk_mut::<4>()
             {
-                *first = config.payload_bytes.min(1024).to_ne_bytes();
+                *value = config.payload_bytes.min(1024).to_ne_bytes();
             }
             Ok(())
         })?;
@@ -261,14 +262,14 @@ impl Kernel {
 
     /// What was lost so far.
     pub fn losses(&self) -> KernelLosses {
-        let (counted, unseen) = (self.tallies.counted(), words::<3>(self.tallies.unseen.as_ref()));
+        let (counted, unseen) = (section(&self.tallies.counted), section(&self.tallies.unseen));
         KernelLosses {
-            data: counted[1],
-            lifecycle: counted[2],
-            tls_unbound: counted[3],
-            connections_unseen: unseen[0],
-            io_uring_calls: unseen[1],
-            reads_after_close: unseen[2],
+            data: word(&counted, layout::tallies::LOST_DATA),
+            lifecycle: word(&counted, layout::tallies::LOST_LIFECYCLE),
+            tls_unbound: word(&counted, layout::tallies::TLS_UNBOUND),
+            connections_unseen: word(&unseen, layout::unseen::CONNECTIONS),
+            io_uring_calls: word(&unseen, layout::unseen::IO_URING_CALLS),
+            reads_after_close: word(&unseen, layout::unseen::READS_AFTER_CLOSE),
             calls_missed: self.programs.iter().map(|program| misses(*program)).sum(),
         }
     }
@@ -276,8 +277,8 @@ impl Kernel {
     /// Events of any kind for which the ring buffer had no room so far: what is asked for
     /// some hundred times a second.
     pub fn events_lost(&self) -> u64 {
-        let counted = self.tallies.counted();
-        counted[1] + counted[2]
+        let counted = section(&self.tallies.counted);
+        word(&counted, layout::tallies::LOST_DATA) + word(&counted, layout::tallies::LOST_LIFECYCLE)
     }
 }
 
@@ -288,8 +289,8 @@ fn misses(program: RawFd) -> u64 {
     counted.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The sections of globals in which the programs count, in the order in which the C files
-/// declare them.
+/// The sections of globals in which the programs count: each has one structure of
+/// `bpf/spanwise.h`.
 struct Tallies {
     counted: Option<MapHandle>,
     unseen: Option<MapHandle>,
@@ -301,21 +302,17 @@ impl Tallies {
             let map = object.maps().find(|map| map.name().to_string_lossy().ends_with(name))?;
             MapHandle::try_from(&map).ok()
         };
-        Self { counted: section(".bss"), unseen: section(".data.unseen") }
-    }
-
-    fn counted(&self) -> [u64; 4] {
-        words(self.counted.as_ref())
+        Self { counted: section(".data.tallies"), unseen: section(".data.unseen") }
     }
 }
 
-/// The first words of a section; 0 where it cannot be read.
-fn words<const N: usize>(section: Option<&MapHandle>) -> [u64; N] {
-    let found = section.and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok());
-    let bytes = found.flatten().unwrap_or_default();
-    let mut words = [0; N];
-    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
-        *word = u64::from_ne_bytes(*bytes);
-    }
-    words
+/// The bytes of a section; none where it cannot be read.
+fn section(map: &Option<MapHandle>) -> Vec<u8> {
+    let found = map.as_ref().map(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY));
+    found.and_then(Result::ok).flatten().unwrap_or_default()
+}
+
+/// The number at this place; 0 where there is none.
+fn word(section: &[u8], at: usize) -> u64 {
+    section.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_ne_bytes(*word))
 }
