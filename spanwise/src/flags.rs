@@ -183,6 +183,10 @@ pub(crate) struct AgentSettings {
     /// Whether to read in the clear what TLS libraries encrypt: on or off [setting: agent.tls]
     #[arg(long, value_name = "ON|OFF", value_parser = checked::<Switch>, help_heading = "Settings")]
     tls: Option<String>,
+    /// Leave out of spans besides secrets: keys (of Redis and Memcached), errors (their texts),
+    /// separated by commas [setting: agent.hide]
+    #[arg(long, value_name = "WHAT", value_parser = checked::<spanwise_capture_agent::Hidden>, help_heading = "Settings")]
+    hide: Option<String>,
     /// Trace only this: service=NAME (with one * for any text), port=N, port=FIRST-LAST,
     /// netns=NAME, separated by commas [setting: agent.only]
     #[arg(long, value_name = "SELECTORS", value_parser = checked::<spanwise_capture_agent::filter::Selectors>, help_heading = "Settings")]
@@ -219,6 +223,7 @@ impl AgentSettings {
         put(into, "agent.host", &self.host);
         put(into, "agent.payload_bytes", &self.payload_bytes);
         put(into, "agent.tls", &self.tls);
+        put(into, "agent.hide", &self.hide);
         put(into, "agent.only", &self.only);
         put(into, "agent.except", &self.except);
         put(into, "agent.sample", &self.sample);

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use spanwise_capture_agent::Hidden;
 use spanwise_capture_agent::HookChoice;
 use spanwise_capture_agent::LiveConfig;
 use spanwise_capture_agent::Sampling;
@@ -147,6 +148,8 @@ pub(crate) struct AgentConfig {
     pub(crate) payload_bytes: u32,
     /// Whether to read what TLS libraries encrypt.
     pub(crate) tls: bool,
+    /// What is left out of spans besides secrets.
+    pub(crate) hide: Hidden,
     /// What is traced, and which spans are kept.
     pub(crate) live: LiveConfig,
     pub(crate) budget: Budget,
@@ -292,6 +295,7 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
             host: optional("agent.host")?,
             payload_bytes: layers.bounded_size("agent.payload_bytes", 64, 1024)?,
             tls: layers.get::<Switch>("agent.tls")?.0,
+            hide: layers.get("agent.hide")?,
             live: LiveConfig {
                 filter: Filter {
                     only: layers.get("agent.only")?,

@@ -153,6 +153,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
     ),
     setting("agent.except", "", "what is not, written likewise"),
     setting(
+        "agent.hide",
+        "",
+        "what the agent leaves out of spans besides secrets: keys (of Redis and Memcached), errors \
+         (their texts), or both with a comma between",
+    ),
+    setting(
         "agent.sample",
         "100%",
         "share of requests to report that neither fail nor are slow; those always are",

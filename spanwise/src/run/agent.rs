@@ -92,6 +92,7 @@ impl LocalAgent {
             budget: settings.budget,
             owns_process,
             tls: settings.tls,
+            hide: settings.hide,
             record: settings.record.clone(),
             plugins,
         };
