@@ -19,6 +19,7 @@ impl ProcessDirectory for Directory {
             resource: ResourceJson::default(),
             default_service: executable.clone(),
             served_ports: Vec::new(),
+            search_domains: Vec::new(),
             naming: Naming::ByPort { executable, rules: Arc::new([]) },
         })
     }

@@ -209,6 +209,7 @@ mod tests {
             resource: ResourceJson::from_attributes(std::iter::empty()),
             default_service: naming.service(ports.first().copied()),
             served_ports: ports.to_vec(),
+            search_domains: Vec::new(),
             naming,
         })
     }

@@ -25,6 +25,7 @@ pub use spanwise_capture_host::processes::ServiceRule;
 pub use spanwise_capture_protocols::plugins;
 use spanwise_capture_protocols::plugins::{Plugin, PluginFacts};
 pub use spanwise_capture_protocols::process::LabelRule;
+pub use spanwise_capture_protocols::redaction::Hidden;
 pub use spanwise_capture_tracer::sampling::Sampling;
 use spanwise_model::SpanRows;
 
@@ -56,6 +57,8 @@ pub struct AgentConfig {
     pub owns_process: bool,
     /// Whether to read in the clear what TLS libraries encrypt.
     pub tls: bool,
+    /// What is left out of spans besides secrets.
+    pub hide: Hidden,
     /// Where to write every event, for tests and bug reports.
     pub record: Option<PathBuf>,
     /// What reads protocols of the operator's own.
@@ -88,6 +91,7 @@ impl Default for AgentConfig {
             budget: Budget::default(),
             owns_process: false,
             tls: kernel.tls,
+            hide: Hidden::default(),
             record: None,
             plugins: Vec::new(),
         }

@@ -241,6 +241,7 @@ pub(super) fn run(
     tracer.set_sampling(course.sampling());
     tracer.set_labels(&course.live.labels);
     tracer.use_plugins(config.plugins);
+    tracer.hide(config.hide);
     let pipeline = RefCell::new(Pipeline {
         tracer,
         filter: Applied::new(config.live.filter, config.ignored_endpoints),

@@ -17,6 +17,7 @@ impl ProcessDirectory for NoProcesses {
             default_service: String::new(),
             naming: Naming::Fixed(String::new()),
             served_ports: Vec::new(),
+            search_domains: Vec::new(),
         })
     }
 

@@ -39,6 +39,9 @@ counters! {
         malformed_messages,
         /// Responses to requests that were not seen.
         orphan_responses,
+        /// Answers that could not be those of the requests that waited for one: these say so,
+        /// and pairing begins anew.
+        out_of_step,
         /// Requests given up because bytes of their connection were not seen.
         requests_lost,
         /// Requests beyond the bound on open ones per connection.

@@ -15,6 +15,7 @@ pub mod parsers;
 pub mod plugins;
 pub mod process;
 pub mod recognition;
+pub mod redaction;
 pub mod registry;
 pub mod sessions;
 pub mod stream;

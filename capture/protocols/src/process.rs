@@ -50,6 +50,8 @@ pub struct Process {
     pub naming: Naming,
     /// Ports on which it listens, as far as is known.
     pub served_ports: Vec<u16>,
+    /// Domains in which its resolver looks for names (`search` in its `resolv.conf`).
+    pub search_domains: Vec<String>,
 }
 
 impl Process {

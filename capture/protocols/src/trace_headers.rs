@@ -4,6 +4,7 @@
 use spanwise_model::{SpanId, TraceId};
 
 use crate::bytes::text;
+use crate::redaction;
 
 const MAX_STATE_BYTES: usize = 512;
 const MAX_REQUEST_ID_BYTES: usize = 128;
@@ -28,7 +29,8 @@ impl TraceHeaders {
         if is("traceparent") {
             self.w3c = traceparent(value);
         } else if is("tracestate") {
-            self.state = Some(text(value, MAX_STATE_BYTES)).filter(|state| !state.is_empty());
+            let state = redaction::identifier(text(value, MAX_STATE_BYTES));
+            self.state = Some(state).filter(|state| !state.is_empty());
         } else if is("b3") {
             self.b3 = b3_single(value);
         } else if is("x-b3-traceid") {
@@ -36,7 +38,8 @@ impl TraceHeaders {
         } else if is("x-b3-spanid") {
             self.b3_span = span_id(value);
         } else if is("x-request-id") {
-            self.request_id = Some(text(value, MAX_REQUEST_ID_BYTES)).filter(|id| !id.is_empty());
+            let id = redaction::identifier(text(value, MAX_REQUEST_ID_BYTES));
+            self.request_id = Some(id).filter(|id| !id.is_empty());
         }
     }
 

@@ -207,7 +207,7 @@ impl Socket {
         } else if exchange.other.is_none() {
             exchange.other = datagram.remote;
         }
-        exchange.answer = reading.answer(serving).into();
+        exchange.answer = reading.answer(serving, &exchange.process, &mut common.memory).into();
         let retransmits = exchange.request_end.retransmits;
         let start = Mark { retransmits, ..mark(datagram, reading.question_hash()) };
         self.exchanges.begin_response(start);

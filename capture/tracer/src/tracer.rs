@@ -12,6 +12,7 @@ use spanwise_capture_protocols::memory::Memory;
 use spanwise_capture_protocols::parser::Known;
 use spanwise_capture_protocols::plugins::{Plugin, PluginFacts, Plugins};
 use spanwise_capture_protocols::process::{LabelRule, Process, ProcessDirectory};
+use spanwise_capture_protocols::redaction::Hidden;
 use spanwise_capture_protocols::registry::known;
 use spanwise_capture_protocols::sessions::{Exchange, Finished};
 use spanwise_model::{ModelError, Span, SpanBatch, SpanBatchBuilder, SpanId, SpanRows};
@@ -120,6 +121,11 @@ impl Tracer {
             passages: Passages::default(),
             followed: Vec::new(),
         }
+    }
+
+    /// Leaves this out of spans, besides secrets.
+    pub fn hide(&mut self, hidden: Hidden) {
+        *self.common.memory.of::<Hidden>() = hidden;
     }
 
     /// Has these plugins read what no parser of its own does.

@@ -402,6 +402,21 @@ mod mongodb {
     }
 
     #[test]
+    fn a_server_that_is_too_old_for_hello_has_not_failed() {
+        let hello = document(&[("hello", Err(1.0)), ("$db", Ok("admin"))]);
+        let unknown = |name: &str| {
+            let text = format!("no such command: '{name}'");
+            document(&[("ok", Err(0.0)), ("errmsg", Ok(&text)), ("code", Err(59.0))])
+        };
+        let talk = Talk::new().ask(&message(1, 0, 0, &hello));
+        let talk = talk.answer(&message(10, 1, 0, &unknown("hello")));
+        let sized = document(&[("dataSize", Ok("a")), ("$db", Ok("admin"))]);
+        let talk = talk.ask(&message(2, 0, 0, &sized));
+        let talk = talk.answer(&message(11, 2, 0, &unknown("dataSize")));
+        assert_eq!(talk.spans(), ["dataSize: 59: no such command: '?'"]);
+    }
+
+    #[test]
     fn the_messages_of_old_are_read() {
         let name = b"\0\0\0\0admin.$cmd\0\0\0\0\0\xff\xff\xff\xff".as_slice();
         let command = [name, &document(&[("listDatabases", Err(1.0))])].concat();

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use spanwise_capture_agent::HookChoice;
+use spanwise_capture_agent::{Hidden, HookChoice};
 use spanwise_capture_agent::filter::Selectors;
 
 use super::StoreAt;
@@ -129,6 +129,9 @@ tables! {
             "bytes of each message that are looked at, 64 to 1024";
         tls: Switch = Text("on"), flag("tls", "ON|OFF"),
             "on or off: whether to read in the clear what TLS libraries encrypt";
+        hide: Hidden = Text(""), flag("hide", "WHAT"),
+            "what the agent leaves out of spans besides secrets: keys (of Redis and Memcached), \
+             errors (their texts), or both with a comma between";
         only: Selectors = Text(""), flag("only", "SELECTORS"),
             "what is traced, such as service=cart,service=web-*,port=8000-8099,netns=blue; empty \
              for everything";

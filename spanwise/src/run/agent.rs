@@ -96,6 +96,7 @@ impl LocalAgent {
             budget: config.budget(),
             owns_process,
             tls: settings.tls.0,
+            hide: settings.hide,
             record: settings.record.0.as_ref().map(PathBuf::from),
             plugins,
         };

@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+/// The most domains that a resolver looks in.
+const MAX_SEARCH_DOMAINS: usize = 32;
 /// The most bytes read of any file under `/proc`.
 const FILE_BYTES: u64 = 256 * 1024;
 
@@ -25,6 +27,8 @@ pub(super) struct Facts {
     pub(super) cgroup: String,
     /// Host name inside the process's own root.
     pub(super) inner_host: Option<String>,
+    /// Domains in which its resolver looks for names.
+    pub(super) search_domains: Vec<String>,
 }
 
 impl Facts {
@@ -54,6 +58,9 @@ impl Facts {
                 .unwrap_or_default(),
             cgroup: read_text(&directory.join("cgroup"))
                 .map(|text| cgroup_path(&text).to_owned())
+                .unwrap_or_default(),
+            search_domains: read_text(&directory.join("root/etc/resolv.conf"))
+                .map(|text| search_domains(&text))
                 .unwrap_or_default(),
             inner_host: read_text(&directory.join("root/etc/hostname"))
                 .map(|name| name.trim().to_owned())
@@ -116,6 +123,17 @@ fn resource_attributes(list: &str) -> Vec<(String, String)> {
             (!key.is_empty()).then(|| (key.to_owned(), percent_decode(value.trim())))
         })
         .collect()
+}
+
+/// The domains of `resolv.conf` (resolv.conf(5)): the last list counts.
+fn search_domains(text: &str) -> Vec<String> {
+    let lines = text.lines().rev().map(str::split_ascii_whitespace);
+    let list = lines.into_iter().find_map(|mut words| {
+        matches!(words.next(), Some("search" | "domain")).then(|| words.collect::<Vec<_>>())
+    });
+    let domain = |word: &str| word.trim_matches('.').to_ascii_lowercase();
+    let domains = list.unwrap_or_default().into_iter().map(domain);
+    domains.filter(|domain| !domain.is_empty()).take(MAX_SEARCH_DOMAINS).collect()
 }
 
 fn percent_decode(text: &str) -> String {
@@ -184,6 +202,13 @@ mod tests {
             assert_eq!(container_id(&path), Some(id.as_str()), "{path}");
         }
         assert_eq!(container_id("/system.slice/nginx.service"), None);
+    }
+
+    #[test]
+    fn the_last_list_of_search_domains_counts() {
+        let text = "search a.example\nnameserver 10.0.0.1\nsearch x.svc.Cluster.local. local\n";
+        assert_eq!(search_domains(text), ["x.svc.cluster.local", "local"]);
+        assert!(search_domains("nameserver 10.0.0.1\n#search a\nsearch .").is_empty());
     }
 
     #[test]

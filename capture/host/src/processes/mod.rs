@@ -115,6 +115,7 @@ impl Processes {
             runtime,
             naming,
             served_ports: ports,
+            search_domains: facts.search_domains,
         };
         let settled = !described.served_ports.is_empty();
         (described, settled, lives)

@@ -5,6 +5,7 @@ use spanwise_model::AttributeValue;
 
 use crate::bytes::text;
 use crate::formats::http::operation::is_identifier;
+use crate::redaction;
 use crate::sessions::{Attributes, Manner, Request};
 
 /// Longest destination that is shown.
@@ -27,7 +28,7 @@ pub(crate) struct Destination {
 impl Destination {
     /// A destination whose names are few, as those of queues that people make.
     pub(crate) fn plain(name: &[u8]) -> Self {
-        let name = text(name, MAX_NAME_BYTES);
+        let name = shown(name);
         Self { template: name.clone(), name, anonymous: false }
     }
 
@@ -45,7 +46,7 @@ impl Destination {
     }
 
     fn folded(name: &[u8], separator: char, folds: impl Fn(&str) -> bool) -> Self {
-        let name = text(name, MAX_NAME_BYTES);
+        let name = shown(name);
         let mut template = String::with_capacity(name.len());
         for (index, part) in name.split(separator).enumerate() {
             if index > 0 {
@@ -100,6 +101,11 @@ impl Destination {
     pub(crate) fn is_empty(&self) -> bool {
         self.name.is_empty()
     }
+}
+
+/// A name as it is shown.
+fn shown(name: &[u8]) -> String {
+    redaction::owned(text(name, MAX_NAME_BYTES), redaction::keyed_name)
 }
 
 /// A request of this operation on a destination, which may have no name.

@@ -2,5 +2,4 @@
 
 pub(crate) mod http;
 pub(crate) mod messaging;
-pub(crate) mod redact;
 pub(crate) mod sql;

@@ -61,8 +61,10 @@ enum Kind {
     Word,
     /// A name in quotes.
     Quoted,
-    /// Of either style, or white space.
+    /// White space.
     Blank,
+    /// Of either style: what people and libraries write there may be anything.
+    Comment,
     /// `$1`, or any other character.
     Other,
 }
@@ -160,16 +162,16 @@ fn first_piece_of_mysql(text: &str, escapes: bool) -> (Kind, usize) {
         }
         (b'\'' | b'"', _) => (Kind::Literal, closing_quote(bytes, 0, escapes).min(bytes.len())),
         (b'`', _) => (Kind::Quoted, closing_quote(bytes, 0, false)),
-        (b'#', _) => (Kind::Blank, run(bytes, 0, |byte| byte != b'\n')),
+        (b'#', _) => (Kind::Comment, run(bytes, 0, |byte| byte != b'\n')),
         // Two dashes are a comment only before white space.
         (b'-', Some(b'-')) if bytes.get(2).is_none_or(|byte| *byte <= b' ') => {
-            (Kind::Blank, run(bytes, 0, |byte| byte != b'\n'))
+            (Kind::Comment, run(bytes, 0, |byte| byte != b'\n'))
         }
         // What is in such a comment is executed.
         (b'/', Some(b'*')) if matches!(bytes.get(2), Some(b'!' | b'M')) => {
             (Kind::Other, run(bytes, 3, |byte| byte == b'!' || byte.is_ascii_digit()))
         }
-        (b'/', Some(b'*')) => (Kind::Blank, closing_comment(bytes, false)),
+        (b'/', Some(b'*')) => (Kind::Comment, closing_comment(bytes, false)),
         _ => first_piece_of_any(bytes),
     }
 }
@@ -190,8 +192,8 @@ fn first_piece_of_postgresql(text: &str) -> (Kind, usize) {
     match (bytes[0], second) {
         (b'\'', _) => (Kind::Literal, closing_quote(bytes, 0, false)),
         (b'"', _) => (Kind::Quoted, closing_quote(bytes, 0, false)),
-        (b'-', Some(b'-')) => (Kind::Blank, run(bytes, 0, |byte| byte != b'\n')),
-        (b'/', Some(b'*')) => (Kind::Blank, closing_comment(bytes, true)),
+        (b'-', Some(b'-')) => (Kind::Comment, run(bytes, 0, |byte| byte != b'\n')),
+        (b'/', Some(b'*')) => (Kind::Comment, closing_comment(bytes, true)),
         (b'$', _) => match dollar_quoted(text) {
             Some(end) => (Kind::Literal, end),
             None => (Kind::Other, run(bytes, 1, |byte| byte.is_ascii_digit())),
@@ -228,13 +230,65 @@ fn pieces(mut text: &str, dialect: Dialect) -> impl Iterator<Item = (Kind, &str)
     })
 }
 
-/// The text with every literal replaced by `?`; comments stay.
+/// The text with every literal, what comments say and what settings are set to replaced by `?`.
 fn without_literals(text: &str, dialect: Dialect) -> String {
     let mut kept = String::with_capacity(text.len());
+    let mut place = Place::Start;
     for (kind, piece) in pieces(text, dialect) {
-        kept.push_str(if kind == Kind::Literal { "?" } else { piece });
+        kept.push_str(match kind {
+            Kind::Literal => "?",
+            Kind::Comment if piece.starts_with("/*") => "/* ? */",
+            Kind::Comment if piece.starts_with('#') => "# ?",
+            Kind::Comment => "-- ?",
+            Kind::Word | Kind::Quoted if place == Place::Value && !is_switch(piece) => "?",
+            _ => piece,
+        });
+        place = place.after(kind, piece, dialect);
     }
     kept
+}
+
+/// Where in a statement a word stands: a setting may be set to one without quotes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Before its first word.
+    Start,
+    /// In one that changes something, of which a setting may be a part.
+    Altering,
+    /// Where a setting is named.
+    Setting,
+    /// Behind its name.
+    Value,
+    /// In any other.
+    Other,
+}
+
+impl Place {
+    fn after(self, kind: Kind, piece: &str, dialect: Dialect) -> Self {
+        let is = |word: &str| piece.eq_ignore_ascii_case(word);
+        match (self, kind) {
+            (_, Kind::Blank | Kind::Comment | Kind::Literal) => self,
+            (_, Kind::Other) if piece == ";" => Self::Start,
+            (Self::Start, Kind::Word) if is("SET") => Self::Setting,
+            (Self::Start, Kind::Word) if is("ALTER") => Self::Altering,
+            (Self::Start, Kind::Word | Kind::Quoted) => Self::Other,
+            (Self::Altering, Kind::Word) if is("SET") => Self::Setting,
+            (Self::Setting, Kind::Word) if is("TO") => Self::Value,
+            (Self::Setting, Kind::Other) if piece == "=" => Self::Value,
+            // MySQL sets several in one statement; to PostgreSQL this is a list of values.
+            (Self::Value, Kind::Other) if piece == "," && dialect != Dialect::Postgresql => {
+                Self::Setting
+            }
+            _ => self,
+        }
+    }
+}
+
+/// Whether settings are set to this without anything being told by it.
+fn is_switch(word: &str) -> bool {
+    ["DEFAULT", "ON", "OFF", "TRUE", "FALSE", "NULL", "LOCAL"]
+        .iter()
+        .any(|switch| switch.eq_ignore_ascii_case(word))
 }
 
 /// What a statement does.
@@ -254,7 +308,7 @@ fn summary(text: &str, dialect: Dialect) -> Summary {
     let mut name_open = false;
     for (kind, piece) in pieces(text, dialect) {
         match kind {
-            Kind::Blank => {}
+            Kind::Blank | Kind::Comment => {}
             Kind::Other => {
                 match piece {
                     "(" => depth += 1,
@@ -309,7 +363,7 @@ fn summary(text: &str, dialect: Dialect) -> Summary {
                     || (target_next && matches!(upper.as_str(), "ONLY" | "IF" | "NOT" | "EXISTS"));
             }
         }
-        if kind != Kind::Blank {
+        if !matches!(kind, Kind::Blank | Kind::Comment) {
             name_open = false;
         }
     }
@@ -362,10 +416,14 @@ mod tests {
             ("SELECT $$body$$, $tag$ a $$ b $tag$, $1", "SELECT ?, ?, $1"),
             ("SELECT a1, t2.c3 FROM \"we'ird\"", "SELECT a1, t2.c3 FROM \"we'ird\""),
             ("WHERE x=-1.5e-3 AND y=.5 AND z=0xff", "WHERE x=-? AND y=? AND z=?"),
-            (
-                "SELECT 1 /* a 'b' /* 2 */ 3 */ -- 4\n, 5",
-                "SELECT ? /* a 'b' /* 2 */ 3 */ -- 4\n, ?",
-            ),
+            ("SELECT 1 /* a 'b' /* 2 */ 3 */ -- 4\n, 5", "SELECT ? /* ? */ -- ?\n, ?"),
+            ("SELECT 1 /* cut gehe", "SELECT ? /* ? */"),
+            ("SET my.secret TO geheim", "SET my.secret TO ?"),
+            ("set local x = \"geheim\", b; SELECT a = b", "set local x = ?, ?; SELECT a = b"),
+            ("SET x TO DEFAULT; SET TIME ZONE UTC", "SET x TO DEFAULT; SET TIME ZONE UTC"),
+            ("ALTER ROLE bob SET x TO geheim", "ALTER ROLE bob SET x TO ?"),
+            ("ALTER TABLE a RENAME TO b", "ALTER TABLE a RENAME TO b"),
+            ("UPDATE a SET b = c", "UPDATE a SET b = c"),
             ("SELECT 'cut in the mid", "SELECT ?"),
             ("SELECT E'\\é'", "SELECT ?"),
             ("SELECT $cut", "SELECT $cut"),
@@ -415,10 +473,11 @@ mod tests {
         let dialect = Dialect::Mysql { escapes: true };
         let cases = [
             ("SELECT \"it\\\"s\", 'a\\'b', x'01', `na'me`", "SELECT ?, ?, ?, `na'me`"),
-            ("SELECT 1 # it's\n, 2 -- it's\n, 5--'x'", "SELECT ? # it's\n, ? -- it's\n, ?--?"),
+            ("SELECT 1 # it's\n, 2 -- it's\n, 5--'x'", "SELECT ? # ?\n, ? -- ?\n, ?--?"),
             ("/*!40101 SET NAMES 'x' */", "/*!40101 SET NAMES ? */"),
             ("/*M!100100 SET a=1 */", "/*M!100100 SET a=? */"),
-            ("SELECT /* a /* b */ 'x'", "SELECT /* a /* b */ ?"),
+            ("SELECT /* a /* b */ 'x'", "SELECT /* ? */ ?"),
+            ("SET a = geheim, b = ON", "SET a = ?, b = ON"),
             ("SELECT $$, 'x$$'", "SELECT $$, ?"),
             ("SELECT 'cut\\", "SELECT ?"),
         ];

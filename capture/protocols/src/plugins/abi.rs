@@ -4,6 +4,8 @@
 
 use spanwise_model::AttributeValue;
 
+use crate::redaction::{self, REDACTED, Secrecy};
+
 /// The interface that this agent has.
 pub(super) const VERSION: u32 = 1;
 /// Most bytes of a message that a plugin is given.
@@ -209,7 +211,9 @@ pub(super) fn message(
         return Err(Nonsense::Unknown { name: "flags", value: flags });
     }
     let has = |flag| flags & flag != 0;
-    let said = |at, what, limit| Ok(text(bytes(memory, answer, at, what)?, limit));
+    let said = |at, what, limit| {
+        Ok(redaction::owned(text(bytes(memory, answer, at, what)?, limit), redaction::prose))
+    };
     let error = said(ERROR_AT, "error", MAX_ERROR_BYTES)?;
     let trace_parent = bytes(memory, answer, TRACE_PARENT_AT, "trace parent")?;
     Ok(Message {
@@ -242,7 +246,7 @@ fn attributes(
         let value = match number(answer, at + 4) {
             0 => {
                 let value = bytes(memory, answer, at + 8, "attribute's text")?;
-                AttributeValue::String(text(value, MAX_VALUE_BYTES))
+                AttributeValue::String(shown(key, text(value, MAX_VALUE_BYTES)))
             }
             1 => AttributeValue::Int(value.cast_signed()),
             2 => AttributeValue::Double(f64::from_bits(value)),
@@ -252,6 +256,12 @@ fn attributes(
         attributes.push((key, value));
     }
     Ok(attributes)
+}
+
+/// The text under a key of a plugin's, as it is shown.
+fn shown(key: &str, value: String) -> String {
+    let secret = !value.is_empty() && redaction::secrecy(key) == Secrecy::Yes;
+    if secret { REDACTED.to_owned() } else { redaction::owned(value, redaction::prose) }
 }
 
 #[cfg(test)]

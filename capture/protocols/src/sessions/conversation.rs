@@ -6,6 +6,7 @@ use super::{Exchange, Exchanges};
 use crate::attribution::Attribution;
 use crate::counters::ParserCounters;
 use crate::memory::Memory;
+use crate::redaction::Hidden;
 
 /// What a parser reads into. It opens exchanges and completes them; who they are
 /// attributed to, and where they go when they are complete, is not the parser's business.
@@ -65,8 +66,18 @@ impl Conversation<'_> {
         self.held_bytes -= exchange.weight;
         exchange.leave_process(complete, self.attribution);
         if !exchange.request.silent || exchange.answer.failure.is_some() {
-            self.finished.exchanges.push(exchange);
+            self.hand_over(exchange);
         }
+    }
+
+    /// Nothing is left to say of it.
+    pub(super) fn hand_over(&mut self, mut exchange: Exchange) {
+        if let Some(failure) = &exchange.answer.failure
+            && let Some(shown) = failure.shown(*self.memory.of::<Hidden>())
+        {
+            exchange.answer.failure = Some(shown);
+        }
+        self.finished.exchanges.push(exchange);
     }
 }
 

@@ -1,11 +1,13 @@
 //! What requests and answers say, whatever protocol they are of.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use spanwise_model::{AttributeValue, Kind, RowWriter};
 
 use super::attributes::{Attributes, attributes_bytes};
 use super::shared::{Shared, Tells};
+use crate::redaction::{Hidden, prose};
 use crate::trace_headers::TraceHeaders;
 
 /// What a protocol must remember of a request to understand its response.
@@ -136,6 +138,15 @@ impl Failure {
     /// A failure whose kind says it all.
     pub fn plain(kind: &str) -> Self {
         Self { kind: kind.to_owned(), message: kind.to_owned() }
+    }
+
+    /// The same without its secrets and what the operator wants left out; `None` where it
+    /// stays as it is.
+    pub(super) fn shown(&self, hide: Hidden) -> Option<Self> {
+        let kind = prose(&self.kind);
+        let message = if hide.errors { kind.clone() } else { prose(&self.message) };
+        let same = matches!(kind, Cow::Borrowed(_)) && message == self.message;
+        (!same).then(|| Self { kind: kind.into_owned(), message: message.into_owned() })
     }
 }
 

@@ -1,7 +1,10 @@
 //! What becomes of requests whose answers do not come, or are not known to be theirs.
 
-use super::{Conversation, Exchanges, Failure};
+use super::{Answer, Conversation, Exchanges, Failure};
 use crate::bytes::Mark;
+
+/// `lost` where a connection's answers could not be those of its requests.
+const PAIRING: &str = "spanwise.pairing";
 
 impl Exchanges {
     /// Bytes of the answering side were not seen, and responses may have been
@@ -55,6 +58,19 @@ impl Conversation<'_> {
         if self.pipelined {
             self.abandon();
             self.unsure = true;
+        }
+    }
+
+    /// What came cannot be the answer to the oldest request, so what the open ones were
+    /// answered is not known. Their spans say so.
+    pub fn lose_step(&mut self) {
+        self.counters.out_of_step += 1;
+        self.uploading = None;
+        while let Some(mut exchange) = self.open.pop_front() {
+            let attributes = vec![(PAIRING, "lost".into())];
+            exchange.answer = Answer { attributes, ..Answer::default() }.into();
+            (exchange.response_start, exchange.response_end) = (None, None);
+            self.finish(exchange, false);
         }
     }
 
@@ -124,7 +140,7 @@ impl Conversation<'_> {
             self.held_bytes -= exchange.weight;
             exchange.leave_process(false, self.attribution);
             if !exchange.request.silent {
-                self.finished.exchanges.push(exchange);
+                self.hand_over(exchange);
             }
         }
     }

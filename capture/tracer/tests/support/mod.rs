@@ -31,6 +31,7 @@ impl ProcessDirectory for Everyone {
             resource: ResourceJson::default(),
             default_service: executable.clone(),
             served_ports: Vec::new(),
+            search_domains: vec!["svc.cluster.local".to_owned(), "cluster.local".to_owned()],
             naming: Naming::ByPort { executable, rules: Arc::new([]) },
         })
     }

@@ -120,6 +120,12 @@ const AGENT: &[CounterMeaning] = &[
     row("framing_lost", Loss, "messages whose end had to be guessed", REPORT),
     info("resynchronised", "times that reading a connection set in again after a loss"),
     row("malformed_messages", Loss, "bytes that were no message where one should begin", REPORT),
+    row(
+        "out_of_step",
+        Loss,
+        "answers could not be those of the requests that waited for one; these have no result",
+        REPORT,
+    ),
     info("orphan_responses", "responses whose requests were not seen, as at the agent's start"),
     row(
         "requests_lost",

@@ -6,7 +6,7 @@ pub(crate) mod operation;
 use spanwise_model::AttributeValue;
 
 use crate::bytes::text;
-use crate::formats::redact;
+use crate::redaction::{self, host_of};
 use crate::sessions::{Answer, Attributes, Failure, Request, Tag};
 
 const MAX_PATH_BYTES: usize = 1024;
@@ -65,7 +65,7 @@ pub(crate) struct Asked<'a> {
 
 /// Host and port of a `Host` header or an authority.
 fn host_and_port(authority: &[u8]) -> (String, Option<u16>) {
-    let mut host = text(authority, MAX_HOST_BYTES);
+    let mut host = text(host_of(authority), MAX_HOST_BYTES);
     let mut port = None;
     if let Some(colon) = memchr::memrchr(b':', host.as_bytes()) {
         let before = &host[..colon];
@@ -109,7 +109,8 @@ pub(crate) fn add_server(attributes: &mut Attributes, authority: Option<&[u8]>, 
 /// Adds `user_agent.original`.
 pub(crate) fn add_agent(attributes: &mut Attributes, agent: Option<&[u8]>) {
     if let Some(agent) = agent {
-        add(attributes, "user_agent.original", text(agent, MAX_AGENT_BYTES));
+        let agent = redaction::owned(text(agent, MAX_AGENT_BYTES), redaction::prose);
+        add(attributes, "user_agent.original", agent);
     }
 }
 
@@ -124,7 +125,9 @@ pub(crate) fn alike(asked: &Asked<'_>) -> Attributes {
         let known = known_method(asked.method);
         add(&mut attributes, "http.request.method", known.unwrap_or("_OTHER"));
         if known.is_none() {
-            add(&mut attributes, "http.request.method_original", text(method.as_bytes(), 32));
+            let plain = method.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+            let original = if plain { method } else { redaction::REDACTED };
+            add(&mut attributes, "http.request.method_original", text(original.as_bytes(), 32));
         }
     }
     add(&mut attributes, "url.scheme", asked.scheme);
@@ -139,14 +142,14 @@ pub(crate) fn alike(asked: &Asked<'_>) -> Attributes {
 
 /// The request with this method to this target, of which only path and query are told.
 pub(crate) fn request_to(method: Option<&str>, target: &Target<'_>) -> Request {
-    let path = text(target.path, MAX_PATH_BYTES);
+    let path = redaction::owned(text(target.path, MAX_PATH_BYTES), redaction::path);
     let known = known_method(method).unwrap_or("HTTP");
     let mut request = Request::new(operation::name(known, &path));
     if !path.is_empty() {
         add(&mut request.attributes, "url.path", path);
     }
     if let Some(query) = target.query {
-        let query = redact::query(&text(query, MAX_QUERY_BYTES));
+        let query = redaction::owned(text(query, MAX_QUERY_BYTES), redaction::query);
         add(&mut request.attributes, "url.query", query);
     }
     request.tag = match method {

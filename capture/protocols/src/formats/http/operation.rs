@@ -1,6 +1,8 @@
 //! Names of HTTP operations: the method, and the path with what looks like an
 //! identifier taken out, so that there are few.
 
+use crate::redaction::REDACTED;
+
 /// Segments kept of a path; deeper ones are folded into one.
 const MAX_SEGMENTS: usize = 8;
 /// Longer segments are no names.
@@ -21,6 +23,9 @@ pub(crate) fn name(method: &str, path: &str) -> String {
         // Segments are short: a search that is made for long texts takes longer to begin.
         let end = rest.bytes().position(|byte| byte == b'/');
         let segment = &rest[..end.unwrap_or(rest.len())];
+        // Parameters of a path (`;v=1`) name nothing.
+        let named = segment.bytes().position(|byte| byte == b';');
+        let segment = &segment[..named.unwrap_or(segment.len())];
         name.push_str(if is_identifier(segment) { "{id}" } else { segment });
         let Some(end) = end else { return name };
         name.push('/');
@@ -35,6 +40,10 @@ pub(crate) fn is_identifier(segment: &str) -> bool {
     let bytes = segment.as_bytes();
     if bytes.is_empty() {
         return false;
+    }
+    // All names with it are of one kind.
+    if segment.starts_with(REDACTED) {
+        return true;
     }
     if bytes.len() > MAX_SEGMENT_BYTES {
         return true;
@@ -75,6 +84,8 @@ mod tests {
             ("/o/507f1f77bcf86cd799439011", "GET /o/{id}"),
             ("/t/eyJhbGciOiJIUzI1NiIsInR5cCI6", "GET /t/{id}"),
             ("/day/2026-11-21", "GET /day/{id}"),
+            ("/reset/REDACTED", "GET /reset/{id}"),
+            ("/cart;jsessionid=REDACTED/items", "GET /cart/items"),
         ];
         for (path, expected) in cases {
             assert_eq!(name("GET", path), expected);

@@ -2,6 +2,7 @@
 //! header (4.2.6.1). What was not captured reads as absent.
 
 use crate::bytes::text;
+use crate::redaction::identifier;
 use crate::trace_headers::TraceHeaders;
 
 /// Longest identifier of a message that is shown.
@@ -107,7 +108,7 @@ fn optional(fields: &mut Fields<'_>, properties: &mut Properties) -> Option<()> 
     let flags = fields.short()?;
     // The lowest bit says that more flags follow; class basic needs none.
     let has = |bit: u16| flags & 1 == 0 && flags & 1 << bit != 0;
-    let id = |bytes: &[u8]| Some(text(bytes, MAX_ID_BYTES)).filter(|id| !id.is_empty());
+    let id = |bytes: &[u8]| Some(identifier(text(bytes, MAX_ID_BYTES))).filter(|id| !id.is_empty());
     if has(15) {
         let _content_type = fields.short_string()?;
     }

@@ -3,6 +3,7 @@
 
 use super::fields::Fields;
 use crate::formats::messaging::{self, Destination};
+use crate::redaction;
 use crate::sessions::{Manner, Request};
 
 /// A class's and a method's number.
@@ -175,8 +176,8 @@ pub(super) fn message(
     }
     let mut request = messaging::request("rabbitmq", operation, kind, &destination, manner);
     if !key.is_empty() {
-        let key = crate::bytes::text(key, 255).into();
-        request.attributes.push(("messaging.rabbitmq.destination.routing_key", key));
+        let key = redaction::owned(crate::bytes::text(key, 255), redaction::keyed_name);
+        request.attributes.push(("messaging.rabbitmq.destination.routing_key", key.into()));
     }
     request
 }

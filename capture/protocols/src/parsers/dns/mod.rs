@@ -2,21 +2,29 @@
 //! a span, which is the same over UDP (`datagrams` in the tracer).
 
 mod message;
+mod search;
+
+use std::sync::Arc;
 
 use spanwise_model::{AttributeValue, protocol};
 
 use self::message::{HEADER_BYTES, Message};
+use self::search::Searches;
 use crate::bytes::{Input, Mark, Side};
 use crate::framing::driver::{Framed, Verdict, drive};
 use crate::framing::strikes::Strikes;
 use crate::framing::{Frames, Framing, Head, Measure, Step};
+use crate::memory::Memory;
 use crate::parser::{Known, Likeness, Outcome, Protocol};
+use crate::process::Process;
 use crate::sessions::{Answer, Conversation, Failure, Request};
 
 /// DNS, to whoever tells protocols apart.
 pub(crate) const KNOWN: Known =
     Known { name: "dns", recognise, parser: |serving| Box::new(Dns::new(serving)) };
 
+/// NXDOMAIN.
+const NO_SUCH_NAME: u16 = 3;
 /// Bytes of a message that are looked at.
 const MAX_LOOK_BYTES: usize = 1024;
 /// A header, the shortest question.
@@ -113,9 +121,9 @@ impl Reading {
         request
     }
 
-    /// What it answers. As with HTTP's 4xx, what was wrong with the question is
+    /// What it answers to a process. As with HTTP's 4xx, what was wrong with the question is
     /// a failure of the one that asked, not of the one that serves it.
-    pub fn answer(&self, serving: bool) -> Answer {
+    pub fn answer(&self, serving: bool, process: &Process, memory: &mut Memory) -> Answer {
         let rcode = self.message.rcode;
         let mut answer = Answer { status_code: Some(i32::from(rcode)), ..Answer::default() };
         if !self.message.addresses.is_empty() {
@@ -126,7 +134,15 @@ impl Reading {
             answer.attributes.push(("spanwise.dns.truncated", true.into()));
         }
         // SERVFAIL, NOTIMP
-        let failed = if serving { matches!(rcode, 2 | 4) } else { rcode != 0 };
+        let mut failed = if serving { matches!(rcode, 2 | 4) } else { rcode != 0 };
+        if rcode == NO_SUCH_NAME
+            && !serving
+            && let Some(question) = &self.message.question
+            && let Some(domain) = memory.of::<Searches>().searched(&question.name, process)
+        {
+            failed = false;
+            answer.attributes.push(("spanwise.dns.search_domain", domain.into()));
+        }
         answer.failure = failed.then(|| Failure::plain(&message::rcode_name(rcode)));
         answer
     }
@@ -185,8 +201,12 @@ impl Dns {
             self.answering = true;
             conversation.begin_response(head.start);
             conversation.response_reached(head.end);
-            if let Some(exchange) = conversation.answering() {
-                exchange.answer = reading.answer(self.serving).into();
+            let process = conversation.answering().map(|exchange| Arc::clone(&exchange.process));
+            if let Some(process) = process {
+                let answer = reading.answer(self.serving, &process, conversation.memory);
+                if let Some(exchange) = conversation.answering() {
+                    exchange.answer = answer.into();
+                }
             }
         } else {
             conversation.counters.orphan_responses += 1;
@@ -317,7 +337,9 @@ mod tests {
         let asked = query(1, "shop.example", 1);
         let failure = |rcode, serving| {
             let reading = read(&response(&asked, rcode, &[])).unwrap();
-            reading.answer(serving).failure.map(|failure| failure.kind)
+            let process = search::tests::process(1);
+            let answer = reading.answer(serving, &process, &mut Memory::default());
+            answer.failure.map(|failure| failure.kind)
         };
         assert_eq!((failure(0, false), failure(0, true)), (None, None));
         let found = (failure(3, false), failure(3, true));

@@ -5,6 +5,7 @@
 
 use crate::bytes::text;
 use crate::parsers::http1::head;
+use crate::redaction::without_quoted;
 use crate::sessions::{Answer, Failure, Request, Shared, Tag};
 
 /// Longest head of a response that is looked at.
@@ -150,7 +151,8 @@ pub(super) fn take_error(error: &[u8], answer: &mut Answer) {
         return;
     }
     let fatal = line.contains("Fatal error") || line.contains("Traceback");
-    let line = without_values(line);
+    let line: String = line.chars().take(MAX_ERROR_BYTES).collect();
+    let line = without_quoted(&line).into_owned();
     match &mut answer.failure {
         Some(failure) => failure.message = format!("{}: {line}", failure.message),
         None if fatal => {
@@ -158,20 +160,6 @@ pub(super) fn take_error(error: &[u8], answer: &mut Answer) {
         }
         None => {}
     }
-}
-
-/// A line without what is in quotes, from the first to the last.
-fn without_values(line: &str) -> String {
-    let mut shown: String = line.chars().take(MAX_ERROR_BYTES).collect();
-    let quote = |c: char| matches!(c, '\'' | '"' | '`');
-    if let Some(first) = shown.find(quote) {
-        let last = shown.rfind(quote).unwrap_or(first);
-        let rest = if last > first { shown[last + 1..].to_owned() } else { String::new() };
-        shown.truncate(first);
-        shown.push_str("'?'");
-        shown.push_str(&rest);
-    }
-    shown
 }
 
 #[cfg(test)]

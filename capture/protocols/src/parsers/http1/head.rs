@@ -2,6 +2,7 @@
 //! Lenient, for it only watches: what is malformed but was sent is shown.
 
 use crate::formats::http::{self, Asked, Target};
+use crate::redaction;
 use crate::sessions::{Alike, Answer, Request, Shared, Tag};
 use crate::trace_headers::TraceHeaders;
 
@@ -149,7 +150,7 @@ fn target<'a>(target: &'a [u8], method: &str) -> Target<'a> {
     match memchr::memmem::find(target, b"://") {
         Some(scheme) if !target.starts_with(b"/") && scheme < 16 => {
             let rest = &target[scheme + 3..];
-            let slash = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
+            let slash = redaction::authority_end(rest);
             Target::of(Some(&rest[..slash]), &rest[slash..])
         }
         _ => Target::of(None, target),
@@ -281,6 +282,12 @@ mod tests {
         assert_eq!(attribute(&absolute, "url.query"), Some(&"b=c".into()));
         assert_eq!(attribute(&absolute, "server.address"), Some(&"shop".into()));
         assert_eq!(attribute(&absolute, "server.port"), Some(&AttributeValue::Int(8080)));
+        for secret in
+            ["CONNECT bob:pw@shop:443", "GET http://bob:pw@shop/a", "GET http://b:p/w@shop/a"]
+        {
+            let found = request(format!("{secret} HTTP/1.1\r\n\r\n").as_bytes(), true).unwrap();
+            assert_eq!(attribute(&found, "server.address"), Some(&"shop".into()), "{secret}");
+        }
         let connect = request(b"CONNECT [::1]:443 HTTP/1.1\r\n\r\n", true).unwrap();
         assert_eq!(connect.request.tag, Tag::Connect);
         assert_eq!(attribute(&connect, "server.address"), Some(&"::1".into()));

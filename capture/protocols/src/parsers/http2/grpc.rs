@@ -3,6 +3,7 @@
 
 use crate::bytes::text;
 use crate::formats::http::add;
+use crate::redaction;
 use crate::sessions::{Answer, Attributes, Failure, Request};
 
 const MAX_METHOD_BYTES: usize = 256;
@@ -70,7 +71,8 @@ pub(super) const fn code_of_reset(error: u32) -> i32 {
 /// nothing keeps a client from sending one, with whatever is in it.
 pub(super) fn method(path: &[u8]) -> String {
     let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
-    text(path.strip_prefix(b"/").unwrap_or(path), MAX_METHOD_BYTES)
+    let method = text(path.strip_prefix(b"/").unwrap_or(path), MAX_METHOD_BYTES);
+    redaction::owned(method, redaction::path)
 }
 
 pub(super) fn describe(attributes: &mut Attributes, method: Option<&str>) {

@@ -7,6 +7,7 @@ use super::records::records;
 use super::topics::Topics;
 use crate::bytes::text;
 use crate::formats::messaging::{self, Destination};
+use crate::redaction;
 use crate::sessions::{Attributes, Manner, Request};
 
 /// Longest name of a client or of a group that is shown.
@@ -96,8 +97,8 @@ fn named(operation: &str, kind: Option<&str>, topic: Option<String>, manner: Man
 
 fn add(request: &mut Request, key: &'static str, value: &[u8]) {
     if !value.is_empty() {
-        let value = text(value, MAX_NAME_BYTES).into();
-        request.attributes.push((key, value));
+        let value = redaction::owned(text(value, MAX_NAME_BYTES), redaction::keyed_name);
+        request.attributes.push((key, value.into()));
     }
 }
 

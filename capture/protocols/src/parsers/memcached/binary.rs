@@ -2,7 +2,7 @@
 //! a header of 24 bytes, extras, key, value. Commands that are answered only
 //! where there is something to say are one request with the one that ends them.
 
-use super::command::{Batch, MAX_KEY_BYTES, Shown};
+use super::command::{Batch, MAX_KEY_BYTES, Shown, hide_keys};
 use crate::bytes::{Input, Mark, Side, text};
 use crate::framing::driver::{Framed, Verdict};
 use crate::framing::strikes::Strikes;
@@ -216,8 +216,9 @@ impl Binary {
                 if fields.opcode != NOOP {
                     batch.add(&shown);
                 }
+                let hide_keys = hide_keys(conversation);
                 conversation.change_request(|request| {
-                    *request = Request { tag: Tag::Batch, stream, ..batch.request() };
+                    *request = Request { tag: Tag::Batch, stream, ..batch.request(hide_keys) };
                 });
                 self.batch = Some(batch).filter(|_| opcode.quiet);
             }
@@ -225,7 +226,8 @@ impl Binary {
                 let batch = Batch::of(shown);
                 let tag = if opcode.quiet { Tag::Batch } else { Tag::Plain };
                 let silent = authentication;
-                let request = Request { tag, stream, silent, ..batch.request() };
+                let request =
+                    Request { tag, stream, silent, ..batch.request(hide_keys(conversation)) };
                 conversation.open(head.start, head.end, request);
                 self.batch = Some(batch).filter(|_| opcode.quiet);
             }

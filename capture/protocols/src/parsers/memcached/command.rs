@@ -2,8 +2,11 @@
 
 use spanwise_model::AttributeValue;
 
+use std::borrow::Cow;
+
 use crate::bytes::text;
-use crate::sessions::{Attributes, Request};
+use crate::redaction::{Hidden, keyed_name};
+use crate::sessions::{Attributes, Conversation, Request};
 
 /// Longest key that Memcached takes.
 pub(super) const MAX_KEY_BYTES: usize = 250;
@@ -89,6 +92,11 @@ pub(super) struct Shown {
     pub(super) hidden: u64,
 }
 
+/// Whether keys are to be left out.
+pub(super) fn hide_keys(conversation: &mut Conversation<'_>) -> bool {
+    conversation.memory.of::<Hidden>().keys
+}
+
 /// Commands that are one request: one, or several of which only the last is
 /// surely answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +123,7 @@ impl Batch {
     }
 
     /// The request that they are.
-    pub(super) fn request(&self) -> Request {
+    pub(super) fn request(&self, hide_keys: bool) -> Request {
         // OpenTelemetry: BATCH, and the operation where all are the same.
         let operation = match (self.count, self.mixed) {
             (..=1, _) => self.first.name.to_owned(),
@@ -125,7 +133,8 @@ impl Batch {
         let mut shown = self.first.name.to_owned();
         if let Some(key) = &self.first.key {
             shown.push(' ');
-            shown.push_str(&text(key, MAX_KEY_BYTES));
+            let key = if hide_keys { Cow::Borrowed("?") } else { text(key, MAX_KEY_BYTES).into() };
+            shown.push_str(&keyed_name(&key));
         }
         for _ in 0..self.first.hidden.min(MAX_ARGUMENTS_SHOWN) {
             shown.push_str(" ?");
@@ -155,7 +164,7 @@ mod tests {
         let get = |key: &str| Shown { name: "get", key: Some(key.into()), hidden: 0 };
         let mut batch = Batch::of(get("a"));
         let shown = |batch: &Batch| {
-            let request = batch.request();
+            let request = batch.request(false);
             format!("{} | {}", request.operation, request.attributes.last().unwrap().1)
         };
         assert_eq!(shown(&batch), "get | get a");

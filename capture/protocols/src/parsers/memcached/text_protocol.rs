@@ -2,7 +2,7 @@
 //! order. Those that want no answer are spans by themselves; those of which only
 //! some are answered are one request with the one that ends them.
 
-use super::command::{Batch, Form};
+use super::command::{Batch, Form, hide_keys};
 use super::line::{Command, Reply, reply};
 use crate::bytes::{Input, Mark, Side};
 use crate::framing::strikes::Strikes;
@@ -151,7 +151,7 @@ impl Text {
             && !input.missed
             && matches!(command.form, Form::Keys | Form::TimeAndKeys)
         {
-            let request = Batch::of(command.shown).request();
+            let request = Batch::of(command.shown).request(hide_keys(conversation));
             conversation.open(start, input.mark, request);
             self.lost_in_command = true;
         }
@@ -184,7 +184,7 @@ impl Text {
             if command.form == Form::Unanswered {
                 return Outcome::Read;
             }
-            let request = Batch::of(command.shown).request();
+            let request = Batch::of(command.shown).request(hide_keys(conversation));
             if remaining > 0 {
                 self.told = Some((start, request));
             } else {
@@ -199,8 +199,9 @@ impl Text {
                     batch.add(&command.shown);
                 }
                 let stream = if noop || command.quiet { ENDS_WITH_NOOP } else { ENDS_WITH_SILENCE };
+                let hide_keys = hide_keys(conversation);
                 conversation.change_request(|request| {
-                    *request = Request { tag: Tag::Batch, stream, ..batch.request() };
+                    *request = Request { tag: Tag::Batch, stream, ..batch.request(hide_keys) };
                 });
                 conversation.request_reached(end);
                 self.batch = Some(batch).filter(|_| command.quiet);
@@ -208,7 +209,8 @@ impl Text {
             None => {
                 let batch = Batch::of(command.shown);
                 let tag = if command.quiet { Tag::Batch } else { Tag::Plain };
-                conversation.open(start, end, Request { tag, ..batch.request() });
+                let request = Request { tag, ..batch.request(hide_keys(conversation)) };
+                conversation.open(start, end, request);
                 self.batch = Some(batch).filter(|_| command.quiet);
             }
         }

@@ -3,7 +3,9 @@
 use spanwise_model::AttributeValue;
 
 use super::bson::{Elements, Value, elements};
+use super::names::{UNKNOWN, is_command};
 use crate::bytes::text;
+use crate::redaction::{self, without_quoted};
 use crate::sessions::{Answer, Attributes, Failure, Request};
 
 /// Longest name of a command, of a database and of a collection that is shown.
@@ -53,9 +55,12 @@ const SILENT: [&str; 8] = [
     "getnonce",
 ];
 
+/// CommandNotFound.
+pub(super) const NO_SUCH_COMMAND: &str = "59";
+
 /// Errors whose message names databases, collections, users and the like, and no
 /// values. The messages of others lose what is in quotes and braces.
-const NAMING_ERRORS: [i32; 7] = [13, 18, 26, 48, 59, 73, 85];
+const NAMING_ERRORS: [i32; 6] = [13, 18, 26, 48, 73, 85];
 
 /// What a request asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -91,6 +96,9 @@ impl Command {
                         return None;
                     }
                     command.name = text(name, MAX_COMMAND_BYTES);
+                    if !is_command(&command.name) {
+                        command.name = UNKNOWN.to_owned();
+                    }
                     if let Value::Text(collection) = value
                         && OF_COLLECTIONS.contains(&command.name.as_str())
                     {
@@ -153,7 +161,8 @@ pub(super) fn compressed() -> Request {
 }
 
 fn shown(name: &[u8]) -> Option<String> {
-    Some(text(name, MAX_NAME_BYTES)).filter(|name| !name.is_empty())
+    let name = redaction::owned(text(name, MAX_NAME_BYTES), redaction::keyed_name);
+    Some(name).filter(|name| !name.is_empty())
 }
 
 /// Reads the document that answers a command. What was not captured of it is
@@ -219,8 +228,11 @@ impl Problem {
     fn failure(self) -> Failure {
         let kind = self.code.map_or_else(|| "error".to_owned(), |code| code.to_string());
         let mut message = match self.code {
-            Some(code) if NAMING_ERRORS.contains(&code) => self.message,
-            _ => without_values(&self.message),
+            // What a command is that is not allowed, they repeat as a whole.
+            Some(code) if NAMING_ERRORS.contains(&code) && !self.message.contains('{') => {
+                self.message
+            }
+            _ => without_quoted(&self.message).into_owned(),
         };
         if message.is_empty() {
             message = "failed".to_owned();
@@ -234,32 +246,21 @@ impl Problem {
     }
 }
 
-/// The message without what is in braces and in quotes. Values may have either
-/// in them, so all from the first to the last goes.
-fn without_values(message: &str) -> String {
-    let mut shown = message.to_owned();
-    for (open, close) in [('{', '}'), ('"', '"'), ('\'', '\'')] {
-        let Some(first) = shown.find(open) else { continue };
-        let rest = match shown.rfind(close) {
-            Some(last) if last > first => shown[last + 1..].to_owned(),
-            // It was cut off.
-            _ => String::new(),
-        };
-        shown.truncate(first);
-        shown.push(open);
-        shown.push('?');
-        shown.push(close);
-        shown.push_str(&rest);
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn a_command_that_is_not_allowed_is_not_repeated() {
+        let message = "not authorized on shop to execute command { find: \"geheim\" }".to_owned();
+        let problem = Problem { code: Some(13), message, ..Problem::default() };
+        let shown = "13: not authorized on shop to execute command {?}";
+        assert_eq!(problem.failure().message, shown);
+    }
+
+    #[test]
     fn messages_of_errors_show_no_values() {
+        let without_values = |message| without_quoted(message);
         let duplicate = "E11000 duplicate key error collection: shop.users index: email_1 dup key: \
             { email: \"gehe}im\" }";
         assert_eq!(

@@ -4,6 +4,7 @@
 mod bson;
 mod command;
 mod message;
+mod names;
 
 use spanwise_model::protocol;
 
@@ -17,7 +18,7 @@ use crate::framing::driver::{Framed, Verdict, drive};
 use crate::framing::strikes::Strikes;
 use crate::framing::{Frames, Head, Step};
 use crate::parser::{Known, Outcome, Protocol};
-use crate::sessions::{Conversation, Request};
+use crate::sessions::{Conversation, Failure, Request};
 
 /// MongoDB, to whoever tells protocols apart.
 pub(crate) const KNOWN: Known =
@@ -170,6 +171,11 @@ impl Mongodb {
             && exchange.answer.failure.is_none()
         {
             command::answer(body, &mut exchange.answer);
+            // Drivers say `hello` first, and `isMaster` to servers that are too old for it.
+            let unknown = |failure: &Failure| failure.kind == command::NO_SUCH_COMMAND;
+            if exchange.request.silent && exchange.answer.failure.as_ref().is_some_and(unknown) {
+                exchange.answer.failure = None;
+            }
         }
         // What only watches goes on for as long as the connection does.
         self.answering = if more_to_come && !exchange.request.silent {

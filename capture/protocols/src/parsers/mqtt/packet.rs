@@ -4,6 +4,7 @@
 use crate::bytes::{Side, text};
 use crate::framing::{Framing, Measure};
 use crate::parser::Likeness;
+use crate::redaction;
 use crate::trace_headers::TraceHeaders;
 
 pub(super) const CONNECT: u8 = 1;
@@ -261,7 +262,8 @@ pub(super) fn connect(content: &[u8]) -> Option<(u8, Option<String>)> {
         if version == VERSION_5 {
             reader.properties()?;
         }
-        Some(text(reader.string()?, MAX_CLIENT_ID_BYTES))
+        let client = text(reader.string()?, MAX_CLIENT_ID_BYTES);
+        Some(redaction::owned(client, redaction::keyed_name))
     })();
     Some((version, client.filter(|client| !client.is_empty())))
 }

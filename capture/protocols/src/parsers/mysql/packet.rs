@@ -8,6 +8,7 @@ use super::values::{NO_ATTRIBUTES, integer};
 use crate::bytes::{Side, text};
 use crate::framing::{Framing, Measure};
 use crate::parser::Likeness;
+use crate::redaction::{own_words, without_quoted};
 use crate::sessions::Failure;
 
 /// Bytes of a request that are looked at: SQL texts are longest.
@@ -228,7 +229,7 @@ pub(super) fn failure(content: &[u8]) -> (i32, Failure) {
     };
     let mut message = text(message, 512);
     if !NAMING_ERRORS.contains(&code) {
-        message = without_values(&message);
+        message = without_values(code, &message);
     }
     let kind = code.to_string();
     let message = match state {
@@ -238,21 +239,19 @@ pub(super) fn failure(content: &[u8]) -> (i32, Failure) {
     (i32::from(code), Failure { kind, message })
 }
 
-/// The message with all from its first quote to its last replaced, for values
-/// may have quotes in them. The name of a key stays.
-fn without_values(message: &str) -> String {
+/// SIGNAL and the like: the message is a procedure's own.
+const OWN_ERROR: u16 = 1644;
+
+/// The message without values. The name of a key stays.
+fn without_values(code: u16, message: &str) -> String {
+    if code == OWN_ERROR {
+        return own_words(message);
+    }
     let (body, key) = match message.rfind(" for key '") {
         Some(at) => message.split_at(at),
         None => (message, ""),
     };
-    match (body.find('\''), body.rfind('\'')) {
-        (Some(first), Some(last)) if first < last => {
-            format!("{}'?'{}{key}", &body[..first], &body[last + 1..])
-        }
-        // The closing one was cut off.
-        (Some(first), _) => format!("{}'?'{key}", &body[..first]),
-        _ => message.to_owned(),
-    }
+    [&without_quoted(body), key].concat()
 }
 
 #[cfg(test)]
@@ -335,6 +334,10 @@ mod tests {
         assert_eq!(shown("\u{0}\u{7a}\u{4}#42S02Table 'shop.x' doesn't exist"), {
             "1146 (42S02): Table 'shop.x' doesn't exist"
         });
+        assert_eq!(
+            shown("\u{0}\u{6c}\u{6}#45000card 4711 of geheim: geheim"),
+            "1644 (45000): card ? of geheim: ?"
+        );
         assert_eq!(failure(b"").0, 0);
     }
 

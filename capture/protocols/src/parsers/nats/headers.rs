@@ -1,6 +1,7 @@
 //! Headers of NATS messages (ADR-4), and what JetStream answers.
 
 use crate::bytes::text;
+use crate::redaction::{identifier, without_quoted};
 use crate::sessions::Failure;
 use crate::trace_headers::TraceHeaders;
 
@@ -37,7 +38,7 @@ pub(super) fn headers(bytes: &[u8]) -> Headers {
         match name {
             b"Nats-Service-Error" => reason = Some(text(value, MAX_TEXT_BYTES)),
             b"Nats-Service-Error-Code" => code = Some(text(value, MAX_TEXT_BYTES)),
-            b"Nats-Msg-Id" => headers.message_id = Some(text(value, MAX_TEXT_BYTES)),
+            b"Nats-Msg-Id" => headers.message_id = Some(identifier(text(value, MAX_TEXT_BYTES))),
             _ => headers.trace.header(name, value),
         }
     }
@@ -62,7 +63,7 @@ pub(super) fn refusal(payload: &[u8]) -> Option<(i32, Failure)> {
     let description = find(payload, b"\"description\":\"").map_or(b"".as_slice(), |at| {
         payload[at..].split(|byte| *byte == b'"').next().unwrap_or_default()
     });
-    let message = format!("{code}: {}", text(description, MAX_TEXT_BYTES));
+    let message = format!("{code}: {}", without_quoted(&text(description, MAX_TEXT_BYTES)));
     Some((code, Failure { kind: code.to_string(), message }))
 }
 

@@ -22,6 +22,7 @@ use crate::framing::Step;
 use crate::framing::driver::{Framed, Verdict, drive};
 use crate::framing::strikes::Strikes;
 use crate::parser::{Known, Outcome, Protocol};
+use crate::redaction::without_quoted;
 use crate::sessions::early::Early;
 use crate::sessions::{Conversation, Failure, Manner, Request};
 
@@ -335,7 +336,8 @@ fn describe(
 /// The failure that an error line names; what it is about is no part of its kind.
 fn error(reason: &str) -> Failure {
     let kind = reason.split(" for ").next().unwrap_or_default().trim();
-    Failure { kind: kind.to_ascii_lowercase().replace(' ', "_"), message: reason.to_owned() }
+    let message = without_quoted(reason).into_owned();
+    Failure { kind: kind.to_ascii_lowercase().replace(' ', "_"), message }
 }
 
 /// The open request to the subject that an error is about, which it names in

@@ -140,6 +140,16 @@ impl Cycle {
         self.first == b'B' && self.parsed.is_none() && self.executions == 0
     }
 
+    /// Whether it begins with a Sync, and so is nothing else.
+    pub(super) const fn is_sync(&self) -> bool {
+        self.first == b'S'
+    }
+
+    /// Whether its first message ends it.
+    pub(super) const fn is_whole(&self) -> bool {
+        matches!(self.first, b'Q' | b'F' | b'S')
+    }
+
     /// What is known of it, in few words.
     pub(super) fn summary(&self) -> String {
         self.deed().summary.into_owned()

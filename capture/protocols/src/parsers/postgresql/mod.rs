@@ -6,6 +6,7 @@
 
 mod cycle;
 mod message;
+mod pending;
 mod statements;
 
 use std::sync::{LazyLock, OnceLock};
@@ -14,11 +15,13 @@ use spanwise_model::protocol;
 
 use self::cycle::{Cycle, EXECUTE};
 use self::message::{Message, Opening, Reader, Step, UNTYPED, opening, recognise, text};
-use self::statements::{Statements, statement};
+use self::pending::{Done, Due, Pending, Verdict};
+use self::statements::{OwnStatement, Statements, statement};
 use crate::bytes::{Input, Mark, Side};
 use crate::framing::strikes::Strikes;
 use crate::parser::{Known, Outcome, Protocol};
-use crate::sessions::{Answer, Conversation, Failure, Request, Shared, Tag};
+use crate::redaction::{self, own_words, without_quoted};
+use crate::sessions::{Answer, Conversation, Exchange, Failure, Request, Shared, Tag};
 
 /// PostgreSQL, to whoever tells protocols apart.
 pub(crate) const KNOWN: Known =
@@ -31,6 +34,13 @@ const RETURNED_ROWS: &str = "db.response.returned_rows";
 /// ReadyForQuery, up to the transaction status.
 const READY: [u8; 5] = [b'Z', 0, 0, 0, 5];
 
+/// Whether the server is ready again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ready {
+    Yes,
+    No,
+}
+
 /// The parser of one connection.
 pub(super) struct Postgresql {
     frontend: Reader,
@@ -39,6 +49,14 @@ pub(super) struct Postgresql {
     backend_lost: bool,
     /// The request that is being sent.
     cycle: Option<Cycle>,
+    /// It is to be answered as far as it was sent, and ends there unless Sync follows.
+    flushed: bool,
+    /// What the server still owes.
+    pending: Pending,
+    /// Its messages are read anew from the next turn on, once it is ready again.
+    out_of_step: Option<Ready>,
+    /// It was ready before the request to be so was reported.
+    ready_early: bool,
     statements: Statements,
     database: Option<String>,
     /// What its requests say that execute one statement which is not known: it was prepared
@@ -50,13 +68,17 @@ pub(super) struct Postgresql {
 }
 
 impl Postgresql {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             frontend: Reader::new(Side::Request),
             backend: Reader::new(Side::Response),
             frontend_lost: false,
             backend_lost: false,
             cycle: None,
+            flushed: false,
+            pending: Pending::default(),
+            out_of_step: None,
+            ready_early: false,
             statements: Statements::new(),
             database: None,
             unknown: OnceLock::new(),
@@ -112,7 +134,9 @@ impl Postgresql {
         if let Some(mut cycle) = self.cycle.take() {
             cycle.assume_executed();
             self.describe(&cycle, conversation);
+            self.pending.push(Due::Anything, Done::Any, true);
         }
+        self.flushed = false;
     }
 
     /// Takes note of bytes where a message was `expected`.
@@ -156,55 +180,141 @@ impl Postgresql {
         match message.kind {
             UNTYPED => return self.opening(message, end, conversation),
             b'Q' => {
-                let cycle = Cycle::query(statement(text(&mut content)));
-                self.begin(cycle, message.start, end, conversation);
-                self.describe_changes(conversation);
-                self.cycle = None;
+                let statement = statement(text(&mut content));
+                let done = Done::of(&statement.summary.operation);
+                self.begin(Cycle::query(statement), message.start, end, conversation);
+                self.sent(Due::Query, done, conversation);
+                self.end_sending(conversation);
             }
             b'P' => {
                 let name = text(&mut content);
                 let statement = statement(text(&mut content));
                 self.statements.prepare(name, statement.clone());
                 self.continue_with(|cycle| cycle.parse(statement), message, end, conversation);
+                self.sent(Due::Parse, Done::Any, conversation);
             }
             b'B' => {
                 let portal = text(&mut content);
                 let statement = self.statements.bind(portal, text(&mut content));
                 self.continue_with(|cycle| cycle.bind(statement), message, end, conversation);
+                self.sent(Due::Bind, Done::Any, conversation);
             }
             b'E' => {
                 let statement = self.statements.portal(text(&mut content));
+                let done = statement.as_deref().map_or(Done::Any, done);
                 self.continue_with(|cycle| cycle.execute(statement), message, end, conversation);
+                self.sent(Due::Execute, done, conversation);
             }
             b'C' => {
                 if let Some((kind, mut name)) = content.split_first().map(|(k, rest)| (*k, rest)) {
                     self.statements.close(kind, text(&mut name));
                 }
                 self.continue_with(|_| {}, message, end, conversation);
+                self.sent(Due::Close, Done::Any, conversation);
             }
-            b'D' | b'F' => self.continue_with(|_| {}, message, end, conversation),
+            b'D' => {
+                self.continue_with(|_| {}, message, end, conversation);
+                self.sent(Due::Describe, Done::Any, conversation);
+            }
+            b'F' => {
+                self.begin(Cycle::of(b'F'), message.start, end, conversation);
+                self.sent(Due::Call, Done::Any, conversation);
+                self.end_sending(conversation);
+            }
             b'S' => {
                 self.continue_with(|_| {}, message, end, conversation);
-                self.describe_changes(conversation);
-                self.cycle = None;
+                self.sent(Due::Sync, Done::Any, conversation);
+                self.end_sending(conversation);
             }
-            // Data and end of a COPY, flush: part of the request that they
-            // belong to. Terminate and passwords are answered by nobody here.
-            b'd' | b'c' | b'f' | b'H' => conversation.request_reached(end),
+            b'H' => {
+                conversation.request_reached(end);
+                self.flush(conversation);
+            }
+            // Data and end of a COPY: part of the request that they belong to.
+            b'd' => conversation.request_reached(end),
+            b'c' | b'f' => {
+                conversation.request_reached(end);
+                self.pending.copied();
+            }
+            // Terminate and passwords are answered by nobody here.
             _ => {}
         }
         Outcome::Read
     }
 
     fn begin(&mut self, cycle: Cycle, start: Mark, end: Mark, conversation: &mut Conversation<'_>) {
+        // Alone it only asks whether the server is ready.
+        let silent = cycle.is_sync();
         let request = if cycle.is_execution() {
             debug_assert_eq!(cycle.summary(), EXECUTE, "what both say");
             EXECUTION.clone()
         } else {
-            Request::new(cycle.summary()).into()
+            Request { silent, ..Request::new(cycle.summary()) }.into()
         };
+        self.end_flushed(conversation);
+        if self.out_of_step.is_some() {
+            conversation.counters.requests_lost += u64::from(cycle.is_whole());
+            return;
+        }
         conversation.open(start, end, request);
+        if conversation.uploading().is_none() {
+            // There are too many open.
+            self.pending.clear();
+            return;
+        }
         self.cycle = Some(cycle);
+    }
+
+    /// A message of the request that is being sent is answered so.
+    fn sent(&mut self, due: Due, done: Done, conversation: &mut Conversation<'_>) {
+        if self.cycle.is_none() {
+            return;
+        }
+        let last = matches!(due, Due::Query | Due::Call | Due::Sync);
+        if due == Due::Sync && std::mem::take(&mut self.ready_early) && !self.pending.awaits_sent()
+        {
+            conversation.end_response();
+        } else if !self.pending.push(due, done, last) {
+            // Something before it has failed, so the server does not even look at it.
+            pass_over(conversation.uploading());
+            if last {
+                self.describe_changes(conversation);
+                conversation.end_unanswered();
+            }
+        }
+    }
+
+    /// All of the request has been sent.
+    fn end_sending(&mut self, conversation: &mut Conversation<'_>) {
+        self.describe_changes(conversation);
+        self.cycle = None;
+        self.flushed = false;
+    }
+
+    /// The server is to answer what it was sent so far, without being ready for anything else
+    /// then. Mostly that is waited for, and what is sent next is another request.
+    fn flush(&mut self, conversation: &mut Conversation<'_>) {
+        if self.cycle.is_none() {
+            return;
+        }
+        if self.pending.awaits_sent() || self.pending.skips() {
+            self.flushed = true;
+        } else {
+            self.end_sending(conversation);
+            conversation.end_response();
+        }
+    }
+
+    /// Something else is sent than a Sync: what was flushed before is a request by itself, and
+    /// what was not will be answered as such, too.
+    fn end_flushed(&mut self, conversation: &mut Conversation<'_>) {
+        if self.cycle.is_some() {
+            self.end_sending(conversation);
+            if !self.pending.close() {
+                conversation.end_response();
+            }
+        }
+        self.flushed = false;
     }
 
     fn continue_with(
@@ -214,6 +324,9 @@ impl Postgresql {
         end: Mark,
         conversation: &mut Conversation<'_>,
     ) {
+        if self.flushed && message.kind != b'S' && !self.pending.skips() {
+            self.end_flushed(conversation);
+        }
         match self.cycle.take() {
             Some(mut cycle) => {
                 conversation.request_reached(end);
@@ -237,6 +350,7 @@ impl Postgresql {
         let code = message.content.first_chunk::<4>().map(|code| u32::from_be_bytes(*code));
         // It is shown only if it fails, as the connecting that it is.
         let mut request = Request { silent: true, ..Request::new("CONNECT") };
+        let mut due = Due::Session;
         match code.and_then(opening) {
             Some(Opening::Startup) => {
                 let mut parameters = &message.content[4..];
@@ -254,11 +368,15 @@ impl Postgresql {
                 self.database = database.or(user).filter(|name| !name.is_empty());
                 Cycle::of(UNTYPED).describe(self.database.as_deref(), &mut request);
             }
-            Some(Opening::Encryption) => request.tag = Tag::Encryption,
+            Some(Opening::Encryption) => {
+                request.tag = Tag::Encryption;
+                due = Due::Encryption;
+            }
             Some(Opening::Cancel) => return Outcome::Read,
             None => return self.strike(true, conversation),
         }
         conversation.open(message.start, end, request);
+        self.pending.push(due, Done::Any, true);
         Outcome::Read
     }
 
@@ -277,6 +395,7 @@ impl Postgresql {
         input.take(1);
         conversation.response_reached(input.mark);
         conversation.end_response();
+        self.pending.drop_oldest();
         Some(if answer == b'N' { Outcome::Read } else { Outcome::Encrypted })
     }
 
@@ -296,6 +415,7 @@ impl Postgresql {
             conversation.response_reached(input.mark);
             if ready {
                 conversation.end_response();
+                self.pending.drop_oldest();
                 self.backend.reset();
                 self.backend_lost = false;
                 conversation.counters.resynchronised += 1;
@@ -305,7 +425,7 @@ impl Postgresql {
         if input.missed && !self.backend.is_between() {
             // The beginning of this message may be an older response's.
             input.skip_all();
-            conversation.abandon();
+            self.give_up(conversation);
             conversation.counters.framing_lost += 1;
             self.lose_backend();
             return Outcome::Read;
@@ -327,12 +447,12 @@ impl Postgresql {
                     conversation.begin_response(message.start);
                 }
                 conversation.response_reached(input.mark);
-                self.response_message(&message, conversation);
+                self.response_message(&message, input.mark, conversation);
                 Outcome::Read
             }
             Step::Unseen => {
                 if input.missed {
-                    conversation.abandon();
+                    self.give_up(conversation);
                 } else {
                     conversation.begin_response(self.backend.start().unwrap_or(input.mark));
                 }
@@ -343,7 +463,7 @@ impl Postgresql {
             }
             Step::Malformed => {
                 // Whose it was, and whose the next is, is not known.
-                conversation.abandon();
+                self.give_up(conversation);
                 self.lose_backend();
                 self.strike(was_in_step, conversation)
             }
@@ -368,15 +488,84 @@ impl Postgresql {
         self.backend_lost = true;
     }
 
-    fn response_message(&mut self, message: &Message<'_>, conversation: &mut Conversation<'_>) {
+    /// Nobody can tell any more which answer is whose.
+    fn give_up(&mut self, conversation: &mut Conversation<'_>) {
+        conversation.abandon();
+        self.pending.clear();
+        self.ready_early = false;
+    }
+
+    /// The response whose borders were lost is over.
+    fn end_lost_response(&mut self, conversation: &mut Conversation<'_>) {
+        conversation.end_lost_response();
+        if conversation.is_empty() {
+            self.pending.clear();
+        }
+    }
+
+    fn response_message(
+        &mut self,
+        message: &Message<'_>,
+        end: Mark,
+        conversation: &mut Conversation<'_>,
+    ) {
         self.strikes.clear();
-        match message.kind {
-            b'Z' => {
-                if conversation.is_empty() {
-                    conversation.counters.orphan_responses += 1;
-                }
+        if !answers(message.kind) {
+            return;
+        }
+        if self.out_of_step.is_some() {
+            if message.kind == b'Z' {
+                self.out_of_step = Some(Ready::Yes);
+            }
+            return;
+        }
+        match self.pending.answer(message.kind, &message.content) {
+            Verdict::Part => self.answered(message, conversation),
+            Verdict::Last => {
+                self.answered(message, conversation);
                 conversation.end_response();
             }
+            Verdict::Failed { over, cut } => {
+                self.answered(message, conversation);
+                for index in 0..over {
+                    if index > 0 {
+                        conversation.begin_response(message.start);
+                        conversation.response_reached(end);
+                        pass_over(conversation.answering());
+                    }
+                    conversation.end_response();
+                }
+                if cut {
+                    pass_over(conversation.answering());
+                }
+            }
+            Verdict::Orphan if message.kind == b'Z' && self.cycle.is_some() => {
+                self.ready_early = true;
+            }
+            // Before it hangs up, a server says why, also to who asks nothing.
+            Verdict::Orphan => {
+                conversation.counters.orphan_responses += u64::from(message.kind == b'Z')
+            }
+            Verdict::OutOfStep => {
+                conversation.lose_step();
+                self.pending.clear();
+                self.cycle = None;
+                self.flushed = false;
+                let ready = if message.kind == b'Z' { Ready::Yes } else { Ready::No };
+                self.out_of_step = Some(ready);
+                return;
+            }
+        }
+        if self.flushed && !self.pending.awaits_sent() && !self.pending.skips() {
+            // All is answered that was to be.
+            self.end_sending(conversation);
+            conversation.end_response();
+        }
+    }
+
+    /// Takes note of what an answer says.
+    fn answered(&mut self, message: &Message<'_>, conversation: &mut Conversation<'_>) {
+        match message.kind {
             b'E' => {
                 if let Some(exchange) = conversation.answering()
                     && exchange.answer.failure.is_none()
@@ -406,6 +595,23 @@ impl Postgresql {
     }
 }
 
+/// With which word the server says that it has done this.
+fn done(statement: &OwnStatement) -> Done {
+    Done::of(&statement.summary.operation)
+}
+
+/// What is sent after a failure is passed over up to the next Sync.
+fn pass_over(exchange: Option<&mut Exchange>) {
+    if let Some(exchange) = exchange
+        && exchange.answer.failure.is_none()
+    {
+        exchange.answer.failure = Some(Failure {
+            kind: "not_executed".to_owned(),
+            message: "not executed: what was sent before it has failed".to_owned(),
+        });
+    }
+}
+
 /// Whether such a message of the server's is part of an answer: notices, parameters and
 /// notifications come when they like.
 const fn answers(kind: u8) -> bool {
@@ -418,6 +624,37 @@ fn returned_rows(tag: &[u8]) -> Option<i64> {
     let (command, rows) = tag.split_once(' ')?;
     matches!(command, "SELECT" | "FETCH").then(|| rows.parse().ok())?
 }
+
+/// SQLSTATEs whose messages name tables, columns, roles and the like in their quotes, and no
+/// values; a class stands for all of its own.
+const NAMING_ERRORS: [&str; 31] = [
+    "08", "23502", "23503", "23505", "23514", "23P01", "25", "26", "28", "2B", "34", "3D", "3F",
+    "40", "42501", "42602", "42701", "42702", "42703", "42704", "42710", "42712", "42723", "42803",
+    "42804", "42883", "42P", "53", "55", "57", "58",
+];
+/// Classes of errors that functions raise, and those by which clients give up: the message is
+/// their own.
+const OWN_ERRORS: [&str; 3] = ["P0", "HV", "57014"];
+
+/// A message without values.
+fn without_values(code: &str, message: String) -> String {
+    let is = |list: &[&str]| list.iter().any(|class| code.starts_with(class));
+    if is(&OWN_ERRORS) || !KNOWN_CLASSES.iter().any(|class| code.starts_with(class)) {
+        own_words(&message)
+    } else if is(&NAMING_ERRORS) {
+        message
+    } else {
+        redaction::owned(message, without_quoted)
+    }
+}
+
+/// Classes of the server's own errors (PostgreSQL documentation, appendix A); functions may
+/// raise others.
+const KNOWN_CLASSES: [&str; 38] = [
+    "08", "09", "0A", "0B", "0F", "0L", "0P", "0Z", "10", "20", "21", "22", "23", "24", "25", "26",
+    "27", "28", "2B", "2D", "2F", "34", "38", "39", "3B", "3D", "3F", "40", "42", "44", "53", "54",
+    "55", "57", "58", "72", "F0", "XX",
+];
 
 /// The failure in an ErrorResponse: its SQLSTATE and its message.
 fn failure(mut fields: &[u8]) -> Failure {
@@ -434,6 +671,7 @@ fn failure(mut fields: &[u8]) -> Failure {
     if code.is_empty() {
         code.push_str("error");
     }
+    let message = without_values(&code, message);
     Failure { message: format!("{code}: {message}"), kind: code }
 }
 
@@ -465,12 +703,16 @@ impl Protocol for Postgresql {
         match to {
             Side::Request => {
                 if self.backend_lost {
-                    conversation.end_lost_response();
+                    self.end_lost_response(conversation);
                 }
                 if std::mem::take(&mut self.frontend_lost) {
                     // Requests were missed: whose the next response is, is not
                     // known.
-                    conversation.abandon();
+                    self.give_up(conversation);
+                    conversation.counters.resynchronised += 1;
+                }
+                if self.out_of_step == Some(Ready::Yes) {
+                    self.out_of_step = None;
                     conversation.counters.resynchronised += 1;
                 }
             }
@@ -484,7 +726,7 @@ impl Protocol for Postgresql {
 
     fn quiet(&mut self, conversation: &mut Conversation<'_>) {
         if self.backend_lost {
-            conversation.end_lost_response();
+            self.end_lost_response(conversation);
         }
     }
 
@@ -497,6 +739,9 @@ impl Protocol for Postgresql {
     }
 
     fn held_bytes(&self) -> usize {
-        self.frontend.held_bytes() + self.backend.held_bytes() + self.statements.held_bytes()
+        self.frontend.held_bytes()
+            + self.backend.held_bytes()
+            + self.statements.held_bytes()
+            + self.pending.held_bytes()
     }
 }

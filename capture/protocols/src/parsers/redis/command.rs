@@ -2,7 +2,9 @@
 
 use spanwise_model::AttributeValue;
 
+use super::names::{is_command, is_subcommand};
 use crate::bytes::text;
+use crate::redaction::{self, Hidden};
 use crate::sessions::{Attributes, Request};
 
 /// Longest command name; one of this length was cut, and is none.
@@ -38,8 +40,7 @@ const WITHOUT_KEY: [&str; 15] = [
 ];
 
 /// Commands after which replies are no longer answers to commands, one by one.
-const ENDING: [&str; 7] =
-    ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "MONITOR", "PSYNC", "SYNC", "REPLCONF"];
+const ENDING: [&str; 4] = ["MONITOR", "PSYNC", "SYNC", "REPLCONF"];
 
 /// Words by which a command without RESP framing is recognised.
 pub(super) const INLINE: [&str; 22] = [
@@ -51,14 +52,6 @@ pub(super) const INLINE: [&str; 22] = [
 /// What is shown in place of a name that can be no command's, for it may be
 /// anything.
 const NO_NAME: &str = "REDIS";
-
-/// Whether this may name a command, also a module's, such as `JSON.SET`.
-fn is_name(text: &str) -> bool {
-    let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    text.len() < MAX_NAME_BYTES
-        && text.starts_with(|first: char| first.is_ascii_alphabetic())
-        && text.bytes().all(inside)
-}
 
 /// A command as far as it is needed.
 #[derive(Debug, Default)]
@@ -94,22 +87,23 @@ impl Command {
     }
 
     /// The request that it is, in this database.
-    pub(super) fn request(&self, database: Option<u32>) -> Request {
+    pub(super) fn request(&self, database: Option<u32>, hide: Hidden) -> Request {
         let mut operation = Some(self.upper_name())
-            .filter(|name| is_name(name))
+            .filter(|name| is_command(name))
             .unwrap_or_else(|| NO_NAME.to_owned());
         let mut shown = operation.clone();
         let mut hidden = self.words.saturating_sub(1);
         if let Some(first) = self.first_text().filter(|_| operation != NO_NAME) {
             if CONTAINERS.contains(&operation.as_str()) {
-                if is_name(&first) {
-                    operation = format!("{operation} {}", first.to_ascii_uppercase());
+                let first = first.to_ascii_uppercase();
+                if is_subcommand(&first) {
+                    operation = format!("{operation} {first}");
                     shown.clone_from(&operation);
                     hidden = hidden.saturating_sub(1);
                 }
-            } else if !WITHOUT_KEY.contains(&operation.as_str()) {
+            } else if !hide.keys && !WITHOUT_KEY.contains(&operation.as_str()) {
                 shown.push(' ');
-                shown.push_str(&first);
+                shown.push_str(&redaction::keyed_name(&first));
                 hidden = hidden.saturating_sub(1);
             }
         }
@@ -148,7 +142,7 @@ mod tests {
     }
 
     fn shown(words: &[&str]) -> String {
-        let request = command(words).request(None);
+        let request = command(words).request(None, Hidden::default());
         let query = request.attributes.iter().find(|(key, _)| *key == "db.query.text").unwrap();
         format!("{} | {}", request.operation, query.1)
     }
@@ -170,16 +164,21 @@ mod tests {
         for name in ["", "pass word", "\u{1}\u{2}", "{\"a\":1}", "-1", &long] {
             assert_eq!(shown(&[name, "secret"]), "REDIS | REDIS ?", "{name}");
         }
+        assert_eq!(shown(&["hunter2", "a"]), "REDIS | REDIS ?", "no command at all");
         assert_eq!(shown(&["json.set", "a"]), "JSON.SET | JSON.SET a");
-        assert_eq!(shown(&["ACL", "my secret"]), "ACL | ACL ?");
+        assert_eq!(shown(&["ACL", "hunter2"]), "ACL | ACL ?");
+        assert_eq!(shown(&["GET", "session:hunter2"]), "GET | GET session:REDACTED");
+        let hidden = Hidden { keys: true, ..Hidden::default() };
+        let request = command(&["GET", "user:1"]).request(None, hidden);
+        assert_eq!(request.attributes[2], ("db.query.text", "GET ?".into()));
     }
 
     #[test]
-    fn subscriptions_end_pairing() {
-        for words in [&["subscribe", "c"][..], &["MONITOR"], &["CLIENT", "REPLY", "OFF"]] {
+    fn pairing_ends_where_no_replies_come() {
+        for words in [&["PSYNC", "c"][..], &["MONITOR"], &["CLIENT", "REPLY", "OFF"]] {
             assert!(command(words).ends_pairing());
         }
-        for words in [&["PUBLISH", "c", "m"][..], &["CLIENT", "LIST"], &["QUIT"]] {
+        for words in [&["SUBSCRIBE", "c"][..], &["CLIENT", "LIST"], &["QUIT"]] {
             assert!(!command(words).ends_pairing());
         }
     }

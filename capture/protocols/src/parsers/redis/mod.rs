@@ -2,15 +2,21 @@
 //! (redis.io/docs/latest/develop/reference/protocol-spec).
 
 mod command;
+mod expected;
+mod names;
 mod reply;
+mod subscriptions;
 
 use spanwise_model::protocol;
 
 use self::command::{Command, INLINE, MAX_KEY_BYTES, MAX_NAME_BYTES};
-use self::reply::{Reply, Step};
+use self::expected::may_answer;
+use self::reply::{Message, Reply, Step};
+use self::subscriptions::{About, Subscriptions};
 use crate::bytes::{Input, Mark, Side};
 use crate::framing::strikes::Strikes;
 use crate::parser::{Known, Likeness, Outcome, Protocol};
+use crate::redaction::{Hidden, own_words, without_quoted};
 use crate::sessions::{Conversation, Failure};
 
 /// Redis, to whoever tells protocols apart.
@@ -50,6 +56,9 @@ pub(super) struct Redis {
     opened: bool,
     reply: Reply,
     reply_lost: bool,
+    subscriptions: Subscriptions,
+    /// A reply was another command's: what comes is read from the next turn on.
+    out_of_step: bool,
     database: Option<u32>,
     strikes: Strikes,
 }
@@ -145,6 +154,8 @@ impl Redis {
             opened: false,
             reply: Reply::new(),
             reply_lost: false,
+            subscriptions: Subscriptions::default(),
+            out_of_step: false,
             database: None,
             strikes: Strikes::NONE,
         }
@@ -188,11 +199,19 @@ impl Redis {
 
     fn open(&mut self, at: Mark, conversation: &mut Conversation<'_>) {
         let start = self.start.unwrap_or(at);
-        conversation.open(start, at, self.command.request(self.database));
+        let hide = *conversation.memory.of::<Hidden>();
+        self.opened = true;
+        if self.out_of_step {
+            conversation.counters.requests_lost += 1;
+            return;
+        }
+        conversation.open(start, at, self.command.request(self.database, hide));
+        if let Some(exchange) = conversation.uploading() {
+            self.subscriptions.sent(&self.command, exchange.id);
+        }
         if let Some(database) = self.command.selects() {
             self.database = Some(database);
         }
-        self.opened = true;
         self.strikes.clear();
     }
 
@@ -355,35 +374,23 @@ impl Redis {
         let was_in_step = self.reply.in_step;
         match self.reply.read(input) {
             Step::More => {
-                if let (Some(start), false) = (self.reply.start, self.reply.is_push) {
+                if let (Some(start), true) = (self.reply.start, self.was_asked_for()) {
                     conversation.begin_response(start);
                     conversation.response_reached(input.mark);
                 }
                 Outcome::Read
             }
-            Step::Complete { start, error } => {
+            Step::Complete(message) => {
                 self.strikes.clear();
-                if conversation.begin_response(start) {
-                    conversation.response_reached(input.mark);
-                    if let (Some(error), Some(exchange)) = (error, conversation.answering()) {
-                        let failure = failure(&error);
-                        exchange
-                            .answer
-                            .attributes
-                            .push(("db.response.status_code", failure.kind.as_str().into()));
-                        exchange.answer.failure = Some(failure);
-                    }
-                    conversation.end_response();
-                } else {
-                    conversation.counters.orphan_responses += 1;
+                if !self.out_of_step {
+                    self.message(message, input.mark, conversation);
                 }
                 Outcome::Read
             }
-            Step::Pushed => Outcome::Read,
             Step::Unseen => {
                 if input.missed {
                     conversation.abandon();
-                } else if !self.reply.is_push {
+                } else if self.was_asked_for() {
                     conversation.begin_response(self.reply.start.unwrap_or(input.mark));
                 }
                 conversation.counters.framing_lost += 1;
@@ -400,9 +407,54 @@ impl Redis {
         }
     }
 
+    /// Whether what is being read can only be a reply.
+    const fn was_asked_for(&self) -> bool {
+        match self.reply.kind() {
+            b'>' => false,
+            b'*' => !self.subscriptions.any(),
+            _ => true,
+        }
+    }
+
+    /// A message of the server's, up to `end`.
+    fn message(&mut self, message: Message, end: Mark, conversation: &mut Conversation<'_>) {
+        let first = conversation.answering().map(|exchange| exchange.id);
+        let last = match self.subscriptions.about(&message, first) {
+            About::Nothing => return,
+            About::Reply => true,
+            About::Confirmation { last } => last,
+        };
+        let Some(exchange) = conversation.answering() else {
+            conversation.counters.orphan_responses += 1;
+            return;
+        };
+        if !may_answer(&exchange.request.operation, &message) {
+            conversation.lose_step();
+            self.subscriptions.forget();
+            self.out_of_step = true;
+            return;
+        }
+        if let Some(error) = message.error {
+            let failure = failure(&error);
+            let code = failure.kind.as_str().into();
+            exchange.answer.attributes.push(("db.response.status_code", code));
+            if is_optional(&exchange.request.operation, &failure) {
+                exchange.answer.attributes.push((REFUSED, "optional".into()));
+            } else {
+                exchange.answer.failure = Some(failure);
+            }
+        }
+        conversation.begin_response(message.start);
+        conversation.response_reached(end);
+        if last {
+            conversation.end_response();
+        }
+    }
+
     fn lose_reply(&mut self) {
         self.reply = Reply::new();
         self.reply_lost = true;
+        self.subscriptions.forget();
     }
 }
 
@@ -411,6 +463,68 @@ fn keep(to: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     to.extend_from_slice(&bytes[..bytes.len().min(room)]);
 }
 
+/// Said of a request that its client makes in case the server can do it: `optional`, where it
+/// cannot.
+const REFUSED: &str = "spanwise.refused";
+
+/// What client libraries ask of servers that may be too old for it.
+const OPTIONAL: [&str; 7] = [
+    "HELLO",
+    "CLIENT SETINFO",
+    "CLIENT MAINT_NOTIFICATIONS",
+    "CLIENT NO-EVICT",
+    "CLIENT NO-TOUCH",
+    "CLIENT TRACKING",
+    "COMMAND DOCS",
+];
+
+/// Whether a failure only says that a server does not know what it need not.
+fn is_optional(operation: &str, failure: &Failure) -> bool {
+    let unknown = || {
+        failure.kind == "NOPROTO"
+            || ["ERR unknown", "ERR Unknown", "ERR syntax error", "ERR wrong number"]
+                .iter()
+                .any(|begin| failure.message.starts_with(begin))
+    };
+    OPTIONAL.contains(&operation) && unknown()
+}
+
+/// How errors of Redis itself begin.
+const KINDS: [&str; 32] = [
+    "ERR",
+    "WRONGTYPE",
+    "NOAUTH",
+    "NOPERM",
+    "WRONGPASS",
+    "MOVED",
+    "ASK",
+    "LOADING",
+    "BUSY",
+    "NOSCRIPT",
+    "READONLY",
+    "OOM",
+    "EXECABORT",
+    "MISCONF",
+    "CROSSSLOT",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "BUSYGROUP",
+    "NOGROUP",
+    "UNKILLABLE",
+    "INPROG",
+    "NOREPLICAS",
+    "MASTERDOWN",
+    "BUSYKEY",
+    "NOPROTO",
+    "DENIED",
+    "NOTBUSY",
+    "UNBLOCKED",
+    "IOERR",
+    "INVALIDOBJ",
+    "NOGOODSLAVE",
+    "STALEDATA",
+];
+
 /// The failure that an error reply names: its first word, in capitals, is the
 /// kind.
 fn failure(error: &[u8]) -> Failure {
@@ -418,8 +532,17 @@ fn failure(error: &[u8]) -> Failure {
     // Redis repeats the arguments of commands that it does not know.
     let message = message.split(", with args beginning with").next().unwrap_or_default();
     let kind = message.split(' ').next().unwrap_or_default();
-    let is_kind = !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
-    Failure { kind: if is_kind { kind } else { "ERR" }.to_owned(), message: message.to_owned() }
+    if !KINDS.contains(&kind) {
+        // A script's own: it may say anything, beginning with its first word.
+        let said = own_words(message.split_once(' ').map_or("", |(_, said)| said));
+        return Failure {
+            kind: "ERR".to_owned(),
+            message: format!("ERR {said}").trim_end().to_owned(),
+        };
+    }
+    let scripts = message.contains("script");
+    let message = if scripts { own_words(message) } else { without_quoted(message).into_owned() };
+    Failure { kind: kind.to_owned(), message }
 }
 
 impl Protocol for Redis {
@@ -451,6 +574,9 @@ impl Protocol for Redis {
                 if self.reply_lost {
                     conversation.end_lost_response();
                 }
+                if std::mem::take(&mut self.out_of_step) {
+                    conversation.counters.resynchronised += 1;
+                }
                 if self.state == State::Lost {
                     // Commands were missed: whose the next reply is, is not known.
                     conversation.abandon();
@@ -476,6 +602,10 @@ impl Protocol for Redis {
         self.quiet(conversation);
     }
 
+    fn speaks_unasked(&self) -> bool {
+        self.subscriptions.any()
+    }
+
     fn between_responses(&self) -> bool {
         !self.reply_lost && self.reply.start.is_none()
     }
@@ -485,5 +615,6 @@ impl Protocol for Redis {
             + self.command.name.capacity()
             + self.command.first.as_ref().map_or(0, Vec::capacity)
             + self.reply.held_bytes()
+            + self.subscriptions.held_bytes()
     }
 }

@@ -5,6 +5,8 @@ use crate::bytes::{Input, Mark};
 
 /// Bytes of a line that are kept: error replies are shown.
 const MAX_LINE_BYTES: usize = 256;
+/// Longest word that says what a message is.
+const MAX_LABEL_BYTES: usize = 12;
 
 /// Where a reply is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +16,60 @@ enum State {
     /// In an element's first line, whose type is this byte.
     Line(u8),
     /// In an element's content, of which this many bytes are left.
-    Content { remaining: u64, error: bool },
+    Content { remaining: u64, kept: Kept },
+}
+
+/// What of an element's content is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Nothing,
+    /// It is an error's text.
+    Error,
+    /// It may say what the message is.
+    Label,
+}
+
+/// A complete message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Message {
+    /// Its first byte.
+    pub(super) start: Mark,
+    /// Its type.
+    pub(super) kind: u8,
+    /// The server has sent it of its own accord (RESP3 push).
+    pub(super) is_push: bool,
+    /// Its text, where it is an error.
+    pub(super) error: Option<Vec<u8>>,
+    /// Its first word, where it begins with one, or is one.
+    pub(super) label: Label,
+    /// The last whole number in it.
+    pub(super) number: i64,
+}
+
+/// A short word; empty where it was none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Label {
+    bytes: [u8; MAX_LABEL_BYTES],
+    length: u8,
+    /// It is longer.
+    cut: bool,
+}
+
+impl Label {
+    const NONE: Self = Self { bytes: [0; MAX_LABEL_BYTES], length: 0, cut: false };
+
+    fn add(&mut self, bytes: &[u8]) {
+        let length = usize::from(self.length);
+        let taken = bytes.len().min(MAX_LABEL_BYTES - length);
+        self.bytes[length..length + taken].copy_from_slice(&bytes[..taken]);
+        self.length += taken as u8;
+        self.cut |= taken < bytes.len();
+    }
+
+    /// The word.
+    pub(super) fn word(&self) -> &[u8] {
+        if self.cut { b"" } else { &self.bytes[..usize::from(self.length)] }
+    }
 }
 
 /// What came of reading.
@@ -22,15 +77,8 @@ enum State {
 pub(super) enum Step {
     /// More is needed.
     More,
-    /// A reply is complete.
-    Complete {
-        /// Its first byte.
-        start: Mark,
-        /// Its text, where it is an error.
-        error: Option<Vec<u8>>,
-    },
-    /// A message that is no reply is complete (RESP3 push).
-    Pushed,
+    /// A message is complete.
+    Complete(Message),
     /// Bytes were missed between the borders of elements.
     Unseen,
     /// No reply.
@@ -51,6 +99,11 @@ pub(super) struct Reply {
     error: Option<Vec<u8>>,
     /// Whether the reply has elements: an error among them is not its own.
     nested: bool,
+    kind: u8,
+    /// Elements that are complete.
+    elements: u64,
+    label: Label,
+    number: i64,
     /// Whether the first byte must be a reply's.
     pub(super) in_step: bool,
 }
@@ -65,12 +118,21 @@ impl Reply {
             is_push: false,
             error: None,
             nested: false,
+            kind: 0,
+            elements: 0,
+            label: Label::NONE,
+            number: 0,
             in_step: false,
         }
     }
 
     pub(super) fn held_bytes(&self) -> usize {
         self.line.capacity() + self.error.as_ref().map_or(0, Vec::capacity)
+    }
+
+    /// The type of what is being read.
+    pub(super) const fn kind(&self) -> u8 {
+        self.kind
     }
 
     fn is_whole(&self) -> bool {
@@ -81,11 +143,15 @@ impl Reply {
     pub(super) fn read(&mut self, input: &mut Input<'_>) -> Step {
         while !input.is_empty() {
             match self.state {
-                State::Content { remaining, error } => {
-                    if error {
+                State::Content { remaining, kept } => {
+                    if kept != Kept::Nothing {
                         let content = usize::try_from(remaining.saturating_sub(2));
                         let seen = content.unwrap_or(usize::MAX).min(input.bytes.len());
-                        keep(self.error.get_or_insert_default(), &input.bytes[..seen]);
+                        let seen = &input.bytes[..seen];
+                        match kept {
+                            Kept::Error => keep(self.error.get_or_insert_default(), seen),
+                            _ => self.label.add(seen),
+                        }
                     }
                     match remaining - input.skip(remaining) {
                         0 => {
@@ -93,7 +159,7 @@ impl Reply {
                                 return step;
                             }
                         }
-                        remaining => self.state = State::Content { remaining, error },
+                        remaining => self.state = State::Content { remaining, kept },
                     }
                 }
                 _ if input.bytes.is_empty() => return Step::Unseen,
@@ -105,6 +171,7 @@ impl Reply {
                     }
                     if self.start.is_none() {
                         self.start = Some(mark);
+                        self.kind = kind;
                         self.is_push = kind == b'>';
                     }
                     self.line.clear();
@@ -127,6 +194,15 @@ impl Reply {
 
     fn line_complete(&mut self, kind: u8) -> Option<Step> {
         let line = self.line.trim_ascii_end();
+        let is_first = self.elements == u64::from(self.nested);
+        match kind {
+            b'+' if is_first => self.label.add(line),
+            b':' => {
+                let number = std::str::from_utf8(line).ok().and_then(|line| line.parse().ok());
+                self.number = number.unwrap_or(0);
+            }
+            _ => {}
+        }
         match kind {
             b'-' => {
                 if self.is_whole() {
@@ -144,8 +220,12 @@ impl Reply {
                     (b'$' | b'!' | b'=', Some(length @ 0..)) => {
                         // The content is followed by a line end.
                         let remaining = length.unsigned_abs().saturating_add(2);
-                        let error = kind == b'!' && self.is_whole();
-                        self.state = State::Content { remaining, error };
+                        let kept = match kind {
+                            b'!' if self.is_whole() => Kept::Error,
+                            b'$' if is_first && self.nested => Kept::Label,
+                            _ => Kept::Nothing,
+                        };
+                        self.state = State::Content { remaining, kept };
                         None
                     }
                     (b'*' | b'~' | b'>', Some(count @ 0..)) => self.aggregate(count.unsigned_abs()),
@@ -173,16 +253,21 @@ impl Reply {
 
     fn element_complete(&mut self) -> Option<Step> {
         self.state = State::Start;
+        self.elements += 1;
         self.pending -= 1;
         if self.pending > 0 {
             return None;
         }
         let done = std::mem::replace(self, Self::new());
         self.in_step = true;
-        match done.start {
-            Some(start) if !done.is_push => Some(Step::Complete { start, error: done.error }),
-            _ => Some(Step::Pushed),
-        }
+        Some(Step::Complete(Message {
+            start: done.start?,
+            kind: done.kind,
+            is_push: done.is_push,
+            error: done.error,
+            label: done.label,
+            number: done.number,
+        }))
     }
 }
 
@@ -220,12 +305,14 @@ mod tests {
             while !input.is_empty() {
                 match reply.read(&mut input) {
                     Step::More => {}
-                    Step::Complete { start, error } => {
-                        let length = input.mark.offset - start.offset;
-                        let error = error.map(|error| error.escape_ascii().to_string());
+                    Step::Complete(message) if message.is_push => {
+                        found.push(format!("push {}", message.label.word().escape_ascii()));
+                    }
+                    Step::Complete(message) => {
+                        let length = input.mark.offset - message.start.offset;
+                        let error = message.error.map(|error| error.escape_ascii().to_string());
                         found.push(format!("{length}{}", error.unwrap_or_default()));
                     }
-                    Step::Pushed => found.push("push".to_owned()),
                     step => {
                         found.push(format!("{step:?}"));
                         return found;
@@ -242,12 +329,46 @@ mod tests {
             *2\r\n*1\r\n$1\r\nx\r\n:2\r\n_\r\n#t\r\n,1.5\r\n%1\r\n+a\r\n:1\r\n\
             >2\r\n+message\r\n+x\r\n|1\r\n+k\r\n+v\r\n:7\r\n!5\r\nERR x\r\n=5\r\ntxt:a\r\n";
         let expected = [
-            "5", "9ERR no", "4", "9", "5", "5", "4", "19", "3", "4", "6", "12", "push", "16",
-            "11ERR x", "11",
+            "5",
+            "9ERR no",
+            "4",
+            "9",
+            "5",
+            "5",
+            "4",
+            "19",
+            "3",
+            "4",
+            "6",
+            "12",
+            "push message",
+            "16",
+            "11ERR x",
+            "11",
         ];
         for size in 1..=stream.len() {
             assert_eq!(replies(stream, size), expected, "pieces of {size}");
         }
+    }
+
+    #[test]
+    fn messages_say_what_they_are() {
+        let label = |stream: &[u8]| {
+            let mut reply = Reply::new();
+            let mut found = String::new();
+            for piece in stream.chunks(1) {
+                let mut input = Input { bytes: piece, unseen: 0, missed: false, mark: MARK };
+                if let Step::Complete(message) = reply.read(&mut input) {
+                    found = format!("{} {}", message.label.word().escape_ascii(), message.number);
+                }
+            }
+            found
+        };
+        assert_eq!(label(b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:2\r\n"), "subscribe 2");
+        assert_eq!(label(b">3\r\n+message\r\n+a\r\n+b\r\n"), "message 0");
+        assert_eq!(label(b"*2\r\n:1\r\n$1\r\na\r\n"), " 1");
+        assert_eq!(label(b"*1\r\n$15\r\nlonger than all\r\n"), " 0");
+        assert_eq!(label(b"+QUEUED\r\n"), "QUEUED 0");
     }
 
     #[test]

@@ -1,0 +1,298 @@
+//! Names in parts: paths of addresses, keys, topics, subjects. A part is a secret by what
+//! stands before it, or because it looks like one.
+
+use std::borrow::Cow;
+
+use super::{REDACTED, Rewriter, hides_secret, prose, shapes, url};
+
+/// Words after which what is no word itself opens something: links to reset a password, keys
+/// of sessions.
+const BEFORE_SECRETS: [&str; 45] = [
+    "reset",
+    "resets",
+    "password",
+    "passwords",
+    "passwd",
+    "passcode",
+    "passphrase",
+    "verify",
+    "verification",
+    "confirm",
+    "confirmation",
+    "activate",
+    "activation",
+    "token",
+    "tokens",
+    "invite",
+    "invites",
+    "invitation",
+    "invitations",
+    "magic",
+    "magiclink",
+    "unsubscribe",
+    "session",
+    "sessions",
+    "sess",
+    "sessionid",
+    "apikey",
+    "apikeys",
+    "secret",
+    "secrets",
+    "credential",
+    "credentials",
+    "otp",
+    "totp",
+    "pin",
+    "jwt",
+    "saml",
+    "recover",
+    "recovery",
+    "unlock",
+    "signature",
+    "refresh",
+    "csrf",
+    "cookie",
+    "bearer",
+];
+/// Those after which a number is one, too.
+const BEFORE_NUMBERS: [&str; 9] = [
+    "otp",
+    "totp",
+    "pin",
+    "passcode",
+    "verify",
+    "verification",
+    "confirm",
+    "confirmation",
+    "activation",
+];
+
+/// The path of an address without secrets.
+pub(crate) fn path(path: &str) -> Cow<'_, str> {
+    redact(path, |byte| byte == b'/', true)
+}
+
+/// The same without a look at what is encoded in it.
+pub(super) fn plain_path(path: &str) -> Cow<'_, str> {
+    redact(path, |byte| matches!(byte, b'/' | b'?'), false)
+}
+
+/// A key, a topic or the like without secrets: `session:a7Bc9d` is one.
+pub(crate) fn keyed_name(name: &str) -> Cow<'_, str> {
+    let separates = |byte| matches!(byte, b':' | b'/' | b'.' | b'|' | b'{' | b'}');
+    // What else may stand in one, as in any text: an address, a JSON Web Token.
+    if memchr::memchr3(b'=', b'@', b'J', name.as_bytes()).is_none() {
+        return redact(name, separates, false);
+    }
+    match prose(name) {
+        Cow::Borrowed(same) => redact(same, separates, false),
+        Cow::Owned(changed) => Cow::Owned(redact(&changed, separates, false).into_owned()),
+    }
+}
+
+fn redact(name: &str, separates: impl Fn(u8) -> bool, encoded: bool) -> Cow<'_, str> {
+    let bytes = name.as_bytes();
+    // Most have neither: they are not looked at again.
+    let special = |byte: u8| matches!(byte, b';' | b'=' | b'@' | b'%' | b'#' | b'"');
+    let (mut looks, mut length) = (false, 0usize);
+    for byte in bytes {
+        length = if separates(*byte) { 0 } else { length + 1 };
+        looks |= special(*byte)
+            || length >= 13
+            || byte.is_ascii_digit() && length > 3
+            || byte.is_ascii_uppercase() && length > 2
+            || *byte >= 0x80;
+    }
+    if !looks {
+        return Cow::Borrowed(name);
+    }
+    let mut kept = Rewriter::of(name);
+    let mut from = 0;
+    // Where the first part begins that stands after a word; found when it is asked for.
+    let mut opened: Option<Opened> = None;
+    // `//user:pw@host` is a host to whoever sends it to a proxy.
+    if let Some(rest) = name.strip_prefix("//") {
+        let end = rest.find('/').unwrap_or(rest.len());
+        if let Some(at) = rest[..end].rfind('@') {
+            kept.replace(2, 2 + at, REDACTED);
+            from = 2 + at;
+        }
+    }
+    loop {
+        let end = bytes[from..].iter().position(|byte| separates(*byte));
+        let end = end.map_or(bytes.len(), |end| from + end);
+        let part = &name[from..end];
+        if part.len() > 3 {
+            part_of(part, from, encoded, &mut kept, || {
+                let opened = opened.get_or_insert_default();
+                opened.look(&bytes[..from], &separates);
+                *opened
+            });
+        }
+        if end == bytes.len() {
+            return kept.finish();
+        }
+        from = end + 1;
+    }
+}
+
+/// What the parts before one have said.
+#[derive(Debug, Clone, Copy, Default)]
+struct Opened {
+    /// Up to where they were looked at.
+    looked: usize,
+    secrets: bool,
+    numbers: bool,
+}
+
+impl Opened {
+    fn look(&mut self, before: &[u8], separates: impl Fn(u8) -> bool) {
+        for part in before[self.looked..].split(|byte| separates(*byte)) {
+            let (secrets, numbers) = announces(part);
+            self.secrets |= secrets;
+            self.numbers |= numbers;
+        }
+        self.looked = before.len();
+    }
+}
+
+/// Whether secrets follow a part, and whether numbers are among them.
+fn announces(part: &[u8]) -> (bool, bool) {
+    let mut found = (false, false);
+    if part.len() < 3 || part.len() > 48 {
+        return found;
+    }
+    for word in part.split(|byte| !byte.is_ascii_alphanumeric()) {
+        let mut from = 0;
+        for at in 1..=word.len() {
+            let border = at == word.len()
+                || (word[at].is_ascii_uppercase() && word[at - 1].is_ascii_lowercase());
+            if border {
+                let word = &word[from..at];
+                found.0 |= is_among(&BEFORE_SECRETS, word);
+                found.1 |= is_among(&BEFORE_NUMBERS, word);
+                from = at;
+            }
+        }
+    }
+    found
+}
+
+fn is_among(list: &[&str], word: &[u8]) -> bool {
+    let Some(first) = word.first().map(u8::to_ascii_lowercase) else { return false };
+    list.iter().any(|known| {
+        let known = known.as_bytes();
+        known[0] == first && known.eq_ignore_ascii_case(word)
+    })
+}
+
+fn part_of(
+    part: &str,
+    from: usize,
+    encoded: bool,
+    kept: &mut Rewriter<'_>,
+    opened: impl FnOnce() -> Opened,
+) {
+    let bytes = part.as_bytes();
+    let end = from + part.len();
+    // Parameters of a path (`;jsessionid=`), and what some send of a fragment.
+    let parameters = memchr::memchr3(b';', b'#', b'=', bytes);
+    if let Some(at) = parameters.filter(|_| memchr::memchr(b'=', bytes).is_some()) {
+        let at = if bytes[at] == b'=' { 0 } else { at };
+        if let Cow::Owned(changed) = url::query(&part[at..]) {
+            kept.replace(from + at, end, &changed);
+            return;
+        }
+    }
+    let name = &bytes[..parameters.unwrap_or(bytes.len())];
+    if shapes::is_token(name) {
+        kept.replace(from, end, REDACTED);
+        return;
+    }
+    if !shapes::is_plain(name) || (name.len() > 3 && name.iter().all(u8::is_ascii_digit)) {
+        let opened = opened();
+        let number = name.iter().all(u8::is_ascii_digit);
+        if (number && opened.numbers && name.len() <= 10) || (!number && opened.secrets) {
+            kept.replace(from, end, REDACTED);
+            return;
+        }
+    }
+    if encoded && memchr::memchr2(b'%', b'@', bytes).is_some() && hides_secret(part) {
+        kept.replace(from, end, REDACTED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_in_paths_go() {
+        let cases = [
+            ("/cart;jsessionid=0A1B2C3D?x", "/cart;jsessionid=REDACTED"),
+            ("/cart;v=1;jsessionid=0A1B/items", "/cart;v=1;jsessionid=REDACTED/items"),
+            ("/reset/c3x-9a8b7c", "/reset/REDACTED"),
+            ("/reset-password/hunter2", "/reset-password/REDACTED"),
+            ("/users/resetPassword/AbCdEf/done", "/users/resetPassword/REDACTED/done"),
+            ("/reset/MQ/bkz2x1-9a8b7c6d/", "/reset/MQ/REDACTED/"),
+            ("/verify/123456", "/verify/REDACTED"),
+            ("/sessions/550e8400-e29b-41d4-a716-446655440000", "/sessions/REDACTED"),
+            ("/x/SplxlOBeZQQYbYS6WxSbIA/y", "/x/REDACTED/y"),
+            ("/t/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "/t/REDACTED"),
+            ("//user:pw@host/a", "//REDACTED@host/a"),
+            ("/fetch/https%3A%2F%2Fuser:pw%40h%2Fa", "/fetch/REDACTED"),
+            ("/fetch/https%253A%252F%252Fh%253Ftoken%253Dx", "/fetch/REDACTED"),
+            ("/a#access_token=x", "/a#access_token=REDACTED"),
+            ("/login/password=hunter2", "/login/password=REDACTED"),
+        ];
+        for (text, expected) in cases {
+            let text = text.split('?').next().unwrap_or_default();
+            assert_eq!(path(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_paths_stay() {
+        for text in [
+            "",
+            "/",
+            "/orders/42/items/7",
+            "/users/password/new",
+            "/oauth/token",
+            "/tokens/4711",
+            "/sessions/42",
+            "/api/v1/reset/v2",
+            "/u/550e8400-e29b-41d4-a716-446655440000/profile",
+            "/commit/9f86d081884c7d659a2feaa0c55ad015deadbeef",
+            "/static/app-3.js",
+            "/npm/@scope/package@1.0.2",
+            "/keyboard=qwerty",
+            "/bücher/größe",
+            "/caf%C3%A9/menu",
+            "/products/OrderServiceImplementation2",
+        ] {
+            let kept = path(text);
+            assert!(matches!(kept, Cow::Borrowed(_)), "{text} became {kept}");
+        }
+    }
+
+    #[test]
+    fn secrets_in_keys_go_and_other_keys_stay() {
+        let cases = [
+            ("session:a7Bc9d", "session:REDACTED"),
+            ("app:sess:550e8400-e29b-41d4-a716-446655440000", "app:sess:REDACTED"),
+            ("otp:123456", "otp:REDACTED"),
+            ("cache:https://user:pw@h/a", "cache:https://REDACTED@h/a"),
+            ("auth.refresh.SplxlOBeZQQYbYS6WxSbIA", "auth.refresh.REDACTED"),
+            ("devices/token=hunter2/x", "devices/token=REDACTED"),
+            ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln:x", "REDACTED:x"),
+            ("{user1}:password:hunter2", "{user1}:password:REDACTED"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(keyed_name(text), expected, "{text}");
+        }
+        for text in ["user:42", "cart:bob:items", "orders.new", "session:count", "a/b/+/#", "q1"] {
+            assert!(matches!(keyed_name(text), Cow::Borrowed(_)), "{text}");
+        }
+    }
+}
