@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use spanwise_capture_agent::{Hidden, HookChoice};
 use spanwise_capture_agent::filter::Selectors;
+use spanwise_capture_agent::{Hidden, HookChoice};
 
 use super::StoreAt;
 use super::settings::Default::{DataDirectory, Text};
