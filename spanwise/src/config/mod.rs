@@ -14,12 +14,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use spanwise_capture_agent::HookChoice;
-use spanwise_capture_agent::LiveConfig;
-use spanwise_capture_agent::Sampling;
-use spanwise_capture_agent::ServiceRule;
 use spanwise_capture_agent::budget::Budget;
 use spanwise_capture_agent::filter::Filter;
+use spanwise_capture_agent::{HookChoice, LiveConfig, Sampling, ServiceRule};
 use spanwise_ingest::Allowed;
 use spanwise_store::clickhouse::Address as ClickHouseAddress;
 use spanwise_store::embedded::ObjectStorageConfig;
