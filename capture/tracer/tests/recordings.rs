@@ -5,6 +5,10 @@ mod support;
 
 use std::collections::BTreeSet;
 
+use spanwise_capture_protocols::bytes::Side;
+use spanwise_capture_protocols::registry::{infer, known};
+use spanwise_capture_tracer::event::{Direction, Role};
+use spanwise_capture_tracer::recording::RecordedEvent;
 use spanwise_model::{Capture, Span};
 use support::{folder, recordings, render, spans, split, tracer};
 
@@ -69,4 +73,59 @@ fn secrets_in_the_recordings_are_in_no_span() {
             assert!(!text.contains(secret), "{protocol}/{name} shows {secret}");
         }
     }
+}
+
+/// Whether bytes on a connection of this protocol may be found to be another's:
+/// because it goes over to that or comes from it, or because nothing tells
+/// the two apart until more is seen.
+fn may_be(protocol: &str, found: &str) -> bool {
+    match (protocol, found) {
+        (_, "tls") | ("http2", "http1") | ("tls", "http1" | "postgresql") => true,
+        // What Memcached refuses Redis may still take from people; PING and
+        // +OK are the same in both.
+        ("memcached" | "nats", "redis") => true,
+        _ => false,
+    }
+}
+
+/// A connection may be older than the agent: whatever comes first of it must
+/// not be taken for another protocol's.
+#[test]
+fn nothing_recorded_is_taken_for_another_protocol() {
+    let mut wrong = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    for (protocol, _, events) in recordings() {
+        if !known().iter().any(|known| known.name == protocol) {
+            continue;
+        }
+        seen.insert(protocol.as_str());
+        let mut serving = BTreeSet::new();
+        for event in events {
+            match event {
+                RecordedEvent::Opened(opened) if opened.role == Role::Server => {
+                    serving.insert(opened.connection);
+                }
+                RecordedEvent::Data(data) => {
+                    let received = data.direction == Direction::Received;
+                    let asks = serving.contains(&data.connection) == received;
+                    let right = if asks { Side::Request } else { Side::Response };
+                    let whole = data.bytes.len() == data.length as usize;
+                    let both = [Side::Request, Side::Response];
+                    let Ok(Some((found, side))) = infer(&data.bytes, &both, whole, true) else {
+                        continue;
+                    };
+                    if found.name != protocol && !may_be(protocol, found.name) {
+                        let bytes = data.bytes[..data.bytes.len().min(24)].escape_ascii();
+                        wrong.insert(format!(
+                            "{protocol}: {right:?} taken for {} {side:?}: {bytes}",
+                            found.name
+                        ));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(seen.len(), known().len(), "each protocol has recordings, not only {seen:?}");
 }

@@ -114,7 +114,6 @@ impl Streams {
     }
 
     /// A request's head is complete.
-    #[expect(clippy::too_many_arguments, reason = "all that a head says")]
     pub(super) fn open(
         &mut self,
         stream: u32,
