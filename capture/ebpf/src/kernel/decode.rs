@@ -133,8 +133,10 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 bytes,
                 srtt_micros: fields.u32(event::SRTT_EIGHTH_MICROS) / 8,
                 retransmits: fields.u32(event::RETRANSMITS),
-                plaintext: (!is_data)
-                    .then(|| Plaintext { offset: extra, placed: number == layout::KIND_PLAINTEXT }),
+                plaintext: (!is_data).then_some(Plaintext {
+                    offset: extra,
+                    placed: number == layout::KIND_PLAINTEXT,
+                }),
                 unread: match extra {
                     _ if !is_data => None,
                     layout::READ => None,
