@@ -17,7 +17,7 @@ use std::str::FromStr;
 #[cfg(feature = "plugins")]
 pub(crate) use self::names::{Secrecy, secrecy};
 pub(crate) use self::paths::{keyed_name, path};
-pub(crate) use self::prose::{own_words, prose, without_quoted};
+pub(crate) use self::prose::{client_name, own_words, prose, without_quoted, without_values};
 pub(crate) use self::shapes::is_known_token;
 pub(crate) use self::url::{authority_end, host_of, query};
 
@@ -174,7 +174,7 @@ mod tests {
             ("path with a UUID", "/u/550e8400-e29b-41d4-a716-446655440000/profile", path),
             ("query", "page=2&limit=50&sort=-price", query),
             ("key", "cart:4711:items", keyed_name),
-            ("user agent", agent, prose),
+            ("user agent", agent, client_name),
             ("error", "HTTP 404", prose),
         ];
         for (what, text, redact) in cases {

@@ -94,6 +94,21 @@ pub(crate) fn prose(text: &str) -> Cow<'_, str> {
     kept.finish()
 }
 
+/// The same of the name of a client, which every request may have: most have nothing that
+/// need be looked at.
+pub(crate) fn client_name(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let (mut looks, mut run) = (false, 0usize);
+    for byte in bytes {
+        run = if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') { run + 1 } else { 0 };
+        looks |= matches!(byte, b'=' | b'@' | b':') || run >= 16;
+    }
+    looks |= [b"earer ".as_slice(), b"asic "]
+        .iter()
+        .any(|scheme| memchr::memmem::find(bytes, scheme).is_some());
+    if looks { prose(text) } else { Cow::Borrowed(text) }
+}
+
 fn run(bytes: &[u8], from: usize, go_on: impl Fn(u8) -> bool) -> usize {
     bytes[from..].iter().position(|byte| !go_on(*byte)).map_or(bytes.len(), |found| from + found)
 }
@@ -192,13 +207,22 @@ fn of_run(text: &str, at: usize, end: usize) -> Option<(usize, usize)> {
 
 /// Quotes of the languages in which servers complain.
 const QUOTES: [char; 15] =
-    ['\'', '"', '`', '«', '»', '„', '“', '”', '‘', '’', '‚', '‹', '›', '「', '」'];
+    ['`', '\'', '"', '«', '»', '„', '“', '”', '‘', '’', '‚', '‹', '›', '「', '」'];
 
 /// A server's message without what stands in quotes or braces: all from the first to the
 /// last, for values may have either in them.
 pub(crate) fn without_quoted(message: &str) -> Cow<'_, str> {
+    without(message, &QUOTES)
+}
+
+/// The same of a server that puts names, and nothing else, in backticks.
+pub(crate) fn without_values(message: &str) -> Cow<'_, str> {
+    without(message, &QUOTES[1..])
+}
+
+fn without<'a>(message: &'a str, quotes: &[char]) -> Cow<'a, str> {
     let braces = between(message, &['{', '}'], "{?}");
-    match between(&braces, &QUOTES, "'?'") {
+    match between(&braces, quotes, "'?'") {
         Cow::Owned(changed) => Cow::Owned(changed),
         Cow::Borrowed(_) => braces,
     }
