@@ -168,7 +168,8 @@ mod tests {
     fn cost() {
         const TIMES: u32 = 2_000_000;
         let agent = "Mozilla/5.0 (X11; Linux x86_64; rv:109.0) Gecko/20100101 Firefox/115.0";
-        let cases: [(&str, &str, fn(&str) -> Cow<'_, str>); 7] = [
+        type Filter = fn(&str) -> Cow<'_, str>;
+        let cases: [(&str, &str, Filter); 7] = [
             ("path of words", "/api/v1/orders/items", path),
             ("path with numbers", "/api/v1/orders/4711/items/42", path),
             ("path with a UUID", "/u/550e8400-e29b-41d4-a716-446655440000/profile", path),

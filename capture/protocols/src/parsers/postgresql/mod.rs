@@ -321,7 +321,8 @@ impl Postgresql {
     fn end_unsynced(&mut self, conversation: &mut Conversation<'_>) {
         if self.cycle.is_some() {
             self.end_sending(conversation);
-            if !self.pending.close() {
+            // All of it is answered, or passed over.
+            if !self.pending.close() && !conversation.end_unanswered() {
                 conversation.end_response();
             }
         }
