@@ -94,18 +94,42 @@ pub(crate) fn prose(text: &str) -> Cow<'_, str> {
     kept.finish()
 }
 
+/// What a byte is in the name of a client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    InWord,
+    Special,
+    Other,
+}
+
+const KINDS: [Kind; 256] = {
+    let mut kinds = [Kind::Other; 256];
+    let mut byte = 0;
+    while byte < kinds.len() {
+        kinds[byte] = match byte as u8 {
+            b'=' | b'@' | b':' => Kind::Special,
+            b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => Kind::InWord,
+            _ => Kind::Other,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
 /// The same of the name of a client, which every request may have: most have nothing that
 /// need be looked at.
 pub(crate) fn client_name(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
-    let (mut looks, mut run) = (false, 0usize);
-    for byte in bytes {
-        run = if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') { run + 1 } else { 0 };
-        looks |= matches!(byte, b'=' | b'@' | b':') || run >= 16;
+    let (mut looks, mut run) = (false, 0u32);
+    for (at, byte) in bytes.iter().enumerate() {
+        let kind = KINDS[usize::from(*byte)];
+        run = if kind == Kind::InWord { run + 1 } else { 0 };
+        looks |= kind == Kind::Special || run >= 16;
+        if *byte == b' ' {
+            let before = &bytes[..at];
+            looks |= before.ends_with(b"earer") || before.ends_with(b"asic");
+        }
     }
-    looks |= [b"earer ".as_slice(), b"asic "]
-        .iter()
-        .any(|scheme| memchr::memmem::find(bytes, scheme).is_some());
     if looks { prose(text) } else { Cow::Borrowed(text) }
 }
 
