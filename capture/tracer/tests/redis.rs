@@ -66,11 +66,9 @@ impl Server {
             }
             Command::Range => {
                 let value = "x".repeat(number + 1);
-                let reply = format!("*2\r\n$7\r\nmessages\r\n").replace("$7", "$8");
-                (
-                    words(&["LRANGE", &key, "0", "1"]),
-                    format!("{reply}${}\r\n{value}\r\n", value.len()),
-                )
+                let length = value.len();
+                let reply = format!("*2\r\n$8\r\nmessages\r\n${length}\r\n{value}\r\n");
+                (words(&["LRANGE", &key, "0", "1"]), reply)
             }
             Command::Fails => {
                 let text = "x".repeat(number);

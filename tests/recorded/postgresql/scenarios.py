@@ -2,6 +2,8 @@
 
 import re
 import socket
+import subprocess
+import time
 
 from relay import Relay, run
 from servers import Postgres
@@ -89,7 +91,7 @@ def messages():
             ask(bind(b"byid", b"2") + execute + sync + bind(b"byid", b"3") + execute + sync, 2)
             ask(bind(b"byid", b"4") + execute + bind(b"byid", b"5") + execute + sync, 1)
             ask(bind(b"never", b"1") + execute + sync, 1)
-            # Flush in the middle: one request, though answers come before its end.
+            # Flush in the middle, whose answers are waited for: two requests.
             client.sendall(message(b"P", b"\0SELECT 1\0\0\0") + message(b"H"))
             client.recv(65536)
             ask(message(b"B", b"\0\0\0\0\0\0\0\0") + execute + sync, 1)
@@ -101,4 +103,57 @@ def messages():
         relay.write("postgresql", "messages")
 
 
-SCENARIOS = (psql, drivers, messages)
+def flushes():
+    """asyncpg: prepares with Flush and without Sync, copies in both directions."""
+    import asyncio
+    import io
+
+    import asyncpg
+
+    async def talk(port):
+        connection = await asyncpg.connect(
+            host="127.0.0.1", port=port, user="shop", database="postgres", ssl=False
+        )
+        await connection.execute("CREATE TABLE items (id int PRIMARY KEY, name text)")
+        await connection.execute("CREATE TABLE visits (token text)")
+        statement = await connection.prepare("SELECT name FROM items WHERE id = $1")
+        async with connection.transaction():
+            await statement.fetchrow(1)
+        await connection.execute("UPDATE items SET name = 'geheim' WHERE id = 1")
+        insert = "INSERT INTO items (id, name) VALUES ($1, $2)"
+        for number in (1, 1):
+            try:
+                await connection.execute(insert, number, "geheim")
+            except asyncpg.UniqueViolationError:
+                pass
+        await connection.execute("DELETE FROM visits WHERE token = 'geheim'")
+        rows = [(f"geheim{number}",) for number in range(500)]
+        await connection.copy_records_to_table("visits", records=rows, columns=["token"])
+        await connection.fetch("SELECT 1 AS after_copy_in")
+        await connection.copy_from_query("SELECT * FROM items", output=io.BytesIO())
+        await connection.execute("SELECT 1; SELECT 2; SELECT 3")
+        async with connection.transaction():
+            async for _ in connection.cursor("SELECT id FROM items ORDER BY id"):
+                pass
+        many = [(f"v{number}",) for number in range(50)]
+        await connection.executemany("INSERT INTO visits (token) VALUES ($1)", many)
+        await connection.add_listener("news", lambda *_: None)
+        await connection.execute("NOTIFY news, 'geheim'")
+        await connection.fetch("SELECT 1 AS after_all")
+        try:
+            await connection.prepare("SELECT missing FROM items")
+        except asyncpg.UndefinedColumnError:
+            pass
+        await connection.fetch("SELECT 1 AS after_failure")
+        await connection.close()
+
+    with Postgres() as server:
+        ready = ["pg_isready", "-q", "-h", "127.0.0.1", "-p", str(server.port)]
+        while subprocess.run(ready).returncode:
+            time.sleep(0.1)
+        relay = Relay(server.port)
+        asyncio.run(talk(relay.port))
+        relay.write("postgresql", "flushes")
+
+
+SCENARIOS = (psql, drivers, messages, flushes)

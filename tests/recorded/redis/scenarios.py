@@ -75,4 +75,36 @@ def resp3():
         relay.write("redis", "resp3")
 
 
-SCENARIOS = (cli, pipelines, resp3)
+def subscriptions():
+    import redis
+
+    def told(subscription, times):
+        for _ in range(times):
+            subscription.get_message(timeout=1)
+
+    with Redis() as server:
+        relay = Relay(server.port)
+        for version in (2, 3):
+            client = redis.Redis(port=relay.port, protocol=version)
+            subscription = client.pubsub()
+            subscription.subscribe("news", "jobs")
+            told(subscription, 2)
+            subscription.psubscribe("n*")
+            told(subscription, 1)
+            with client.pipeline(transaction=False) as pipeline:
+                for number in range(20):
+                    pipeline.publish("news" if number % 5 == 0 else "none", "geheim")
+                pipeline.execute()
+            told(subscription, 8)
+            subscription.ping()
+            told(subscription, 1)
+            subscription.unsubscribe()
+            told(subscription, 2)
+            subscription.punsubscribe()
+            told(subscription, 1)
+            subscription.close()
+            client.close()
+        relay.write("redis", "subscriptions")
+
+
+SCENARIOS = (cli, pipelines, resp3, subscriptions)

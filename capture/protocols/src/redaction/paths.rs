@@ -5,67 +5,68 @@ use std::borrow::Cow;
 
 use super::{REDACTED, Rewriter, hides_secret, prose, shapes, url};
 
-/// Words after which what is no word itself opens something: links to reset a password, keys
-/// of sessions.
-const BEFORE_SECRETS: [&str; 45] = [
-    "reset",
-    "resets",
-    "password",
-    "passwords",
-    "passwd",
-    "passcode",
-    "passphrase",
-    "verify",
-    "verification",
-    "confirm",
-    "confirmation",
-    "activate",
-    "activation",
-    "token",
-    "tokens",
-    "invite",
-    "invites",
-    "invitation",
-    "invitations",
-    "magic",
-    "magiclink",
-    "unsubscribe",
-    "session",
-    "sessions",
-    "sess",
-    "sessionid",
-    "apikey",
-    "apikeys",
-    "secret",
-    "secrets",
-    "credential",
-    "credentials",
-    "otp",
-    "totp",
-    "pin",
-    "jwt",
-    "saml",
-    "recover",
-    "recovery",
-    "unlock",
-    "signature",
-    "refresh",
-    "csrf",
-    "cookie",
-    "bearer",
-];
-/// Those after which a number is one, too.
-const BEFORE_NUMBERS: [&str; 9] = [
-    "otp",
-    "totp",
-    "pin",
-    "passcode",
-    "verify",
-    "verification",
-    "confirm",
-    "confirmation",
-    "activation",
-];
+/// Longest word that is looked at.
+const MAX_WORD_BYTES: usize = 13;
+
+/// Whether what is no word itself opens something after this one, in small letters: links to
+/// reset a password, keys of sessions.
+const fn announces_secrets(word: &[u8]) -> bool {
+    matches!(
+        word,
+        b"reset"
+            | b"resets"
+            | b"password"
+            | b"passwords"
+            | b"passwd"
+            | b"passphrase"
+            | b"activate"
+            | b"token"
+            | b"tokens"
+            | b"invite"
+            | b"invites"
+            | b"invitation"
+            | b"invitations"
+            | b"magic"
+            | b"magiclink"
+            | b"unsubscribe"
+            | b"session"
+            | b"sessions"
+            | b"sess"
+            | b"sessionid"
+            | b"apikey"
+            | b"apikeys"
+            | b"secret"
+            | b"secrets"
+            | b"credential"
+            | b"credentials"
+            | b"jwt"
+            | b"saml"
+            | b"recover"
+            | b"recovery"
+            | b"unlock"
+            | b"signature"
+            | b"refresh"
+            | b"csrf"
+            | b"cookie"
+            | b"bearer"
+    ) || announces_numbers(word)
+}
+
+/// Whether a number is one, too.
+const fn announces_numbers(word: &[u8]) -> bool {
+    matches!(
+        word,
+        b"otp"
+            | b"totp"
+            | b"pin"
+            | b"passcode"
+            | b"verify"
+            | b"verification"
+            | b"confirm"
+            | b"confirmation"
+            | b"activation"
+    )
+}
 
 /// The path of an address without secrets.
 pub(crate) fn path(path: &str) -> Cow<'_, str> {
@@ -162,28 +163,26 @@ fn announces(part: &[u8]) -> (bool, bool) {
     if part.len() < 3 || part.len() > 48 {
         return found;
     }
-    for word in part.split(|byte| !byte.is_ascii_alphanumeric()) {
-        let mut from = 0;
-        for at in 1..=word.len() {
-            let border = at == word.len()
-                || (word[at].is_ascii_uppercase() && word[at - 1].is_ascii_lowercase());
-            if border {
-                let word = &word[from..at];
-                found.0 |= is_among(&BEFORE_SECRETS, word);
-                found.1 |= is_among(&BEFORE_NUMBERS, word);
-                from = at;
+    let (mut word, mut length) = ([0; MAX_WORD_BYTES], 0);
+    let mut after_small = false;
+    for byte in part.iter().chain(b" ") {
+        let ends = !byte.is_ascii_alphanumeric() || (after_small && byte.is_ascii_uppercase());
+        if ends {
+            if let Some(word) = word.get(..length) {
+                found.0 |= announces_secrets(word);
+                found.1 |= announces_numbers(word);
             }
+            length = 0;
+        }
+        after_small = byte.is_ascii_lowercase();
+        if byte.is_ascii_alphanumeric() {
+            if let Some(place) = word.get_mut(length) {
+                *place = byte.to_ascii_lowercase();
+            }
+            length += 1;
         }
     }
     found
-}
-
-fn is_among(list: &[&str], word: &[u8]) -> bool {
-    let Some(first) = word.first().map(u8::to_ascii_lowercase) else { return false };
-    list.iter().any(|known| {
-        let known = known.as_bytes();
-        known[0] == first && known.eq_ignore_ascii_case(word)
-    })
 }
 
 fn part_of(

@@ -94,6 +94,45 @@ pub(crate) fn prose(text: &str) -> Cow<'_, str> {
     kept.finish()
 }
 
+/// What a byte is in the name of a client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    InWord,
+    Special,
+    Other,
+}
+
+const KINDS: [Kind; 256] = {
+    let mut kinds = [Kind::Other; 256];
+    let mut byte = 0;
+    while byte < kinds.len() {
+        kinds[byte] = match byte as u8 {
+            b'=' | b'@' | b':' => Kind::Special,
+            b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => Kind::InWord,
+            _ => Kind::Other,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+/// The same of the name of a client, which every request may have: most have nothing that
+/// need be looked at.
+pub(crate) fn client_name(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let (mut looks, mut run) = (false, 0u32);
+    for (at, byte) in bytes.iter().enumerate() {
+        let kind = KINDS[usize::from(*byte)];
+        run = if kind == Kind::InWord { run + 1 } else { 0 };
+        looks |= kind == Kind::Special || run >= 16;
+        if *byte == b' ' {
+            let before = &bytes[..at];
+            looks |= before.ends_with(b"earer") || before.ends_with(b"asic");
+        }
+    }
+    if looks { prose(text) } else { Cow::Borrowed(text) }
+}
+
 fn run(bytes: &[u8], from: usize, go_on: impl Fn(u8) -> bool) -> usize {
     bytes[from..].iter().position(|byte| !go_on(*byte)).map_or(bytes.len(), |found| from + found)
 }
@@ -192,13 +231,22 @@ fn of_run(text: &str, at: usize, end: usize) -> Option<(usize, usize)> {
 
 /// Quotes of the languages in which servers complain.
 const QUOTES: [char; 15] =
-    ['\'', '"', '`', '«', '»', '„', '“', '”', '‘', '’', '‚', '‹', '›', '「', '」'];
+    ['`', '\'', '"', '«', '»', '„', '“', '”', '‘', '’', '‚', '‹', '›', '「', '」'];
 
 /// A server's message without what stands in quotes or braces: all from the first to the
 /// last, for values may have either in them.
 pub(crate) fn without_quoted(message: &str) -> Cow<'_, str> {
+    without(message, &QUOTES)
+}
+
+/// The same of a server that puts names, and nothing else, in backticks.
+pub(crate) fn without_values(message: &str) -> Cow<'_, str> {
+    without(message, &QUOTES[1..])
+}
+
+fn without<'a>(message: &'a str, quotes: &[char]) -> Cow<'a, str> {
     let braces = between(message, &['{', '}'], "{?}");
-    match between(&braces, &QUOTES, "'?'") {
+    match between(&braces, quotes, "'?'") {
         Cow::Owned(changed) => Cow::Owned(changed),
         Cow::Borrowed(_) => braces,
     }

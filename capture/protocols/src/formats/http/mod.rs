@@ -109,7 +109,7 @@ pub(crate) fn add_server(attributes: &mut Attributes, authority: Option<&[u8]>, 
 /// Adds `user_agent.original`.
 pub(crate) fn add_agent(attributes: &mut Attributes, agent: Option<&[u8]>) {
     if let Some(agent) = agent {
-        let agent = redaction::owned(text(agent, MAX_AGENT_BYTES), redaction::prose);
+        let agent = redaction::owned(text(agent, MAX_AGENT_BYTES), redaction::client_name);
         add(attributes, "user_agent.original", agent);
     }
 }

@@ -5,7 +5,7 @@ use spanwise_model::AttributeValue;
 use super::bson::{Elements, Value, elements};
 use super::names::{UNKNOWN, is_command};
 use crate::bytes::text;
-use crate::redaction::{self, without_quoted};
+use crate::redaction::{self, without_values};
 use crate::sessions::{Answer, Attributes, Failure, Request};
 
 /// Longest name of a command, of a database and of a collection that is shown.
@@ -232,7 +232,7 @@ impl Problem {
             Some(code) if NAMING_ERRORS.contains(&code) && !self.message.contains('{') => {
                 self.message
             }
-            _ => without_quoted(&self.message).into_owned(),
+            _ => without_values(&self.message).into_owned(),
         };
         if message.is_empty() {
             message = "failed".to_owned();
@@ -260,7 +260,6 @@ mod tests {
 
     #[test]
     fn messages_of_errors_show_no_values() {
-        let without_values = |message| without_quoted(message);
         let duplicate = "E11000 duplicate key error collection: shop.users index: email_1 dup key: \
             { email: \"gehe}im\" }";
         assert_eq!(

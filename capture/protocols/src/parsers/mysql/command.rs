@@ -6,6 +6,7 @@ use spanwise_model::AttributeValue;
 use super::values::{NO_ATTRIBUTES, capability, integer};
 use crate::bytes::text;
 use crate::formats::sql::Statement;
+use crate::redaction;
 use crate::sessions::{Attributes, Request};
 
 pub(super) const QUIT: u8 = 0x01;
@@ -196,7 +197,8 @@ fn skip_text(bytes: &[u8]) -> Option<&[u8]> {
 
 /// A database's name, if it is one.
 pub(super) fn database(name: &[u8]) -> Option<String> {
-    Some(text(name, MAX_DATABASE_BYTES)).filter(|name| !name.is_empty())
+    let name = redaction::owned(text(name, MAX_DATABASE_BYTES), redaction::keyed_name);
+    Some(name).filter(|name| !name.is_empty())
 }
 
 /// The database in `USE name`.

@@ -8,7 +8,7 @@ use super::values::{NO_ATTRIBUTES, integer};
 use crate::bytes::{Side, text};
 use crate::framing::{Framing, Measure};
 use crate::parser::Likeness;
-use crate::redaction::{own_words, without_quoted};
+use crate::redaction::{self, own_words};
 use crate::sessions::Failure;
 
 /// Bytes of a request that are looked at: SQL texts are longest.
@@ -251,7 +251,7 @@ fn without_values(code: u16, message: &str) -> String {
         Some(at) => message.split_at(at),
         None => (message, ""),
     };
-    [&without_quoted(body), key].concat()
+    [&redaction::without_values(body), key].concat()
 }
 
 #[cfg(test)]

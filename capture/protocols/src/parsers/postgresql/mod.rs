@@ -49,7 +49,7 @@ pub(super) struct Postgresql {
     backend_lost: bool,
     /// The request that is being sent.
     cycle: Option<Cycle>,
-    /// It is to be answered as far as it was sent, and ends there unless Sync follows.
+    /// It is to be answered as far as it was sent, and ends there unless it goes on before.
     flushed: bool,
     /// What the server still owes.
     pending: Pending,
@@ -251,7 +251,7 @@ impl Postgresql {
         } else {
             Request { silent, ..Request::new(cycle.summary()) }.into()
         };
-        self.end_flushed(conversation);
+        self.end_unsynced(conversation);
         if self.out_of_step.is_some() {
             conversation.counters.requests_lost += u64::from(cycle.is_whole());
             return;
@@ -268,6 +268,18 @@ impl Postgresql {
     /// A message of the request that is being sent is answered so.
     fn sent(&mut self, due: Due, done: Done, conversation: &mut Conversation<'_>) {
         if self.cycle.is_none() {
+            return;
+        }
+        if due == Due::Sync && self.pending.passes_over_sync() {
+            if !self.pending.close() {
+                conversation.end_unanswered();
+            }
+            return;
+        }
+        if self.pending.is_full() {
+            conversation.counters.requests_over_limit += 1;
+            self.give_up(conversation);
+            self.out_of_step = Some(Ready::No);
             return;
         }
         let last = matches!(due, Due::Query | Due::Call | Due::Sync);
@@ -305,12 +317,12 @@ impl Postgresql {
         }
     }
 
-    /// Something else is sent than a Sync: what was flushed before is a request by itself, and
-    /// what was not will be answered as such, too.
-    fn end_flushed(&mut self, conversation: &mut Conversation<'_>) {
+    /// What is sent next is another request, so what was sent is one, without a Sync.
+    fn end_unsynced(&mut self, conversation: &mut Conversation<'_>) {
         if self.cycle.is_some() {
             self.end_sending(conversation);
-            if !self.pending.close() {
+            // All of it is answered, or passed over.
+            if !self.pending.close() && !conversation.end_unanswered() {
                 conversation.end_response();
             }
         }
@@ -324,9 +336,8 @@ impl Postgresql {
         end: Mark,
         conversation: &mut Conversation<'_>,
     ) {
-        if self.flushed && message.kind != b'S' && !self.pending.skips() {
-            self.end_flushed(conversation);
-        }
+        // Who goes on before the answers to what was flushed are there did not wait for them.
+        self.flushed = false;
         match self.cycle.take() {
             Some(mut cycle) => {
                 conversation.request_reached(end);
@@ -365,7 +376,8 @@ impl Postgresql {
                     }
                 }
                 // PostgreSQL takes the user's name for the database's.
-                self.database = database.or(user).filter(|name| !name.is_empty());
+                let database = database.or(user).filter(|name| !name.is_empty());
+                self.database = database.map(|name| redaction::owned(name, redaction::keyed_name));
                 Cycle::of(UNTYPED).describe(self.database.as_deref(), &mut request);
             }
             Some(Opening::Encryption) => {
@@ -492,6 +504,8 @@ impl Postgresql {
     fn give_up(&mut self, conversation: &mut Conversation<'_>) {
         conversation.abandon();
         self.pending.clear();
+        self.cycle = None;
+        self.flushed = false;
         self.ready_early = false;
     }
 
@@ -521,9 +535,14 @@ impl Postgresql {
         }
         match self.pending.answer(message.kind, &message.content) {
             Verdict::Part => self.answered(message, conversation),
-            Verdict::Last => {
+            Verdict::Last(over) => {
                 self.answered(message, conversation);
-                conversation.end_response();
+                for index in 0..over {
+                    if index > 0 {
+                        conversation.begin_response(message.start);
+                    }
+                    conversation.end_response();
+                }
             }
             Verdict::Failed { over, cut } => {
                 self.answered(message, conversation);
@@ -604,6 +623,7 @@ fn done(statement: &OwnStatement) -> Done {
 fn pass_over(exchange: Option<&mut Exchange>) {
     if let Some(exchange) = exchange
         && exchange.answer.failure.is_none()
+        && !exchange.request.silent
     {
         exchange.answer.failure = Some(Failure {
             kind: "not_executed".to_owned(),

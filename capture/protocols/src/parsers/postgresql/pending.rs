@@ -30,8 +30,8 @@ pub(super) enum Due {
     Close,
     /// ReadyForQuery.
     Sync,
-    /// The end of a COPY's data, which nothing answers by itself.
-    CopyEnd,
+    /// Nothing: the end of a COPY's data, or a Sync before it.
+    Nothing,
     /// What was sent was not seen: anything, up to ReadyForQuery.
     Anything,
 }
@@ -41,18 +41,20 @@ pub(super) enum Due {
 pub(super) enum Done {
     /// With any.
     Any,
-    /// With this one.
-    With(&'static str),
+    /// With the one of this place in [`SAME`].
+    With(u8),
     /// With COMMIT, or with ROLLBACK where the transaction had failed.
     Ended,
 }
 
+/// Statements that are done with the word with which they begin.
+const SAME: [&str; 6] = ["SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "ROLLBACK"];
+
 impl Done {
     /// That of a statement whose first word this is.
     pub(super) fn of(operation: &str) -> Self {
-        const SAME: [&str; 6] = ["SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "ROLLBACK"];
-        match SAME.iter().find(|same| **same == operation) {
-            Some(same) => Self::With(same),
+        match SAME.iter().position(|same| *same == operation) {
+            Some(place) => Self::With(place as u8),
             None if operation == "COMMIT" => Self::Ended,
             None => Self::Any,
         }
@@ -62,7 +64,7 @@ impl Done {
         let word = tag.split(|byte| matches!(byte, b' ' | 0)).next().unwrap_or_default();
         match self {
             Self::Any => true,
-            Self::With(expected) => word == expected.as_bytes(),
+            Self::With(place) => word == SAME[usize::from(place)].as_bytes(),
             Self::Ended => matches!(word, b"COMMIT" | b"ROLLBACK"),
         }
     }
@@ -81,8 +83,8 @@ struct Entry {
 pub(super) enum Verdict {
     /// Part of the oldest request's.
     Part,
-    /// The last part of it.
-    Last,
+    /// The last part of it. So many requests are over: Syncs that nothing answers may follow.
+    Last(usize),
     /// An error: the oldest request has failed, and what follows up to the next Sync is not
     /// executed.
     Failed {
@@ -107,6 +109,8 @@ pub(super) struct Pending {
     failed: bool,
     /// The server passes over everything up to the next Sync.
     skips: bool,
+    /// It takes the data of a COPY, and passes over Sync.
+    copies: bool,
 }
 
 impl Pending {
@@ -114,23 +118,27 @@ impl Pending {
     /// where the server will pass over it.
     pub(super) fn push(&mut self, due: Due, done: Done, last: bool) -> bool {
         if self.skips {
-            if due != Due::Sync {
+            if !matches!(due, Due::Sync | Due::Anything) {
                 return false;
             }
             self.skips = false;
         }
-        if self.entries.len() >= MAX_DUE {
-            self.clear();
-        }
+        // Whatever else than data is sent ends a COPY.
+        self.copies &= due == Due::Nothing;
         self.entries.push_back(Entry { due, done, last });
         self.sending = if last { 0 } else { self.sending + 1 };
         true
     }
 
+    /// Whether as much is due as may be.
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() >= MAX_DUE
+    }
+
     /// The request that is being sent is complete; `false` where nothing of it is due any more.
     pub(super) fn close(&mut self) -> bool {
         let mut sent = self.entries.iter_mut().rev().take(self.sending);
-        let newest = sent.find(|entry| entry.due != Due::CopyEnd);
+        let newest = sent.find(|entry| entry.due != Due::Nothing);
         let open = newest.is_some();
         if let Some(entry) = newest {
             entry.last = true;
@@ -149,14 +157,22 @@ impl Pending {
         self.skips
     }
 
+    /// Whether nothing will answer a Sync that is sent now.
+    pub(super) const fn passes_over_sync(&self) -> bool {
+        self.copies
+    }
+
     /// The client has sent all data of a COPY.
     pub(super) fn copied(&mut self) {
-        if self.entries.iter().any(|entry| entry.due == Due::Execute) {
-            let sending = self.sending > 0;
-            self.push(Due::CopyEnd, Done::Any, false);
-            if !sending {
-                self.sending = 0;
-            }
+        let copies = |entry: &Entry| matches!(entry.due, Due::Execute | Due::Query);
+        if std::mem::take(&mut self.copies) || !self.entries.iter().any(copies) {
+            return;
+        }
+        // The server has not said yet that it takes any.
+        let sending = self.sending > 0;
+        self.push(Due::Nothing, Done::Any, false);
+        if !sending {
+            self.sending = 0;
         }
     }
 
@@ -167,21 +183,22 @@ impl Pending {
 
     /// The oldest request is answered, whatever is due of it.
     pub(super) fn drop_oldest(&mut self) {
-        while let Some(entry) = self.pop() {
-            if entry.last {
-                return;
-            }
-        }
+        while !self.entries.is_empty() && self.pop() == 0 {}
     }
 
-    fn pop(&mut self) -> Option<Entry> {
-        let entry = self.entries.pop_front();
-        while self.entries.front().is_some_and(|entry| entry.due == Due::CopyEnd) {
-            self.entries.pop_front();
+    /// The oldest message is answered, and what nothing answers behind it: so many requests are
+    /// over.
+    fn pop(&mut self) -> usize {
+        let (mut over, mut first) = (0, true);
+        while let Some(entry) = self
+            .entries
+            .pop_front_if(|entry| std::mem::take(&mut first) || entry.due == Due::Nothing)
+        {
+            over += usize::from(entry.last);
         }
-        self.failed = false;
+        (self.failed, self.copies) = (false, false);
         self.sending = self.sending.min(self.entries.len());
-        entry
+        over
     }
 
     /// Takes the server's next message, which is of this kind.
@@ -206,8 +223,7 @@ impl Pending {
             }
             (Due::Query, b'T' | b'I') => false,
             (Due::Query | Due::Execute, b'D' | b'H' | b'W' | b'd' | b'c') => false,
-            (Due::Query, b'G') => false,
-            (Due::Execute, b'G') => {
+            (Due::Query | Due::Execute, b'G') => {
                 self.begin_copy();
                 false
             }
@@ -222,8 +238,8 @@ impl Pending {
             return Verdict::Part;
         }
         match self.pop() {
-            Some(entry) if entry.last => Verdict::Last,
-            _ => Verdict::Part,
+            0 => Verdict::Part,
+            over => Verdict::Last(over),
         }
     }
 
@@ -236,16 +252,18 @@ impl Pending {
             }
             Some(due @ (Due::Session | Due::Query | Due::Call | Due::Sync | Due::Anything)) => {
                 self.failed = matches!(due, Due::Query | Due::Call);
+                self.copies = false;
                 return Verdict::Failed { over: 0, cut: false };
             }
             _ => {}
         }
         let (mut over, mut cut) = (0, false);
-        while let Some(entry) = self.entries.front().filter(|entry| entry.due != Due::Sync) {
+        while let Some(entry) = self.entries.pop_front_if(|entry| entry.due != Due::Sync) {
             over += usize::from(entry.last);
-            cut = over > 0 && !entry.last;
-            self.pop();
+            cut = over > 0 && !entry.last && (cut || entry.due != Due::Nothing);
         }
+        self.copies = false;
+        self.sending = self.sending.min(self.entries.len());
         self.skips = self.entries.is_empty();
         Verdict::Failed { over, cut }
     }
@@ -253,13 +271,16 @@ impl Pending {
     /// The server takes data now, and passes over what some clients send before they know:
     /// Syncs right behind what they executed.
     fn begin_copy(&mut self) {
-        while self.entries.get(1).is_some_and(|entry| entry.due == Due::Sync) {
-            self.entries.remove(1);
-            if let Some(entry) = self.entries.front_mut() {
-                entry.last = true;
+        let mut behind = self.entries.iter_mut().skip(1);
+        let next = behind.find_map(|entry| match entry.due {
+            Due::Sync => {
+                entry.due = Due::Nothing;
+                None
             }
-        }
-        self.sending = self.sending.min(self.entries.len());
+            other => Some(other),
+        });
+        // All of its data may have been sent by then.
+        self.copies = next.is_none();
     }
 
     /// Bytes that it holds.
@@ -284,7 +305,9 @@ mod tests {
         kinds.iter().map(|kind| pending.answer(*kind, b"SELECT 1\0")).collect()
     }
 
-    use Verdict::{Last, Orphan, OutOfStep, Part};
+    use Verdict::{Orphan, OutOfStep, Part};
+
+    const LAST: Verdict = Verdict::Last(1);
 
     const fn failed(over: usize) -> Verdict {
         Verdict::Failed { over, cut: false }
@@ -295,39 +318,41 @@ mod tests {
         let cycle = [(Due::Parse, false), (Due::Bind, false), (Due::Describe, false)];
         let mut due = pending(&[&cycle[..], &[(Due::Execute, false), (Due::Sync, true)]].concat());
         assert_eq!(told(&mut due, b"12TDDC"), [Part; 6]);
-        assert_eq!(told(&mut due, b"ZZ"), [Last, Orphan]);
+        assert_eq!(told(&mut due, b"ZZ"), [LAST, Orphan]);
         let mut due = pending(&[(Due::Describe, false), (Due::Query, true)]);
-        assert_eq!(told(&mut due, b"tTTDCZ"), [Part, Part, Part, Part, Part, Last]);
+        assert_eq!(told(&mut due, b"tTTDCZ"), [Part, Part, Part, Part, Part, LAST]);
     }
 
     #[test]
     fn an_error_passes_over_what_follows_up_to_sync() {
         let two = [(Due::Parse, true), (Due::Bind, false), (Due::Execute, true), (Due::Sync, true)];
-        assert_eq!(told(&mut pending(&two), b"EZ"), [failed(2), Last]);
+        assert_eq!(told(&mut pending(&two), b"EZ"), [failed(2), LAST]);
         let two = [(Due::Parse, true), (Due::Bind, false), (Due::Sync, true)];
         let cut = Verdict::Failed { over: 1, cut: true };
-        assert_eq!(told(&mut pending(&two), b"EZ"), [cut, Last]);
+        assert_eq!(told(&mut pending(&two), b"EZ"), [cut, LAST]);
         let mut due = pending(&[(Due::Parse, false), (Due::Describe, false)]);
         assert_eq!(told(&mut due, b"E"), [failed(0)]);
         assert!(due.skips() && !due.push(Due::Query, Done::Any, true));
         assert!(due.push(Due::Sync, Done::Any, true));
-        assert_eq!(told(&mut due, b"Z"), [Last]);
+        assert_eq!(told(&mut due, b"Z"), [LAST]);
         let mut due = pending(&[(Due::Query, true)]);
-        assert_eq!(told(&mut due, b"ECZ"), [failed(0), OutOfStep, Last]);
+        assert_eq!(told(&mut due, b"ECZ"), [failed(0), OutOfStep, LAST]);
     }
 
     #[test]
     fn a_sync_before_the_data_of_a_copy_is_passed_over() {
         let mut due = pending(&[(Due::Execute, false), (Due::Sync, true)]);
         assert_eq!(told(&mut due, b"G"), [Part]);
+        assert!(due.passes_over_sync());
         due.copied();
+        assert!(!due.passes_over_sync());
         due.push(Due::Sync, Done::Any, true);
-        assert_eq!(told(&mut due, b"CZ"), [Last, Last]);
+        assert_eq!(told(&mut due, b"CZ"), [LAST, LAST]);
         // Data and the second Sync were sent before the server said that it takes any.
         let mut due = pending(&[(Due::Execute, false), (Due::Sync, true)]);
         due.copied();
         due.push(Due::Sync, Done::Any, true);
-        assert_eq!(told(&mut due, b"GEZ"), [Part, failed(1), Last]);
+        assert_eq!(told(&mut due, b"GEZ"), [Part, failed(1), LAST]);
     }
 
     #[test]
@@ -339,16 +364,16 @@ mod tests {
         assert_eq!(due.answer(b'C', b"SELECT 1\0"), OutOfStep);
         assert_eq!(due.answer(b'C', b"UPDATE 1\0"), Part);
         due.push(Due::Query, Done::of("COMMIT"), true);
-        assert_eq!(told(&mut due, b"Z"), [Last]);
+        assert_eq!(told(&mut due, b"Z"), [LAST]);
         assert_eq!(due.answer(b'C', b"ROLLBACK\0"), Part);
     }
 
     #[test]
     fn what_is_due_is_bounded() {
         let mut due = Pending::default();
-        for _ in 0..3 * MAX_DUE {
+        while !due.is_full() {
             due.push(Due::Bind, Done::Any, false);
         }
-        assert!(due.held_bytes() <= 2 * MAX_DUE * size_of::<Entry>());
+        assert!(due.held_bytes() < 512 << 10);
     }
 }

@@ -75,15 +75,17 @@ impl Command {
 
     /// Whether pairing ends with it.
     pub(super) fn ends_pairing(&self) -> bool {
-        let name = self.upper_name();
+        let is = |known: &str| self.name.eq_ignore_ascii_case(known.as_bytes());
         // CLIENT REPLY takes answers away.
-        let reply = || self.first_text().is_some_and(|first| first.eq_ignore_ascii_case("reply"));
-        ENDING.contains(&name.as_str()) || (name == "CLIENT" && reply())
+        let reply =
+            || self.first.as_ref().is_some_and(|first| first.eq_ignore_ascii_case(b"reply"));
+        ENDING.into_iter().any(is) || (is("CLIENT") && reply())
     }
 
     /// The database that it selects.
     pub(super) fn selects(&self) -> Option<u32> {
-        if self.upper_name() == "SELECT" { self.first_text()?.parse().ok() } else { None }
+        let selects = self.name.eq_ignore_ascii_case(b"SELECT");
+        if selects { self.first_text()?.parse().ok() } else { None }
     }
 
     /// The request that it is, in this database.

@@ -8,6 +8,8 @@ use super::reply::Message;
 
 /// Commands that wait for such answers at once.
 const MAX_WAITING: usize = 4096;
+/// More subscriptions than that are not believed.
+const MAX_SUBSCRIPTIONS: i64 = 1 << 32;
 
 /// What a message of the server's is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,10 +108,12 @@ impl Subscriptions {
             Kind::Patterns => self.patterns,
             Kind::Shards => self.shards,
         };
+        // Channels and patterns are counted together.
+        let count = message.number.clamp(0, MAX_SUBSCRIPTIONS);
         match kind {
-            Kind::Channels => self.channels = (message.number - self.patterns).max(0),
-            Kind::Patterns => self.patterns = (message.number - self.channels).max(0),
-            Kind::Shards => self.shards = message.number.max(0),
+            Kind::Channels => self.channels = (count - self.patterns).max(0),
+            Kind::Patterns => self.patterns = (count - self.channels).max(0),
+            Kind::Shards => self.shards = count,
         }
         let Some(waiting) =
             self.waiting.front_mut().filter(|waiting| waits && waiting.kind == kind)
