@@ -3,7 +3,8 @@
 #   fuzz/run.sh SECONDS [TARGET…]
 #
 # A target is a parser: of a protocol between traced processes, by its name in
-# spans; of their executables (`program`); or of what is sent to the server.
+# spans; of their executables (`program`); or of what is sent to the server, queries
+# (`traceql`) too.
 # `traffic` is all protocols together, with the guess which one is spoken.
 #
 # LLVM's coverage instruments and libFuzzer work with the stable toolchain; only
@@ -23,7 +24,7 @@ seconds=${1:?how many seconds of processor time for each target}
 shift
 protocols=(http2 http1 mysql postgresql mongodb kafka amqp mqtt dns dubbo fastcgi
     websocket tls nats memcached redis)
-all=("${protocols[@]}" traffic program plugin otlp otap zipkin jaeger flight compression)
+all=("${protocols[@]}" traffic program plugin otlp otap zipkin jaeger flight compression traceql)
 host=$(rustc -vV | sed -n 's/^host: //p')
 build=${CARGO_TARGET_DIR:-$PWD/target}
 
