@@ -9,7 +9,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build package java-helper plugin-example unit e2e browser attack clients matrix fuzz test-properties test-kill test-restarts test-kernels test-cluster \
+.PHONY: help demo test dev lint bench setup web build package java-helper plugin-example unit e2e browser attack clients matrix grammar fuzz test-properties test-kill test-restarts test-kernels test-cluster \
         bench-capture bench-spans bench-assemble bench-assembly bench-decode bench-tags bench-store bench-store-grow bench-browse bench-nginx bench-soak \
         bench-accuracy bench-end-to-end clean
 
@@ -137,6 +137,9 @@ clients: build ## Spans by the ecosystem's own clients, in four languages, and t
 matrix: build ## Every protocol's real servers and clients under the agent: docs/protocol-matrix.md
 	python3 tests/matrix/matrix.py --install
 	python3 tests/matrix/matrix.py --spanwise $(BINARY) --write docs/protocol-matrix.md
+
+grammar: ## TraceQL as we take it against a grammar that is not ours
+	cd dialects/traceql/tests/grammar && npm ci --no-audit --no-fund && npm test
 
 # Ten CPU-minutes each: make fuzz FUZZ_SECONDS=600
 FUZZ_SECONDS ?= 60

@@ -3,6 +3,7 @@
 pub mod otap;
 pub mod processes;
 pub mod program;
+pub mod traceql;
 pub mod traffic;
 
 use spanwise_model::SpanBatch;

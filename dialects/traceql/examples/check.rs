@@ -1,0 +1,15 @@
+//! Says of each query on standard input, one a line, how it is printed, or what is
+//! wrong with it: `ok CANONICAL` or `no ERROR`.
+
+use std::io::{self, BufRead, Write};
+
+fn main() -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for line in io::stdin().lock().lines() {
+        match spanwise_traceql::parse(&line?) {
+            Ok(query) => writeln!(out, "ok {query}")?,
+            Err(error) => writeln!(out, "no {error}")?,
+        }
+    }
+    Ok(())
+}
