@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use spanwise_capture_tracer::event::Direction;
 use spanwise_capture_protocols::plugins::Plugin;
+use spanwise_capture_tracer::event::Direction;
 use spanwise_capture_tracer::recording::{RecordedData, RecordedEvent};
 use spanwise_capture_tracer::{Tracer, TracerConfig};
 use spanwise_fuzz::processes::Directory;
