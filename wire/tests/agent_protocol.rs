@@ -14,8 +14,7 @@ use spanwise_wire::flight::{
     Encoder, FlightLimits, Origin, Put, PutDecoder, PutMetadata, PutReply, Secret, first_message,
 };
 
-const RECORDING: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded/agent-stream.jsonl");
+const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded/agent-stream.jsonl");
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/agent-protocol.md");
 
 const SOURCE: [u8; 16] = *b"an agent's run 1";

@@ -116,6 +116,19 @@ fn closing_comment(bytes: &[u8], nests: bool) -> usize {
     bytes.len()
 }
 
+/// Whether a comment is the id of a call and nothing else, as `/*trace_id:4bf92f35*/`: what
+/// joins a statement with a program's own records, and is no secret.
+fn names_a_call(comment: &str) -> bool {
+    const NAMES: [&str; 4] = ["call", "request_id", "trace_id", "span_id"];
+    let inner = comment.strip_prefix("/*").and_then(|rest| rest.strip_suffix("*/"));
+    let named = inner.and_then(|inner| inner.trim().split_once(':'));
+    named.is_some_and(|(name, id)| {
+        NAMES.contains(&name)
+            && (8..=32).contains(&id.len())
+            && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
 /// Past a string in dollar quotes; `None` where the dollar opens none.
 fn dollar_quoted(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
@@ -237,6 +250,7 @@ fn without_literals(text: &str, dialect: Dialect) -> String {
     for (kind, piece) in pieces(text, dialect) {
         kept.push_str(match kind {
             Kind::Literal => "?",
+            Kind::Comment if names_a_call(piece) => piece,
             Kind::Comment if piece.starts_with("/*") => "/* ? */",
             Kind::Comment if piece.starts_with('#') => "# ?",
             Kind::Comment => "-- ?",
@@ -418,6 +432,9 @@ mod tests {
             ("WHERE x=-1.5e-3 AND y=.5 AND z=0xff", "WHERE x=-? AND y=? AND z=?"),
             ("SELECT 1 /* a 'b' /* 2 */ 3 */ -- 4\n, 5", "SELECT ? /* ? */ -- ?\n, ?"),
             ("SELECT 1 /* cut gehe", "SELECT ? /* ? */"),
+            ("SELECT 1 /*call:d55f616cc55d5f21*/", "SELECT ? /*call:d55f616cc55d5f21*/"),
+            ("SELECT 1 /*token:d55f616cc55d5f21*/", "SELECT ? /* ? */"),
+            ("SELECT 1 /*call:geheim-d55f616c*/", "SELECT ? /* ? */"),
             ("SET my.secret TO geheim", "SET my.secret TO ?"),
             ("set local x = \"geheim\", b; SELECT a = b", "set local x = ?, ?; SELECT a = b"),
             ("SET x TO DEFAULT; SET TIME ZONE UTC", "SET x TO DEFAULT; SET TIME ZONE UTC"),
