@@ -45,9 +45,8 @@ java-helper: setup $(HELPER) ## Build the helper for Java, which the program tak
 build: setup web $(HELPER) ## Build the program
 	$(CARGO) build --release --locked -p spanwise
 
-# Half of the size for twice the time of a build. Functions of the same code are one,
-# and addresses that the loader puts in are packed, for which it must be glibc 2.36 or
-# newer.
+# A smaller program, for a longer build. The linker merges functions of the same code,
+# and packs relocations, which needs glibc 2.36 or newer where the program runs.
 PACKAGED := target/dist/spanwise
 package: setup web $(HELPER) ## Build the program for others: small, stripped, target/dist/spanwise
 	RUSTFLAGS="-Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--icf=all,-z,pack-relative-relocs" \
