@@ -20,11 +20,11 @@ const DEFAULT_PURGE_DELAY_MILLIS: c_long = 1_000;
 const BUSY_PURGE_DELAY_MILLIS: c_long = 30_000;
 /// How often it is decided how long what is freed is kept.
 const DECIDED_EVERY: Duration = Duration::from_secs(2);
-/// So many spans in this time are many.
+/// A server that takes this many spans in that time is busy.
 const MANY_SPANS: u64 = 10_000;
-/// How long after many spans came, in such times, their files are still being joined:
-/// a minute after the last, and as long as that takes.
-const BUSY_FOR: u32 = 45;
+/// How many such times a server stays busy after its last many spans: their files are
+/// merged a minute later, and that takes a while.
+const BUSY_INTERVALS: u32 = 45;
 
 /// Spans that were taken so far.
 static SPANS: AtomicU64 = AtomicU64::new(0);
@@ -45,33 +45,33 @@ pub(crate) fn took_spans(count: usize) {
     SPANS.fetch_add(count as u64, Ordering::Relaxed);
 }
 
-/// Keeps what is freed for half a minute, while many spans come and for a while after,
-/// before the system gets it back. Such a server makes a file every second or so, in memory that is as large
-/// each time: what it gave back in between, the system had to clear again, which took a
-/// sixteenth of all processor time. One that takes few spans gives it back after a
-/// second: what an answer or a file has needed for a moment was a hundred megabytes of
-/// a server that somebody looks at.
+/// Decides for how long the allocator keeps freed memory before the system gets it back.
+///
+/// A busy server keeps it for half a minute. It makes a file every second or so, in as much
+/// memory each time; the system would have to clear that memory again, which took a
+/// sixteenth of all processor time. Any other server returns it after a second: what one
+/// answer or one file had needed was a hundred megabytes.
 pub(crate) async fn keep_what_is_freed() {
     if purge_delay() != DEFAULT_PURGE_DELAY_MILLIS {
         // An operator has set it, by `MIMALLOC_PURGE_DELAY`.
         IS_SET.store(true, Ordering::Relaxed);
     }
-    let (mut before, mut busy_for) = (SPANS.load(Ordering::Relaxed), 0);
+    let (mut before, mut busy) = (SPANS.load(Ordering::Relaxed), 0);
     loop {
         tokio::time::sleep(DECIDED_EVERY).await;
         let now = SPANS.load(Ordering::Relaxed);
-        busy_for = busy_after(busy_for, now - before);
-        keep(busy_for > 0);
+        busy = busy_intervals(busy, now - before);
+        keep(busy > 0);
         before = now;
     }
 }
 
-/// How many times more the server counts as busy, after one in which so many spans came.
-fn busy_after(busy_for: u32, spans: u64) -> u32 {
-    if spans >= MANY_SPANS { BUSY_FOR } else { busy_for.saturating_sub(1) }
+/// For how many intervals the server stays busy after one in which this many spans came.
+fn busy_intervals(before: u32, spans: u64) -> u32 {
+    if spans >= MANY_SPANS { BUSY_INTERVALS } else { before.saturating_sub(1) }
 }
 
-/// Keeps what is freed for long, or not.
+/// Sets how long freed memory is kept.
 fn keep(is_busy: bool) {
     if !IS_SET.load(Ordering::Relaxed) {
         set_purge_delay(if is_busy { BUSY_PURGE_DELAY_MILLIS } else { DEFAULT_PURGE_DELAY_MILLIS });
@@ -101,14 +101,14 @@ mod tests {
     #[test]
     fn what_is_freed_is_kept_for_longer_while_many_spans_come() {
         assert_eq!(purge_delay(), DEFAULT_PURGE_DELAY_MILLIS, "options have another order now");
-        let mut busy_for = busy_after(0, MANY_SPANS);
-        for _ in 0..BUSY_FOR {
-            keep(busy_for > 0);
+        let mut busy = busy_intervals(0, MANY_SPANS);
+        for _ in 0..BUSY_INTERVALS {
+            keep(busy > 0);
             assert_eq!(purge_delay(), BUSY_PURGE_DELAY_MILLIS);
-            busy_for = busy_after(busy_for, MANY_SPANS - 1);
+            busy = busy_intervals(busy, MANY_SPANS - 1);
         }
-        keep(busy_for > 0);
+        keep(busy > 0);
         assert_eq!(purge_delay(), DEFAULT_PURGE_DELAY_MILLIS);
-        assert_eq!(busy_after(0, MANY_SPANS - 1), 0);
+        assert_eq!(busy_intervals(0, MANY_SPANS - 1), 0);
     }
 }

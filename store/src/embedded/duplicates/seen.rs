@@ -16,8 +16,8 @@ const ROW_BYTES: u64 = 144;
 const LEAST: usize = 1 << 16;
 /// Of spans that start later than they come, so many times fewer are kept.
 const AHEAD_SHARE: usize = 16;
-/// So many rows are looked up at the same time.
-const TOGETHER: usize = 32;
+/// So many rows are fetched at once before they are looked up.
+const FETCHED_ROWS: usize = 32;
 
 /// All spans that start later than this are among those that are kept, or new.
 #[derive(Debug, Clone, Default)]
@@ -118,8 +118,8 @@ impl Seen {
         let mut kept: Option<Vec<u32>> = None;
         for (row, (identity, start)) in (0u32..).zip(identities.iter().zip(starts)) {
             let place = row as usize;
-            if place.is_multiple_of(TOGETHER) {
-                let next = &identities[place..identities.len().min(place + TOGETHER)];
+            if place.is_multiple_of(FETCHED_ROWS) {
+                let next = &identities[place..identities.len().min(place + FETCHED_ROWS)];
                 self.recent.older.fetch(next);
                 self.recent.newer.fetch(next);
             }
