@@ -3,10 +3,10 @@
 mod growth;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use spanwise_api::{Agent, Count, Counter, CounterPart, Level, Status};
-use table::{FAMILIES, PARTS, RECOVERED_BY};
+use table::{FAMILIES, PARTS, recovered_by};
 
 pub(crate) use growth::CounterGrowth;
 
@@ -66,21 +66,18 @@ pub(super) fn counters(status: &Status) -> Vec<Counter> {
         Agent::Running(facts) if status.ingest.agents.is_empty() => Some(facts),
         _ => None,
     };
-    for (name, value) in reporting.chain(own).flat_map(|facts| &facts.counters) {
-        let sum = agents.entry(name).or_default();
-        sum.0 = sum.0.saturating_add(value.0);
+    // Losses that parsing has not recovered from, on any one host.
+    let mut lasting = BTreeSet::new();
+    for facts in reporting.chain(own) {
+        for (name, value) in &facts.counters {
+            let sum = agents.entry(name).or_default();
+            sum.0 = sum.0.saturating_add(value.0);
+            let recovered = recovered_by(name).and_then(|by| facts.counters.get(by));
+            if *value > recovered.copied().unwrap_or_default() {
+                lasting.insert(name.as_str());
+            }
+        }
     }
-    // Each loss that parsing recovered from is history; requests that it cost are counted
-    // as `requests_lost`.
-    let recovered = |name: &str, value: Count| {
-        let by = RECOVERED_BY.iter().find(|(loss, _)| *loss == name);
-        by.and_then(|(_, by)| agents.get(by)).is_some_and(|times| *times >= value)
-    };
-    let recovered: Vec<&str> = agents
-        .iter()
-        .filter(|(name, value)| recovered(name, **value))
-        .map(|(name, _)| *name)
-        .collect();
     let agents = agents.into_iter().map(|(name, value)| (CounterPart::Agent, name, value));
     let ingest = named(CounterPart::Ingest, &status.ingest.counters);
     let assembly = named(CounterPart::Assembly, &status.server.assembly.counters);
@@ -93,7 +90,9 @@ pub(super) fn counters(status: &Status) -> Vec<Counter> {
         .filter(|(_, _, value)| value.0 > 0)
         .map(|(part, name, value)| {
             let mut counter = counter(part, name, value);
-            if part == CounterPart::Agent && recovered.contains(&name) {
+            let is_of_agents = part == CounterPart::Agent;
+            if is_of_agents && recovered_by(name).is_some() && !lasting.contains(name) {
+                // Requests that it cost are counted as `requests_lost`.
                 (counter.level, counter.action) = (Level::Info, String::new());
             }
             counter
@@ -112,7 +111,6 @@ fn named(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::fs;
     use std::path::Path;
 
@@ -237,18 +235,22 @@ mod tests {
 
     #[test]
     fn a_loss_that_parsing_recovered_from_needs_no_attention() {
-        let level = |lost, recovered| {
-            let pairs = [("framing_lost", Count(lost)), ("resynchronised", Count(recovered))];
-            let counters = pairs.map(|(name, value)| (name.to_owned(), value)).into();
-            let facts = AgentFacts { counters, ..AgentFacts::default() };
-            let status = Status { agent: Agent::Running(facts), ..Status::default() };
-            let all = super::counters(&status);
+        let level = |hosts: &[(i64, i64)]| {
+            let agents = hosts.iter().map(|(lost, recovered)| {
+                let pairs = [("framing_lost", Count(*lost)), ("resynchronised", Count(*recovered))];
+                let counters = pairs.map(|(name, value)| (name.to_owned(), value)).into();
+                let facts = Some(AgentFacts { counters, ..AgentFacts::default() });
+                ReportingAgent { facts, ..ReportingAgent::default() }
+            });
+            let ingest = Ingest { agents: agents.collect(), ..Ingest::default() };
+            let all = counters(&Status { ingest, ..Status::default() });
             let lost = all.iter().find(|counter| counter.name == "framing_lost");
             lost.map(|lost| (lost.level, lost.action.is_empty()))
         };
-        assert_eq!(level(4, 4), Some((Level::Info, true)));
-        assert_eq!(level(4, 3), Some((Level::Loss, false)));
-        assert_eq!(level(0, 3), None);
+        assert_eq!(level(&[(4, 4)]), Some((Level::Info, true)));
+        assert_eq!(level(&[(4, 3)]), Some((Level::Loss, false)));
+        assert_eq!(level(&[(4, 0), (0, 9)]), Some((Level::Loss, false)), "of another host");
+        assert_eq!(level(&[(0, 3)]), None);
     }
 
     #[test]

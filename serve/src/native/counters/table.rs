@@ -43,8 +43,10 @@ pub(super) const FAMILIES: &[CounterMeaning] = &[
     row("queue_", Info, "what waits in the agent to be sent", ""),
 ];
 
-/// Losses of agents, each with what counts the recoveries from it.
-pub(super) const RECOVERED_BY: &[(&str, &str)] = &[("framing_lost", "resynchronised")];
+/// What counts the recoveries from a loss of an agent.
+pub(super) fn recovered_by(name: &str) -> Option<&'static str> {
+    (name == "framing_lost").then_some("resynchronised")
+}
 
 /// Agents, and their senders.
 const AGENT: &[CounterMeaning] = &[
