@@ -20,3 +20,4 @@ pub mod registry;
 pub mod sessions;
 pub mod stream;
 pub mod trace_headers;
+mod words;

@@ -245,11 +245,20 @@ pub(crate) fn without_values(message: &str) -> Cow<'_, str> {
 }
 
 fn without<'a>(message: &'a str, quotes: &[char]) -> Cow<'a, str> {
+    // Most messages have none of them.
+    if !message.bytes().any(may_mark) {
+        return Cow::Borrowed(message);
+    }
     let braces = between(message, &['{', '}'], "{?}");
     match between(&braces, quotes, "'?'") {
         Cow::Owned(changed) => Cow::Owned(changed),
         Cow::Borrowed(_) => braces,
     }
+}
+
+/// Whether this byte is, or begins, a quote or a brace.
+const fn may_mark(byte: u8) -> bool {
+    is_quote(byte) || matches!(byte, b'{' | b'}') || !byte.is_ascii()
 }
 
 fn between<'a>(text: &'a str, marks: &[char], instead: &str) -> Cow<'a, str> {

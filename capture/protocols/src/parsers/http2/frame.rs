@@ -186,6 +186,7 @@ pub(super) struct Http2Framing {
 }
 
 impl Framing for Http2Framing {
+    #[inline]
     fn measure(&self, header: &[u8]) -> Measure {
         // No frame begins like this: it would be longer than any is.
         if self.side == Side::Request && header.first() == Some(&PREFACE[0]) {

@@ -309,6 +309,7 @@ impl Http2 {
 impl Framed for Http2 {
     type Head<'a> = Head<'a>;
 
+    #[inline]
     fn next<'a>(
         &mut self,
         side: Side,

@@ -37,7 +37,7 @@ pub(super) enum Form {
 }
 
 /// Commands of the text protocol (Memcached, doc/protocol.txt).
-const COMMANDS: [(&str, Form); 33] = [
+static COMMANDS: [(&str, Form); 33] = [
     ("get", Form::Keys),
     ("gets", Form::Keys),
     ("gat", Form::TimeAndKeys),
@@ -75,7 +75,7 @@ const COMMANDS: [(&str, Form); 33] = [
 
 /// The command of this name.
 pub(super) fn named(word: &[u8]) -> Option<(&'static str, Form)> {
-    COMMANDS.into_iter().find(|(name, _)| name.as_bytes() == word)
+    COMMANDS.iter().copied().find(|(name, _)| name.as_bytes() == word)
 }
 
 /// Whether a command's name begins so.
