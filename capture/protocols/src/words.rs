@@ -71,7 +71,8 @@ mod tests {
         for word in WORDS {
             assert!(set.contains(word), "{word}");
         }
-        for word in ["", "a", "B", "COUN", "COUNTS", "COUNTKEYT", "COUNTKEYSI", "A\0", "Z", "ÄÄ"] {
+        for word in ["", "a", "B", "COUN", "COUNTS", "COUNTKEYT", "COUNTKEYSI", "A\0", "Z", "ÄÄ"]
+        {
             assert!(!set.contains(word), "{word}");
         }
     }

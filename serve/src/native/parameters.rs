@@ -17,16 +17,28 @@ pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
     /// The parameters of a request to this endpoint. A name that the endpoint does not have
-    /// is refused, because a misspelt filter must not be ignored.
+    /// is refused, because a misspelt filter must not be ignored; so is a second value where
+    /// only one counts.
     pub(crate) fn of(endpoint: &Endpoint, pairs: Vec<(String, String)>) -> Result<Self, Problem> {
-        let known: Vec<&str> = endpoint.parameters.iter().map(|known| known.name).collect();
-        match pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-            Some((name, _)) => Err(Problem::invalid(format!(
-                "there is no parameter `{name}`; known: {}",
-                known.join(", ")
-            ))),
-            None => Ok(Self(pairs)),
+        for (index, (name, value)) in pairs.iter().enumerate() {
+            let Some(known) = endpoint.parameters.iter().find(|known| known.name == name) else {
+                let known: Vec<&str> = endpoint.parameters.iter().map(|known| known.name).collect();
+                return Err(Problem::invalid(format!(
+                    "there is no parameter `{}`; known: {}",
+                    brief(name),
+                    known.join(", ")
+                )));
+            };
+            let before = &pairs[..index];
+            if !known.repeated
+                && before.iter().any(|(earlier, other)| earlier == name && other != value)
+            {
+                return Err(Problem::invalid(format!(
+                    "`{name}` has more than one value; write one"
+                )));
+            }
         }
+        Ok(Self(pairs))
     }
 
     /// The first value of this name that is not empty.

@@ -11,6 +11,7 @@ async fn bad_parameters_are_refused_with_an_example() {
         ("search?start=yesterday", "start", "-15m"),
         ("search?end=2026-13-01", "end", "2026-11-26T09:30:00Z"),
         ("search?sort=best", "sort", "slowest"),
+        ("search?sort=slowest&sort=newest", "sort", "write one"),
         ("search?start=now&end=-1h", "start", "end"),
         ("search?limit=0", "limit", "1 to 500"),
         ("search?limit=501", "limit", "1 to 500"),
