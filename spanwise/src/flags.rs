@@ -49,12 +49,31 @@ pub(crate) enum Command {
     Trace(TraceFlags),
     /// List traces: the newest, the slowest, those with most errors, the largest
     Search(SearchFlags),
+    /// Print traces as they come, until interrupted
+    Tail(TailFlags),
+    /// Print the service graph: who calls whom, how often, how fast, with how many errors
+    Graph(GraphFlags),
+    /// Show services live, by rate, errors and latency
+    Top(TopFlags),
     /// List the services seen
     Services(ServicesFlags),
     /// Run a read-only SQL statement over the table `spans`
     Sql(SqlFlags),
     /// Tell how the server and its agent are doing
     Status(StatusFlags),
+    /// Print a script that completes commands and flags in a shell
+    ///
+    /// For example: spanwise completions bash > /etc/bash_completion.d/spanwise
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write the pages of all commands into a folder
+    Man {
+        /// The folder, such as /usr/local/share/man/man1
+        #[arg(value_name = "FOLDER")]
+        folder: Option<PathBuf>,
+    },
 }
 
 /// Flags that are settings, of some groups ([`group_of`]).
@@ -230,13 +249,19 @@ pub(crate) struct TraceFlags {
     /// Trace id (32 hexadecimal digits, or 16 of one of 64 bits), or the id of any span of
     /// the trace (16), as a log or a header has it
     pub(crate) id: String,
+    /// Draw every span, also of calls that repeat
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Do not page what is longer than the terminal
+    #[arg(long)]
+    pub(crate) no_pager: bool,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
 }
 
-/// Flags of `search`.
-#[derive(Debug, Args)]
-pub(crate) struct SearchFlags {
+/// Which traces are meant.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TraceFilter {
     /// Traces in which this service took part
     #[arg(long, value_name = "NAME")]
     pub(crate) service: Option<String>,
@@ -257,6 +282,15 @@ pub(crate) struct SearchFlags {
     /// !KEY (there is none)
     #[arg(long = "attribute", value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) attributes: Vec<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+/// Flags of `search`.
+#[derive(Debug, Args)]
+pub(crate) struct SearchFlags {
+    #[command(flatten)]
+    pub(crate) filter: TraceFilter,
     /// Which of all that fit come first: the newest, the slowest, those with most errors or
     /// with most spans
     #[arg(long, value_name = "ORDER", default_value = "newest", value_parser = ["newest", "slowest", "errors", "largest"])]
@@ -271,8 +305,75 @@ pub(crate) struct SearchFlags {
     /// The most traces to list
     #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     pub(crate) limit: u16,
+}
+
+/// Flags of `tail`.
+#[derive(Debug, Args)]
+pub(crate) struct TailFlags {
+    #[command(flatten)]
+    pub(crate) filter: TraceFilter,
+    /// End after the first look
+    #[arg(long, hide = true)]
+    pub(crate) once: bool,
+}
+
+/// What `graph` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum GraphFormat {
+    /// Aligned columns, a line an edge
+    Table,
+    /// Graphviz: `spanwise graph --format dot | dot -Tsvg`
+    Dot,
+    /// A Mermaid flowchart, for Markdown
+    Mermaid,
+}
+
+/// Flags of `graph`.
+#[derive(Debug, Args)]
+pub(crate) struct GraphFlags {
+    /// Only edges that this service, database or broker has
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
+    /// Calls after this: -15m, -2h, a date and time, or nanoseconds since 1970 [default: -1h]
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    pub(crate) start: Option<String>,
+    /// Calls before this, written likewise [default: now]
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    pub(crate) end: Option<String>,
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table", conflicts_with = "json")]
+    pub(crate) format: GraphFormat,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
+}
+
+/// Flags of `top`.
+#[derive(Debug, Args)]
+pub(crate) struct TopFlags {
+    /// The time that rates and latencies are of, up to now
+    #[arg(long, value_name = "TIME", default_value = "1m")]
+    pub(crate) window: String,
+    /// Which services come first
+    #[arg(long, value_name = "ORDER", default_value = "rate")]
+    pub(crate) sort: TopOrder,
+    /// Print the table once, as where standard output is no terminal
+    #[arg(long)]
+    pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+/// The order of services in `top`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum TopOrder {
+    /// The most requests a second
+    Rate,
+    /// The largest share of failed requests
+    Errors,
+    /// The longest 95th percentile
+    Latency,
+    /// By name
+    Name,
 }
 
 /// Flags of `services`.

@@ -11,6 +11,7 @@ mod failure;
 mod flags;
 mod import;
 mod java;
+mod manual;
 mod memory;
 mod run;
 mod terminal;
@@ -59,8 +60,13 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Import(flags) => import::run(&flags),
         Command::Trace(flags) => client::trace(&flags),
         Command::Search(flags) => client::search(&flags),
+        Command::Tail(flags) => client::tail(&flags),
+        Command::Graph(flags) => client::graph(&flags),
+        Command::Top(flags) => client::top(&flags),
         Command::Services(flags) => client::services(&flags),
         Command::Sql(flags) => client::sql(&flags),
         Command::Status(flags) => client::status(&flags),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { folder } => manual::pages(folder.as_deref()),
     }
 }

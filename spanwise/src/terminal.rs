@@ -42,6 +42,9 @@ fn write(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// Ends a colour.
+const RESET: &str = "\x1b[0m";
+
 /// Whether a text has colours of [`Paint`]'s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OwnColours {
@@ -152,7 +155,7 @@ impl Paint {
 
     fn wrap(self, code: &str, text: &str) -> String {
         if self.on && !text.is_empty() {
-            format!("\x1b[{code}m{text}\x1b[0m")
+            format!("\x1b[{code}m{text}{RESET}")
         } else {
             text.to_owned()
         }
@@ -223,6 +226,83 @@ pub(crate) fn brief(text: &str, columns: usize) -> String {
     let mut cut: String = safe.chars().take(columns.saturating_sub(1)).collect();
     cut.push('…');
     cut
+}
+
+/// A line with colours of [`Paint`]'s, cut to this many columns.
+pub(crate) fn fitted(line: &str, columns: usize) -> String {
+    let mut kept = String::with_capacity(line.len());
+    let (mut rest, mut used, mut coloured) = (line, 0, false);
+    while let Some(c) = rest.chars().next() {
+        let colour = if c == '\x1b' { colour_length(rest) } else { 0 };
+        if colour > 0 {
+            let (code, after) = rest.split_at(colour);
+            coloured = code != RESET;
+            kept.push_str(code);
+            rest = after;
+            continue;
+        }
+        let is_last = rest.len() == c.len_utf8();
+        if used + 1 == columns && !is_last && visible_columns(rest) > 1 {
+            kept.push('…');
+            break;
+        }
+        kept.push(c);
+        used += 1;
+        rest = &rest[c.len_utf8()..];
+    }
+    if coloured && !kept.ends_with(RESET) {
+        kept.push_str(RESET);
+    }
+    kept
+}
+
+/// The characters of a line, without its colours.
+fn visible_columns(line: &str) -> usize {
+    let (mut rest, mut columns) = (line, 0);
+    while let Some(c) = rest.chars().next() {
+        let colour = if c == '\x1b' { colour_length(rest) } else { 0 };
+        columns += usize::from(colour == 0);
+        rest = &rest[colour.max(c.len_utf8())..];
+    }
+    columns
+}
+
+/// The columns and rows of the terminal to which standard output goes; none if it goes
+/// elsewhere.
+pub(crate) fn size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
+    (columns > 0 && rows > 0).then_some((columns, rows))
+}
+
+/// Prints a long text by a pager, if standard output is a terminal and the text does not fit
+/// it: the one that `SPANWISE_PAGER` or `PAGER` names, otherwise `less`. An empty name means
+/// none.
+pub(crate) fn print_paged(text: &str) -> Result<(), Failure> {
+    let lines = text.lines().count();
+    if !size().is_some_and(|(_, rows)| lines >= rows) {
+        return print(text);
+    }
+    let named = std::env::var("SPANWISE_PAGER").or_else(|_| std::env::var("PAGER"));
+    let pager = named.unwrap_or_else(|_| "less -FRX".to_owned());
+    if pager.trim().is_empty() || pager.trim() == "cat" {
+        return print(text);
+    }
+    let mut command = std::process::Command::new("/bin/sh");
+    command.args(["-c", &pager]).stdin(std::process::Stdio::piped());
+    if std::env::var_os("LESS").is_none() {
+        command.env("LESS", "FRX");
+    }
+    let Ok(mut child) = command.spawn() else { return print(text) };
+    if let Some(mut input) = child.stdin.take() {
+        // Who leaves the pager early has read enough.
+        let _ = input.write_all(visible(text, OwnColours::Kept).as_bytes());
+    }
+    match child.wait() {
+        // The shell did not find the pager, and said so.
+        Ok(status) if status.code() == Some(127) => print(text),
+        _ => Ok(()),
+    }
 }
 
 /// Which way a column leans.
@@ -364,6 +444,17 @@ mod tests {
     fn terminal_escapes_in_names_are_shown_not_obeyed() {
         assert_eq!(harmless("GET \x1b[2J/é"), "GET \\u{1b}[2J/é");
         assert_eq!(brief("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn lines_are_cut_by_what_is_seen_of_them() {
+        let line = "\x1b[31mabc\x1b[0mdéf";
+        for (columns, expected) in
+            [(7, line), (6, line), (5, "\x1b[31mabc\x1b[0md…"), (2, "\x1b[31ma…\x1b[0m")]
+        {
+            assert_eq!(fitted(line, columns), expected, "{columns}");
+        }
+        assert_eq!(fitted("", 3), "");
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! The subcommands that ask a running server, over the same API as the UI.
 
+mod graph;
 mod http;
 mod search;
 mod services;
 mod sql;
 mod status;
+mod tail;
+mod top;
 mod trace;
 
 use serde::de::DeserializeOwned;
@@ -14,9 +17,10 @@ use spanwise_model::WrittenId;
 
 use crate::failure::Failure;
 use crate::flags::{
-    SearchFlags, ServerUrl, ServicesFlags, SqlFlags, SqlFormat, StatusFlags, TraceFlags,
+    GraphFlags, SearchFlags, ServerUrl, ServicesFlags, SqlFlags, SqlFormat, StatusFlags, TailFlags,
+    TopFlags, TraceFlags,
 };
-use crate::terminal::{Paint, harmless, print, print_foreign, shows_to_a_person};
+use crate::terminal::{self, Paint, harmless, print, print_foreign, shows_to_a_person};
 use http::{Request, answer, ask};
 
 /// A header of answers that hold the first rows only.
@@ -89,15 +93,35 @@ pub(crate) fn trace(flags: &TraceFlags) -> Result<(), Failure> {
         whole.head.warnings.extend(news);
         whole.head.snapshot = page.head.snapshot;
     }
-    match flags.server.json {
-        true => Ok(()),
-        false => print(&trace::render(&whole, Paint::for_stdout(flags.server.zone()))),
+    if flags.server.json {
+        return Ok(());
     }
+    let columns = terminal::size().map(|(columns, _)| columns);
+    let layout = trace::Layout { columns, fold: !flags.all };
+    let text = trace::render(&whole, layout, Paint::for_stdout(flags.server.zone()));
+    if flags.no_pager { print(&text) } else { terminal::print_paged(&text) }
 }
 
 /// `spanwise search`
 pub(crate) fn search(flags: &SearchFlags) -> Result<(), Failure> {
-    show(&flags.server, &search::request(flags, spanwise_query::now_unix_nano()), search::render)
+    let request = search::request(flags, spanwise_query::now_unix_nano());
+    show(&flags.filter.server, &request, search::render)
+}
+
+/// `spanwise tail`
+pub(crate) fn tail(flags: &TailFlags) -> Result<(), Failure> {
+    tail::run(flags)
+}
+
+/// `spanwise graph`
+pub(crate) fn graph(flags: &GraphFlags) -> Result<(), Failure> {
+    let request = graph::request(flags, spanwise_query::now_unix_nano());
+    show(&flags.server, &request, |answer, paint| graph::render(answer, flags, paint))
+}
+
+/// `spanwise top`
+pub(crate) fn top(flags: &TopFlags) -> Result<(), Failure> {
+    top::run(flags)
 }
 
 /// `spanwise services`

@@ -9,7 +9,7 @@ use crate::terminal::{Align, Paint, Table, Zone, brief, counted, duration, harml
 
 /// A moment as the server reads it: what has no zone is meant in the one in which
 /// times are shown here.
-fn moment(text: &str, zone: Zone, now_unix_nano: i64) -> String {
+pub(super) fn moment(text: &str, zone: Zone, now_unix_nano: i64) -> String {
     // What is relative stays so, and what is not understood the server refuses.
     let is_absolute = text.trim().starts_with(|first: char| first.is_ascii_digit());
     let read = spanwise_query::moment_unix_nano(text, now_unix_nano, |time| zone.moment(time));
@@ -18,16 +18,17 @@ fn moment(text: &str, zone: Zone, now_unix_nano: i64) -> String {
 
 /// The request that the flags mean.
 pub(super) fn request(flags: &SearchFlags, now_unix_nano: i64) -> Request {
+    let filter = &flags.filter;
     let zoned = |text: &Option<String>| {
-        text.as_deref().map(|text| moment(text, flags.server.zone(), now_unix_nano))
+        text.as_deref().map(|text| moment(text, filter.server.zone(), now_unix_nano))
     };
     let (start, end) = (zoned(&flags.start), zoned(&flags.end));
     let optional = [
-        ("service", &flags.service),
-        ("operation", &flags.operation),
-        ("min_duration", &flags.min_duration),
-        ("max_duration", &flags.max_duration),
-        ("status", &flags.status),
+        ("service", &filter.service),
+        ("operation", &filter.operation),
+        ("min_duration", &filter.min_duration),
+        ("max_duration", &filter.max_duration),
+        ("status", &filter.status),
         ("start", &start),
         ("end", &end),
     ];
@@ -41,7 +42,7 @@ pub(super) fn request(flags: &SearchFlags, now_unix_nano: i64) -> Request {
             request = request.parameter(key, value);
         }
     }
-    flags.attributes.iter().fold(request, |request, value| request.parameter("attribute", value))
+    filter.attributes.iter().fold(request, |request, value| request.parameter("attribute", value))
 }
 
 /// One line a trace, and below it what failed.
@@ -115,7 +116,7 @@ fn table(traces: &[TraceSummary], paint: Paint) -> String {
 }
 
 /// Code and text, and whose it is.
-fn failure(error: &TraceError) -> String {
+pub(super) fn failure(error: &TraceError) -> String {
     let code = error.status_code.map(|code| format!("{code} ")).unwrap_or_default();
     let text = error.text.as_deref().map(|text| format!("{} ", brief(text, 60)));
     let place = format!("{} {}", brief(&error.service, 40), brief(&error.operation, 40));
@@ -157,7 +158,9 @@ mod tests {
             "--sort",
             "slowest",
         ];
-        let Command::Search(flags) = Flags::parse_from(typed).command else { unreachable!() };
+        let Command::Search(flags) = Flags::try_parse_from(typed).expect("flags").command else {
+            unreachable!()
+        };
         assert_eq!(
             request(&flags, 0),
             Request::get(

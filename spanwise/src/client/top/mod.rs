@@ -1,0 +1,393 @@
+//! `spanwise top`: services by rate, errors and latency, live.
+
+mod screen;
+
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use spanwise_api::endpoints::GRAPH;
+use spanwise_api::{Graph, GraphEdge, GraphNode, NodeKind};
+
+use super::graph::percent;
+use super::http::{self, Request};
+use super::{print_as_it_came, read};
+use crate::failure::Failure;
+use crate::flags::{ServerUrl, TopFlags, TopOrder};
+use crate::terminal::{Align, Paint, Table, brief, duration, harmless, print, shows_to_a_person};
+
+/// How often the server is asked.
+const EVERY: Duration = Duration::from_secs(2);
+/// How long a key is waited for before the screen is drawn again.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Shows the table until it is left, or prints it once where nobody could leave it.
+pub(super) fn run(flags: &TopFlags) -> Result<(), Failure> {
+    let request = Request::get(&GRAPH.url_path(&[])).parameter("start", &start(&flags.window)?);
+    let body = http::ask(&flags.server.url, &request)?;
+    if flags.server.json {
+        return print_as_it_came(&body);
+    }
+    let graph: Graph = read(&flags.server, &body)?;
+    if flags.once || !shows_to_a_person() {
+        return print(&table(&graph, flags.sort, Paint::for_stdout(flags.server.zone())));
+    }
+    let mut view = View::new(&flags.server.url, &flags.window, flags.sort, graph);
+    let answers = ask_repeatedly(flags.server.clone(), request);
+    let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
+    let ended = follow(&mut terminal, &mut view, &answers);
+    ratatui::restore();
+    Ok(ended.context("cannot draw on this terminal")?)
+}
+
+/// The start of a window that ends now.
+fn start(window: &str) -> Result<String, Failure> {
+    let nano = spanwise_query::duration_nano(window).filter(|nano| *nano > 0);
+    nano.map(|_| format!("-{}", window.trim())).ok_or_else(|| {
+        Failure::Usage(format!(
+            "--window {}: is no time; write for example 30s, 5m or 1h",
+            harmless(window)
+        ))
+    })
+}
+
+type Answer = Result<Graph, String>;
+
+/// Asks from a thread of its own, so that a slow server does not hold up keys.
+fn ask_repeatedly(server: ServerUrl, request: Request) -> Receiver<Answer> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(EVERY);
+            let answer = http::ask(&server.url, &request).and_then(|body| read(&server, &body));
+            if sender.send(answer.map_err(|failure| failure.to_string())).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn follow(
+    terminal: &mut ratatui::DefaultTerminal,
+    view: &mut View,
+    answers: &Receiver<Answer>,
+) -> std::io::Result<()> {
+    loop {
+        terminal.draw(|frame| screen::draw(frame, view))?;
+        while event::poll(TICK)? {
+            if let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+            {
+                let code = match (key.code, key.modifiers) {
+                    (KeyCode::Char('c'), KeyModifiers::CONTROL) => KeyCode::Char('q'),
+                    (code, _) => code,
+                };
+                if view.press(code) == Pressed::Leave {
+                    return Ok(());
+                }
+                terminal.draw(|frame| screen::draw(frame, view))?;
+            }
+        }
+        while let Ok(answer) = answers.try_recv() {
+            view.take(answer);
+        }
+    }
+}
+
+/// Whether a key ends the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pressed {
+    Stay,
+    Leave,
+}
+
+/// What is shown.
+struct View {
+    url: String,
+    window: String,
+    order: TopOrder,
+    graph: Graph,
+    /// Nodes that fit the filter, in the order of the table.
+    nodes: Vec<GraphNode>,
+    /// The name of the selected node.
+    selected: Option<String>,
+    /// Whether the selected node's calls are shown in place of the table.
+    opened: bool,
+    paused: bool,
+    filter: String,
+    /// Whether keys go to the filter.
+    typing: bool,
+    /// Why the last question had no answer.
+    failure: Option<String>,
+}
+
+impl View {
+    fn new(url: &str, window: &str, order: TopOrder, graph: Graph) -> Self {
+        let mut view = Self {
+            url: url.to_owned(),
+            window: window.to_owned(),
+            order,
+            graph,
+            nodes: Vec::new(),
+            selected: None,
+            opened: false,
+            paused: false,
+            filter: String::new(),
+            typing: false,
+            failure: None,
+        };
+        view.arrange();
+        view
+    }
+
+    /// Takes an answer over, unless the table is paused.
+    fn take(&mut self, answer: Answer) {
+        match answer {
+            Ok(_) if self.paused => {}
+            Ok(graph) => {
+                (self.graph, self.failure) = (graph, None);
+                self.arrange();
+            }
+            Err(failure) => self.failure = Some(failure),
+        }
+    }
+
+    fn press(&mut self, key: KeyCode) -> Pressed {
+        if self.typing {
+            match key {
+                KeyCode::Enter => self.typing = false,
+                KeyCode::Esc => (self.typing, self.filter) = (false, String::new()),
+                KeyCode::Backspace => {
+                    self.filter.pop();
+                }
+                KeyCode::Char(c) if self.filter.len() < 64 => self.filter.push(c),
+                _ => {}
+            }
+            self.arrange();
+            return Pressed::Stay;
+        }
+        match key {
+            KeyCode::Char('q') => return Pressed::Leave,
+            KeyCode::Esc if self.opened => self.opened = false,
+            KeyCode::Esc if !self.filter.is_empty() => self.filter.clear(),
+            KeyCode::Esc => return Pressed::Leave,
+            KeyCode::Char('r') => self.order = TopOrder::Rate,
+            KeyCode::Char('e') => self.order = TopOrder::Errors,
+            KeyCode::Char('l') => self.order = TopOrder::Latency,
+            KeyCode::Char('n') => self.order = TopOrder::Name,
+            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('/') => (self.typing, self.opened) = (true, false),
+            KeyCode::Enter => self.opened = self.selected.is_some() && !self.opened,
+            KeyCode::Down | KeyCode::Char('j') => self.step(1),
+            KeyCode::Up | KeyCode::Char('k') => self.step(-1),
+            KeyCode::PageDown => self.step(20),
+            KeyCode::PageUp => self.step(-20),
+            KeyCode::Home => self.step(isize::MIN),
+            KeyCode::End => self.step(isize::MAX),
+            _ => {}
+        }
+        self.arrange();
+        Pressed::Stay
+    }
+
+    /// Selects the node that is so many rows further down.
+    fn step(&mut self, rows: isize) {
+        let Some(last) = self.nodes.len().checked_sub(1) else { return };
+        let at = self.position().map_or(0, |at| at.saturating_add_signed(rows).min(last));
+        self.selected = Some(self.nodes[at].name.clone());
+    }
+
+    fn position(&self) -> Option<usize> {
+        self.nodes.iter().position(|node| Some(&node.name) == self.selected.as_ref())
+    }
+
+    fn arrange(&mut self) {
+        let filter = self.filter.to_lowercase();
+        let fits = |node: &GraphNode| node.name.to_lowercase().contains(&filter);
+        self.nodes = self.graph.nodes.iter().filter(|node| fits(node)).cloned().collect();
+        sort(&mut self.nodes, self.order);
+        if self.position().is_none() && !self.opened {
+            self.selected = self.nodes.first().map(|node| node.name.clone());
+        }
+    }
+
+    /// Those that call the selected node, and those that it calls.
+    fn calls(&self) -> (Vec<&GraphEdge>, Vec<&GraphEdge>) {
+        let name = self.selected.as_deref().unwrap_or_default();
+        let by_rate = |mut edges: Vec<&'_ GraphEdge>| {
+            edges.sort_by_key(|edge| std::cmp::Reverse(edge.requests));
+            edges
+        };
+        let edges = &self.graph.edges;
+        (
+            by_rate(edges.iter().filter(|edge| edge.server == name).collect()),
+            by_rate(edges.iter().filter(|edge| edge.client == name).collect()),
+        )
+    }
+
+    fn rate(&self, node: &GraphNode) -> f64 {
+        node.requests as f64 / self.graph.window_seconds.max(1.0)
+    }
+}
+
+fn error_share(node: &GraphNode) -> f64 {
+    node.errors as f64 / (node.requests as f64).max(1.0)
+}
+
+fn sort(nodes: &mut [GraphNode], order: TopOrder) {
+    nodes.sort_by(|one, other| {
+        match order {
+            TopOrder::Rate => other.requests.cmp(&one.requests),
+            TopOrder::Errors => error_share(other).total_cmp(&error_share(one)),
+            TopOrder::Latency => other.p95_nano.0.cmp(&one.p95_nano.0),
+            TopOrder::Name => std::cmp::Ordering::Equal,
+        }
+        .then_with(|| one.name.cmp(&other.name))
+    });
+}
+
+/// The columns of the table.
+const COLUMNS: [(&str, Align); 6] = [
+    ("SERVICE", Align::Left),
+    ("KIND", Align::Left),
+    ("REQUESTS/S", Align::Right),
+    ("ERRORS", Align::Right),
+    ("P50", Align::Right),
+    ("P95", Align::Right),
+];
+
+/// The cells of a node; a caller that nobody calls has no latency of its own.
+fn cells(node: &GraphNode, rate: f64) -> [String; 6] {
+    let kind = match node.kind {
+        NodeKind::Service => "service",
+        NodeKind::Database => "database",
+        NodeKind::Cache => "cache",
+        NodeKind::Broker => "broker",
+        NodeKind::External => "external",
+    };
+    let called = |text: String| if node.requests > 0 { text } else { "–".to_owned() };
+    [
+        brief(&node.name, 48),
+        kind.to_owned(),
+        called(format!("{rate:.2}")),
+        called(percent(error_share(node))),
+        called(duration(node.p50_nano.0)),
+        called(duration(node.p95_nano.0)),
+    ]
+}
+
+/// The table as text.
+fn table(graph: &Graph, order: TopOrder, paint: Paint) -> String {
+    if graph.nodes.is_empty() {
+        return "no call was seen in this time; --window 1h looks further back\n".to_owned();
+    }
+    let view = View::new("", "", order, graph.clone());
+    let mut table = Table::new(COLUMNS);
+    for node in &view.nodes {
+        table.row(cells(node, view.rate(node)).to_vec());
+    }
+    table.render(paint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn graph() -> Graph {
+        let node = |name: &str, requests: u64, errors: u64, p95: i64| {
+            serde_json::json!({
+                "name": name, "kind": "service", "errors": errors, "requests": requests,
+                "p50_nano": "1000000", "p95_nano": p95.to_string(), "protocols": [], "system": null,
+            })
+        };
+        let edge = |client: &str, server: &str| {
+            serde_json::json!({
+                "client": client, "server": server, "protocol": "http", "requests": 40,
+                "errors": 0, "error_share": 0.0, "certain_share": 1.0,
+                "requests_per_second": 2.0, "p50_nano": "1000000", "p95_nano": "2000000",
+                "p99_nano": "3000000",
+            })
+        };
+        serde_json::from_value(serde_json::json!({
+            "edges": [edge("web", "cart"), edge("cart", "db")],
+            "nodes": [node("web", 600, 0, 9), node("cart", 60, 6, 5_000_000),
+                      node("db", 120, 1, 20_000_000), node("batch", 0, 0, 0)],
+            "warnings": [], "window_seconds": 60.0,
+        }))
+        .expect("a graph")
+    }
+
+    fn names(view: &View) -> Vec<&str> {
+        view.nodes.iter().map(|node| node.name.as_str()).collect()
+    }
+
+    #[test]
+    fn keys_order_filter_select_and_leave() {
+        let mut view = View::new("http://a", "1m", TopOrder::Rate, graph());
+        assert_eq!(names(&view), ["web", "db", "cart", "batch"]);
+        view.press(KeyCode::Char('e'));
+        assert_eq!(names(&view), ["cart", "db", "batch", "web"]);
+        view.press(KeyCode::Char('l'));
+        assert_eq!(names(&view), ["db", "cart", "web", "batch"]);
+        view.press(KeyCode::Char('n'));
+        assert_eq!(names(&view), ["batch", "cart", "db", "web"]);
+        // The selection is a service, not a row.
+        assert_eq!(view.selected.as_deref(), Some("web"));
+        view.press(KeyCode::Home);
+        view.press(KeyCode::Down);
+        assert_eq!(view.selected.as_deref(), Some("cart"));
+        view.press(KeyCode::Enter);
+        let (callers, called) = view.calls();
+        assert!(view.opened && callers[0].client == "web" && called[0].server == "db");
+        view.press(KeyCode::Esc);
+        view.press(KeyCode::Char('/'));
+        for c in "Bq".chars() {
+            assert_eq!(view.press(KeyCode::Char(c)), Pressed::Stay);
+        }
+        view.press(KeyCode::Backspace);
+        view.press(KeyCode::Enter);
+        assert_eq!(names(&view), ["batch", "db", "web"]);
+        assert_eq!(view.press(KeyCode::Esc), Pressed::Stay);
+        assert_eq!(names(&view).len(), 4);
+        assert_eq!(view.press(KeyCode::Char('q')), Pressed::Leave);
+    }
+
+    #[test]
+    fn a_pause_keeps_what_is_shown_and_a_failure_is_said() {
+        let mut view = View::new("http://a", "1m", TopOrder::Rate, graph());
+        let empty = Graph { nodes: Vec::new(), ..graph() };
+        view.press(KeyCode::Char('p'));
+        view.take(Ok(empty.clone()));
+        assert_eq!(view.nodes.len(), 4);
+        view.press(KeyCode::Char('p'));
+        view.take(Err("gone".to_owned()));
+        assert_eq!((view.nodes.len(), view.failure.as_deref()), (4, Some("gone")));
+        view.take(Ok(empty));
+        assert_eq!((view.nodes.len(), view.failure.as_deref()), (0, None));
+        assert_eq!(view.press(KeyCode::Enter), Pressed::Stay);
+        assert_eq!(view.press(KeyCode::Down), Pressed::Stay);
+    }
+
+    #[test]
+    fn the_table_is_printed_where_it_cannot_be_drawn() {
+        let text = table(&graph(), TopOrder::Rate, Paint::off());
+        let expected = "\
+SERVICE  KIND     REQUESTS/S  ERRORS      P50      P95
+web      service       10.00     0 %  1.00 ms     9 ns
+db       service        2.00   0.8 %  1.00 ms  20.0 ms
+cart     service        1.00    10 %  1.00 ms  5.00 ms
+batch    service           –       –        –        –
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn windows_are_times() {
+        assert_eq!(start("5m").ok().as_deref(), Some("-5m"));
+        for wrong in ["", "soon", "-5m", "0s"] {
+            assert!(start(wrong).is_err(), "{wrong}");
+        }
+    }
+}
