@@ -23,33 +23,10 @@ pub(crate) fn pages(folder: Option<&Path>) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).map_err(|error| {
         Failure::cannot(format_args!("cannot create {}: {error}", folder.display()))
     })?;
-    for (name, page) in all_pages()? {
-        let file = folder.join(format!("{name}.1"));
-        std::fs::write(&file, page).map_err(|error| {
-            Failure::cannot(format_args!("cannot write {}: {error}", file.display()))
-        })?;
-        print(&format!("{}\n", file.display()))?;
-    }
-    Ok(())
-}
-
-/// The pages of all commands, by name.
-fn all_pages() -> Result<Vec<(String, Vec<u8>)>, Failure> {
-    let mut program = Flags::command();
-    program.build();
-    let mut pages = Vec::new();
-    let mut commands = vec![program];
-    while let Some(command) = commands.pop() {
-        if command.is_hide_set() || command.get_name() == "help" {
-            continue;
-        }
-        commands.extend(command.get_subcommands().cloned());
-        // `spanwise java attach` has the page spanwise-java-attach.
-        let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
-        pages.push((name.clone(), page(command.name(name))?));
-    }
-    pages.sort();
-    Ok(pages)
+    clap_mangen::generate_to(Flags::command(), folder).map_err(|error| {
+        Failure::cannot(format_args!("cannot write pages into {}: {error}", folder.display()))
+    })?;
+    print(&format!("wrote the pages of all commands into {}\n", folder.display()))
 }
 
 fn page(command: Command) -> Result<Vec<u8>, Failure> {
@@ -64,13 +41,14 @@ mod tests {
 
     #[test]
     fn every_command_has_a_page() {
-        let pages = all_pages().expect("pages");
-        let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
+        let folder = tempfile::tempdir().expect("a folder");
+        pages(Some(folder.path())).expect("pages");
         for name in ["spanwise", "spanwise-up", "spanwise-search", "spanwise-java-attach"] {
-            assert!(names.contains(&name), "{names:?}");
+            let page = std::fs::read_to_string(folder.path().join(format!("{name}.1")));
+            let page = page.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(page.contains(".TH"), "{page}");
         }
-        let (_, search) = pages.iter().find(|(name, _)| name == "spanwise-search").expect("it");
-        let search = String::from_utf8_lossy(search);
-        assert!(search.contains(".TH") && search.contains("min\\-duration"), "{search}");
+        let first = String::from_utf8(page(Flags::command()).expect("a page")).expect("text");
+        assert!(first.contains("spanwise\\-tail"), "{first}");
     }
 }

@@ -216,15 +216,10 @@ impl View {
     /// Those that call the selected node, and those that it calls.
     fn calls(&self) -> (Vec<&GraphEdge>, Vec<&GraphEdge>) {
         let name = self.selected.as_deref().unwrap_or_default();
-        let by_rate = |mut edges: Vec<&'_ GraphEdge>| {
-            edges.sort_by_key(|edge| std::cmp::Reverse(edge.requests));
-            edges
-        };
-        let edges = &self.graph.edges;
-        (
-            by_rate(edges.iter().filter(|edge| edge.server == name).collect()),
-            by_rate(edges.iter().filter(|edge| edge.client == name).collect()),
-        )
+        let mut edges: Vec<&GraphEdge> = self.graph.edges.iter().collect();
+        edges.sort_by_key(|edge| std::cmp::Reverse(edge.requests));
+        let callers = edges.iter().copied().filter(|edge| edge.server == name).collect();
+        (callers, edges.into_iter().filter(|edge| edge.client == name).collect())
     }
 
     fn rate(&self, node: &GraphNode) -> f64 {

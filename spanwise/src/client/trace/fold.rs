@@ -9,7 +9,7 @@ use spanwise_model::Status;
 const LEAST_REPEATED: usize = 4;
 
 /// What is drawn.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) enum Line<'a> {
     /// One span.
     Span(&'a Span),
@@ -18,7 +18,7 @@ pub(super) enum Line<'a> {
 }
 
 /// Siblings that are like the one before them, with all below them.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Folded<'a> {
     /// The first of them.
     pub(super) first: &'a Span,
