@@ -136,7 +136,7 @@ mod tests {
         serde_json::from_value(serde_json::json!({
             "trace_id": id, "root": null, "start_unix_nano": start.to_string(),
             "duration_nano": duration.to_string(), "spans": 1, "errors": 0, "services": [],
-            "protocols": [], "status": "unset", "uncertain_links": 0, "doubtful": false,
+            "protocols": [], "status": "ok", "uncertain_links": 0, "doubtful": false,
             "complete": false, "error": null,
         }))
         .expect("a trace")

@@ -2,11 +2,16 @@
 
 mod screen;
 
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::Terminal;
+use ratatui::backend::TermionBackend;
+use ratatui::termion::event::Key;
+use ratatui::termion::input::TermRead as _;
+use ratatui::termion::raw::IntoRawMode as _;
+use ratatui::termion::screen::IntoAlternateScreen as _;
 use spanwise_api::endpoints::GRAPH;
 use spanwise_api::{Graph, GraphEdge, GraphNode, NodeKind};
 
@@ -19,8 +24,8 @@ use crate::terminal::{Align, Paint, Table, brief, duration, harmless, print, sho
 
 /// How often the server is asked.
 const EVERY: Duration = Duration::from_secs(2);
-/// How long a key is waited for before the screen is drawn again.
-const TICK: Duration = Duration::from_millis(100);
+/// How often the screen is drawn where nothing happens: the terminal may have another size.
+const REDRAW_EVERY: Duration = Duration::from_millis(500);
 
 /// Shows the table until it is left, or prints it once where nobody could leave it.
 pub(super) fn run(flags: &TopFlags) -> Result<(), Failure> {
@@ -34,11 +39,10 @@ pub(super) fn run(flags: &TopFlags) -> Result<(), Failure> {
         return print(&table(&graph, flags.sort, Paint::for_stdout(flags.server.zone())));
     }
     let mut view = View::new(&flags.server.url, &flags.window, flags.sort, graph);
-    let answers = ask_repeatedly(flags.server.clone(), request);
-    let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
-    let ended = follow(&mut terminal, &mut view, &answers);
-    ratatui::restore();
-    Ok(ended.context("cannot draw on this terminal")?)
+    let (sender, events) = channel();
+    ask_repeatedly(flags.server.clone(), request, sender.clone());
+    read_keys(sender);
+    Ok(draw_until_left(&mut view, &events).context("cannot draw on this terminal")?)
 }
 
 /// The start of a window that ends now.
@@ -54,46 +58,63 @@ fn start(window: &str) -> Result<String, Failure> {
 
 type Answer = Result<Graph, String>;
 
+/// What changes the screen.
+enum Event {
+    Key(Key),
+    Answer(Answer),
+    /// No more keys will come.
+    Closed,
+}
+
 /// Asks from a thread of its own, so that a slow server does not hold up keys.
-fn ask_repeatedly(server: ServerUrl, request: Request) -> Receiver<Answer> {
-    let (sender, receiver) = channel();
+fn ask_repeatedly(server: ServerUrl, request: Request, events: Sender<Event>) {
     std::thread::spawn(move || {
         loop {
             std::thread::sleep(EVERY);
             let answer = http::ask(&server.url, &request).and_then(|body| read(&server, &body));
-            if sender.send(answer.map_err(|failure| failure.to_string())).is_err() {
+            let answer = answer.map_err(|failure| failure.to_string());
+            if events.send(Event::Answer(answer)).is_err() {
                 return;
             }
         }
     });
-    receiver
 }
 
-fn follow(
-    terminal: &mut ratatui::DefaultTerminal,
-    view: &mut View,
-    answers: &Receiver<Answer>,
-) -> std::io::Result<()> {
-    loop {
-        terminal.draw(|frame| screen::draw(frame, view))?;
-        while event::poll(TICK)? {
-            if let Event::Key(key) = event::read()?
-                && key.kind != KeyEventKind::Release
-            {
-                let code = match (key.code, key.modifiers) {
-                    (KeyCode::Char('c'), KeyModifiers::CONTROL) => KeyCode::Char('q'),
-                    (code, _) => code,
-                };
-                if view.press(code) == Pressed::Leave {
-                    return Ok(());
-                }
-                terminal.draw(|frame| screen::draw(frame, view))?;
+fn read_keys(events: Sender<Event>) {
+    std::thread::spawn(move || {
+        for key in std::io::stdin().keys() {
+            let Ok(key) = key else { break };
+            if events.send(Event::Key(key)).is_err() {
+                return;
             }
         }
-        while let Ok(answer) = answers.try_recv() {
-            view.take(answer);
+        // Whoever closed the terminal has left.
+        let _ = events.send(Event::Closed);
+    });
+}
+
+/// The terminal is as it was before when this returns, also by a panic.
+fn draw_until_left(view: &mut View, events: &Receiver<Event>) -> std::io::Result<()> {
+    let screen = std::io::stdout().into_raw_mode()?.into_alternate_screen()?;
+    let mut terminal = Terminal::new(TermionBackend::new(screen))?;
+    terminal.hide_cursor()?;
+    loop {
+        terminal.draw(|frame| screen::draw(frame, view))?;
+        match events.recv_timeout(REDRAW_EVERY) {
+            Ok(Event::Key(Key::Ctrl('c')) | Event::Closed)
+            | Err(RecvTimeoutError::Disconnected) => {
+                break;
+            }
+            Ok(Event::Key(key)) => {
+                if view.press(key) == Pressed::Leave {
+                    break;
+                }
+            }
+            Ok(Event::Answer(answer)) => view.take(answer),
+            Err(RecvTimeoutError::Timeout) => {}
         }
     }
+    terminal.show_cursor()
 }
 
 /// Whether a key ends the program.
@@ -154,38 +175,38 @@ impl View {
         }
     }
 
-    fn press(&mut self, key: KeyCode) -> Pressed {
+    fn press(&mut self, key: Key) -> Pressed {
         if self.typing {
             match key {
-                KeyCode::Enter => self.typing = false,
-                KeyCode::Esc => (self.typing, self.filter) = (false, String::new()),
-                KeyCode::Backspace => {
+                Key::Char('\n') => self.typing = false,
+                Key::Esc => (self.typing, self.filter) = (false, String::new()),
+                Key::Backspace => {
                     self.filter.pop();
                 }
-                KeyCode::Char(c) if self.filter.len() < 64 => self.filter.push(c),
+                Key::Char(c) if self.filter.len() < 64 => self.filter.push(c),
                 _ => {}
             }
             self.arrange();
             return Pressed::Stay;
         }
         match key {
-            KeyCode::Char('q') => return Pressed::Leave,
-            KeyCode::Esc if self.opened => self.opened = false,
-            KeyCode::Esc if !self.filter.is_empty() => self.filter.clear(),
-            KeyCode::Esc => return Pressed::Leave,
-            KeyCode::Char('r') => self.order = TopOrder::Rate,
-            KeyCode::Char('e') => self.order = TopOrder::Errors,
-            KeyCode::Char('l') => self.order = TopOrder::Latency,
-            KeyCode::Char('n') => self.order = TopOrder::Name,
-            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
-            KeyCode::Char('/') => (self.typing, self.opened) = (true, false),
-            KeyCode::Enter => self.opened = self.selected.is_some() && !self.opened,
-            KeyCode::Down | KeyCode::Char('j') => self.step(1),
-            KeyCode::Up | KeyCode::Char('k') => self.step(-1),
-            KeyCode::PageDown => self.step(20),
-            KeyCode::PageUp => self.step(-20),
-            KeyCode::Home => self.step(isize::MIN),
-            KeyCode::End => self.step(isize::MAX),
+            Key::Char('q') => return Pressed::Leave,
+            Key::Esc if self.opened => self.opened = false,
+            Key::Esc if !self.filter.is_empty() => self.filter.clear(),
+            Key::Esc => return Pressed::Leave,
+            Key::Char('r') => self.order = TopOrder::Rate,
+            Key::Char('e') => self.order = TopOrder::Errors,
+            Key::Char('l') => self.order = TopOrder::Latency,
+            Key::Char('n') => self.order = TopOrder::Name,
+            Key::Char('p' | ' ') => self.paused = !self.paused,
+            Key::Char('/') => (self.typing, self.opened) = (true, false),
+            Key::Char('\n') => self.opened = self.selected.is_some() && !self.opened,
+            Key::Down | Key::Char('j') => self.step(1),
+            Key::Up | Key::Char('k') => self.step(-1),
+            Key::PageDown => self.step(20),
+            Key::PageUp => self.step(-20),
+            Key::Home => self.step(isize::MIN),
+            Key::End => self.step(isize::MAX),
             _ => {}
         }
         self.arrange();
@@ -322,47 +343,47 @@ mod tests {
     fn keys_order_filter_select_and_leave() {
         let mut view = View::new("http://a", "1m", TopOrder::Rate, graph());
         assert_eq!(names(&view), ["web", "db", "cart", "batch"]);
-        view.press(KeyCode::Char('e'));
+        view.press(Key::Char('e'));
         assert_eq!(names(&view), ["cart", "db", "batch", "web"]);
-        view.press(KeyCode::Char('l'));
+        view.press(Key::Char('l'));
         assert_eq!(names(&view), ["db", "cart", "web", "batch"]);
-        view.press(KeyCode::Char('n'));
+        view.press(Key::Char('n'));
         assert_eq!(names(&view), ["batch", "cart", "db", "web"]);
         // The selection is a service, not a row.
         assert_eq!(view.selected.as_deref(), Some("web"));
-        view.press(KeyCode::Home);
-        view.press(KeyCode::Down);
+        view.press(Key::Home);
+        view.press(Key::Down);
         assert_eq!(view.selected.as_deref(), Some("cart"));
-        view.press(KeyCode::Enter);
+        view.press(Key::Char('\n'));
         let (callers, called) = view.calls();
         assert!(view.opened && callers[0].client == "web" && called[0].server == "db");
-        view.press(KeyCode::Esc);
-        view.press(KeyCode::Char('/'));
+        view.press(Key::Esc);
+        view.press(Key::Char('/'));
         for c in "Bq".chars() {
-            assert_eq!(view.press(KeyCode::Char(c)), Pressed::Stay);
+            assert_eq!(view.press(Key::Char(c)), Pressed::Stay);
         }
-        view.press(KeyCode::Backspace);
-        view.press(KeyCode::Enter);
+        view.press(Key::Backspace);
+        view.press(Key::Char('\n'));
         assert_eq!(names(&view), ["batch", "db", "web"]);
-        assert_eq!(view.press(KeyCode::Esc), Pressed::Stay);
+        assert_eq!(view.press(Key::Esc), Pressed::Stay);
         assert_eq!(names(&view).len(), 4);
-        assert_eq!(view.press(KeyCode::Char('q')), Pressed::Leave);
+        assert_eq!(view.press(Key::Char('q')), Pressed::Leave);
     }
 
     #[test]
     fn a_pause_keeps_what_is_shown_and_a_failure_is_said() {
         let mut view = View::new("http://a", "1m", TopOrder::Rate, graph());
         let empty = Graph { nodes: Vec::new(), ..graph() };
-        view.press(KeyCode::Char('p'));
+        view.press(Key::Char('p'));
         view.take(Ok(empty.clone()));
         assert_eq!(view.nodes.len(), 4);
-        view.press(KeyCode::Char('p'));
+        view.press(Key::Char('p'));
         view.take(Err("gone".to_owned()));
         assert_eq!((view.nodes.len(), view.failure.as_deref()), (4, Some("gone")));
         view.take(Ok(empty));
         assert_eq!((view.nodes.len(), view.failure.as_deref()), (0, None));
-        assert_eq!(view.press(KeyCode::Enter), Pressed::Stay);
-        assert_eq!(view.press(KeyCode::Down), Pressed::Stay);
+        assert_eq!(view.press(Key::Char('\n')), Pressed::Stay);
+        assert_eq!(view.press(Key::Down), Pressed::Stay);
     }
 
     #[test]

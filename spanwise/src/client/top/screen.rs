@@ -148,7 +148,7 @@ fn calls(frame: &mut Frame<'_>, view: &View, area: Rect) {
 mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use ratatui::crossterm::event::KeyCode;
+    use ratatui::termion::event::Key;
 
     use super::super::tests::graph;
     use super::*;
@@ -165,9 +165,9 @@ mod tests {
         let text = drawn(&view);
         assert!(text.contains("last 1m  4 services  13.0 requests/s"), "{text}");
         assert!(text.contains("REQUESTS/S▾") && text.contains("20.0 ms"), "{text}");
-        view.press(KeyCode::Char('e'));
-        view.press(KeyCode::Home);
-        view.press(KeyCode::Enter);
+        view.press(Key::Char('e'));
+        view.press(Key::Home);
+        view.press(Key::Char('\n'));
         let text = drawn(&view);
         assert!(text.contains("called by") && text.contains("  web  "), "{text}");
         view.take(Err("the server is gone".to_owned()));
