@@ -12,7 +12,7 @@ use spanwise_model::{Assembled, SpanId, SpanRows, Status, TraceId};
 
 use crate::room::AnswerRoom;
 pub use condition::{AttributeCondition, AttributeTest, Number};
-pub(crate) use condition::{DOUBLE, INT};
+pub(crate) use condition::{DOUBLE, INT, JSON, typed_text};
 
 /// Takes span rows durably and finds them again.
 #[async_trait]
@@ -181,6 +181,10 @@ pub struct Predicate {
     pub status: Option<Status>,
     /// All of these hold.
     pub attributes: Vec<AttributeCondition>,
+    /// All of these hold of values anywhere in the row: besides those that
+    /// `attributes` are asked of, values of its instrumentation scope (`otel.scope.KEY`),
+    /// of its events and of its links. Only what asks for one value that passes.
+    pub anywhere: Vec<AttributeCondition>,
     /// `assembled_trace_id` is known.
     pub assembled: bool,
     /// `assembled_parent` is null: the row is the root of its trace.
@@ -218,7 +222,7 @@ pub struct Outline {
     /// Columns, by name. That of attributes only has the ones below.
     pub columns: Vec<&'static str>,
     /// Keys of attributes.
-    pub attributes: Vec<&'static str>,
+    pub attributes: Vec<String>,
 }
 
 /// What is to be forgotten on request.

@@ -223,7 +223,7 @@ async fn outlines_have_what_is_wanted(place: Place) {
     let keys = [Key::Trace(trace_id(3)), Key::Span(span_id(14)), Key::Fragment(u64::MAX - 16)];
     let outline = Outline {
         columns: vec![column::SERVICE, column::PARENT_SPAN_ID, column::ATTRIBUTES],
-        attributes: vec!["n"],
+        attributes: vec!["n".to_owned()],
     };
     let found = store.find_outlines(&keys, TimeRange::ALL, &outline).await.expect("found");
     let found = spans(&found);
@@ -309,6 +309,31 @@ async fn rows_are_found_by_predicate(place: Place) {
     ] {
         let attributes = vec![condition(key, test)];
         check(Predicate { attributes, ..any() }, holds).await;
+    }
+    // Of lists each element, and values anywhere in the row.
+    let all = |_: u64| true;
+    let none = |_: u64| false;
+    let with_events = |n: u64| n % 7 == 0;
+    for (key, test, own, anywhere) in [
+        (
+            "n",
+            AttributeTest::Equal(text("17")),
+            &(|n: u64| n == 17) as &dyn Fn(u64) -> bool,
+            &(|n: u64| n == 17) as &dyn Fn(u64) -> bool,
+        ),
+        ("n", AttributeTest::Less(number("7")), &|n| n < 7, &|n| n < 7),
+        ("service.name", AttributeTest::Equal(text("cart")), &all, &all),
+        ("zones", AttributeTest::Equal(text("a")), &none, &with_events),
+        ("zones", AttributeTest::Equal(text("7")), &none, &with_events),
+        ("zones", AttributeTest::Greater(number("6.5")), &none, &with_events),
+        ("zones", AttributeTest::Greater(number("7")), &none, &none),
+        ("zones", AttributeTest::Equal(text("b")), &none, &none),
+        ("zones", AttributeTest::Exists, &none, &with_events),
+        ("absent", AttributeTest::Exists, &none, &none),
+    ] {
+        let wanted = vec![condition(key, AttributeTest::Element(Box::new(test)))];
+        check(Predicate { attributes: wanted.clone(), ..any() }, own).await;
+        check(Predicate { anywhere: wanted, ..any() }, anywhere).await;
     }
     check(Predicate { assembled: true, ..any() }, &|_| false).await;
     check(Predicate { root: true, ..any() }, &|_| true).await;
