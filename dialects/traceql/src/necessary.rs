@@ -56,7 +56,8 @@ pub enum Condition {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Test {
     /// Which field. `service.name` of [`crate::ast::Scope::Resource`] is the service,
-    /// [`Intrinsic::Name`] the operation.
+    /// [`Intrinsic::Name`] the operation. [`Intrinsic::NestedSetParent`] is only asked
+    /// to be below 0: the span is a root.
     pub field: Field,
     /// What it must be.
     pub check: Check,
@@ -91,7 +92,27 @@ impl Query {
     }
 }
 
+impl Pipeline {
+    /// What is necessary for a trace to be selected.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        of_pipeline(self)
+    }
+}
+
 impl Condition {
+    /// The fields that it tests.
+    #[must_use]
+    pub fn fields(&self) -> Vec<&Field> {
+        match self {
+            Condition::Always | Condition::Never => Vec::new(),
+            Condition::All(all) | Condition::Any(all) => {
+                all.iter().flat_map(Condition::fields).collect()
+            }
+            Condition::Test(test) => vec![&test.field],
+        }
+    }
+
     /// Whether a span satisfies it.
     #[must_use]
     pub fn holds(&self, view: &TraceView<'_>, span: usize) -> bool {
@@ -309,7 +330,16 @@ fn of_expr(expr: &Expr) -> (Condition, bool) {
                 (other, Expr::Field(field)) => (field, operator.mirrored(), other),
                 _ => return UNKNOWN,
             };
-            if !of_single_span(field) || crate::types::has_field(other) {
+            if crate::types::has_field(other) {
+                return UNKNOWN;
+            }
+            // Whether a span is a root, it knows by itself.
+            if *field == Field::Intrinsic(Intrinsic::NestedSetParent)
+                && asks_for_root(operator, constant(other).as_ref())
+            {
+                return test(field, Check::Compare(Comparison::Less, Literal::Int(0)));
+            }
+            if !of_single_span(field) {
                 return UNKNOWN;
             }
             match constant(other) {
@@ -341,9 +371,21 @@ fn of_expr(expr: &Expr) -> (Condition, bool) {
     }
 }
 
+/// Whether a comparison of [`Intrinsic::NestedSetParent`] holds of all roots, and of
+/// nothing else: theirs is -1, and no other is below 0.
+fn asks_for_root(operator: Comparison, number: Option<&Literal>) -> bool {
+    match number {
+        Some(Literal::Int(0)) => operator == Comparison::Less,
+        Some(Literal::Int(-1)) => {
+            matches!(operator, Comparison::Equal | Comparison::LessOrEqual)
+        }
+        _ => false,
+    }
+}
+
 /// Whether the field is of the span by itself: not of its trace, its parent or its
 /// children.
-fn of_single_span(field: &Field) -> bool {
+pub(crate) fn of_single_span(field: &Field) -> bool {
     match field {
         Field::Attribute(Attribute { parent, .. }) => !parent,
         Field::Intrinsic(intrinsic) => !matches!(

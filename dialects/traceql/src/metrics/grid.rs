@@ -74,6 +74,12 @@ impl Grid {
         self.step as f64 / 1e9
     }
 
+    /// The first and the last time that have an interval.
+    #[must_use]
+    pub fn bounds(&self) -> (u64, u64) {
+        (if self.instant { self.start } else { self.start.saturating_add(1) }, self.end)
+    }
+
     /// The interval of a time.
     #[must_use]
     pub fn place(&self, unix_nanos: u64) -> Option<usize> {

@@ -56,8 +56,7 @@ impl<'q> Evaluation<'q> {
     /// Begins with no traces.
     #[must_use]
     pub fn new(metrics: &'q Metrics, grid: Grid, limits: Limits) -> Self {
-        let mut measures = Vec::new();
-        collect(metrics, &mut |measure| measures.push(measure));
+        let measures = metrics.measures();
         let cells = MAX_CELLS / measures.len().max(1);
         let measured = measures
             .into_iter()
@@ -88,19 +87,7 @@ impl<'q> Evaluation<'q> {
     }
 }
 
-fn collect<'q>(metrics: &'q Metrics, each: &mut impl FnMut(&'q crate::ast::Measure)) {
-    match metrics {
-        Metrics::Measure(measure) => each(measure),
-        Metrics::Number(_) => {}
-        Metrics::Arithmetic { left, right, .. } => {
-            collect(left, each);
-            collect(right, each);
-        }
-        Metrics::Then { metrics, .. } => collect(metrics, each),
-    }
-}
-
-/// `measured` are in the order of [`collect`].
+/// `measured` are in the order of [`Metrics::measures`].
 fn result<'q>(metrics: &Metrics, measured: &mut impl Iterator<Item = Measured<'q>>) -> Vec<Series> {
     match metrics {
         Metrics::Measure(_) => measured.next().map(Measured::finish).unwrap_or_default(),
