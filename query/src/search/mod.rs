@@ -15,6 +15,7 @@ use spanwise_model::TraceId;
 use crate::{Queries, QueryError};
 use query::SearchPlan;
 
+pub(crate) use newest::rows;
 
 pub use query::{Covered, SearchAnswer, SearchQuery, SpanPredicate, TraceOrder, TracePredicate};
 

@@ -12,6 +12,7 @@ use spanwise_model::{SpanId, WrittenId};
 use crate::{Queries, QueryError, on_blocking_thread};
 
 pub(crate) use cache::TraceCache;
+pub(crate) use gather::GatheredTraces;
 pub use tree::{PageRange, TraceTree};
 
 /// A question for a trace.
