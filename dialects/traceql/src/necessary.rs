@@ -7,7 +7,7 @@
 
 use crate::ast::{
     Attribute, Body, Comparison, Expr, Field, Intrinsic, Join, Literal, Logic, Metrics, Pipeline,
-    Query, Spansets, Stage, Taken,
+    Query, Scope, Spansets, Stage, Taken,
 };
 use crate::evaluate::{self, matches_pattern};
 use crate::pattern::Pattern;
@@ -21,6 +21,8 @@ pub struct Needs {
     pub trace: SomeSpan,
     /// What every span of a result satisfies: only these are counted by metrics.
     pub spans: Condition,
+    /// What the root of every selected trace satisfies.
+    pub root: Condition,
     /// Whether results are all spans that satisfy `spans`, whatever else their traces
     /// have. Then metrics can be counted without putting traces together.
     pub exact: bool,
@@ -86,6 +88,7 @@ impl Query {
             Body::Metrics(metrics) => of_metrics(metrics).unwrap_or(Needs {
                 trace: SomeSpan::Has(Condition::Never),
                 spans: Condition::Never,
+                root: Condition::Never,
                 exact: true,
             }),
         }
@@ -227,6 +230,7 @@ fn of_metrics(metrics: &Metrics) -> Option<Needs> {
                 // Each side counts its own, so neither is all of them.
                 exact: left.exact && right.exact && left.spans == right.spans,
                 spans: Condition::any([left.spans, right.spans]),
+                root: Condition::any([left.root, right.root]),
             }),
             (one, other) => one.or(other),
         },
@@ -234,8 +238,12 @@ fn of_metrics(metrics: &Metrics) -> Option<Needs> {
 }
 
 fn of_pipeline(pipeline: &Pipeline) -> Needs {
-    let mut needs =
-        Needs { trace: SomeSpan::Has(Condition::Always), spans: Condition::Always, exact: true };
+    let mut needs = Needs {
+        trace: SomeSpan::Has(Condition::Always),
+        spans: Condition::Always,
+        root: Condition::Always,
+        exact: true,
+    };
     for stage in &pipeline.stages {
         match stage {
             Stage::Spansets(spansets) => {
@@ -258,6 +266,7 @@ fn of_pipeline(pipeline: &Pipeline) -> Needs {
                         SomeSpan::both(before.trace, trace)
                     },
                     spans,
+                    root: Condition::all([before.root, stage.root]),
                     exact: before.exact && stage.exact,
                 };
             }
@@ -273,7 +282,7 @@ fn of_spansets(spansets: &Spansets) -> Needs {
     match spansets {
         Spansets::Where(expr) => {
             let (spans, exact) = of_expr(expr);
-            Needs { trace: SomeSpan::Has(spans.clone()), spans, exact }
+            Needs { trace: SomeSpan::Has(spans.clone()), spans, root: of_root(expr), exact }
         }
         Spansets::Pipeline(pipeline) => of_pipeline(pipeline),
         Spansets::Join { operator, left, right } => {
@@ -283,22 +292,62 @@ fn of_spansets(spansets: &Spansets) -> Needs {
                     exact: left.exact && right.exact,
                     trace: SomeSpan::either(left.trace, right.trace),
                     spans: Condition::any([left.spans, right.spans]),
+                    root: Condition::any([left.root, right.root]),
                 },
                 Join::And | Join::Structure { taken: Taken::Both, .. } => Needs {
                     exact: false,
                     trace: SomeSpan::both(left.trace, right.trace),
                     spans: Condition::any([left.spans, right.spans]),
+                    root: Condition::all([left.root, right.root]),
                 },
                 Join::Structure { taken: Taken::Related, .. } => Needs {
                     exact: false,
                     trace: SomeSpan::both(left.trace, right.trace),
                     spans: right.spans,
+                    root: Condition::all([left.root, right.root]),
                 },
-                Join::Structure { taken: Taken::Unrelated, .. } => {
-                    Needs { exact: false, trace: right.trace, spans: right.spans }
-                }
+                Join::Structure { taken: Taken::Unrelated, .. } => Needs { exact: false, ..right },
             }
         }
+    }
+}
+
+/// A condition on the root of the trace that is necessary for a span to be selected.
+fn of_root(expr: &Expr) -> Condition {
+    let field = |expr: &Expr| match expr {
+        Expr::Field(Field::Intrinsic(Intrinsic::RootName)) => {
+            Some(Field::Intrinsic(Intrinsic::Name))
+        }
+        Expr::Field(Field::Intrinsic(Intrinsic::RootService)) => {
+            let name = "service.name".to_owned();
+            Some(Field::Attribute(Attribute { parent: false, scope: Scope::Resource, name }))
+        }
+        _ => None,
+    };
+    let test = |field, check| Condition::Test(Test { field, check });
+    match expr {
+        Expr::Logic { operator: Logic::And, operands } => {
+            Condition::all(operands.iter().map(of_root))
+        }
+        Expr::Logic { operator: Logic::Or, operands } => {
+            Condition::any(operands.iter().map(of_root))
+        }
+        Expr::Compare { operator, left, right } => {
+            let (field, operator, other) = match (field(left), field(right)) {
+                (Some(field), None) => (field, *operator, right),
+                (None, Some(field)) => (field, operator.mirrored(), left),
+                _ => return Condition::Always,
+            };
+            match constant(other).filter(|_| !crate::types::has_field(other)) {
+                Some(literal) => test(field, Check::Compare(operator, literal)),
+                None => Condition::Always,
+            }
+        }
+        Expr::Match { negated: false, text, pattern } => match field(text) {
+            Some(field) => test(field, Check::Matches(pattern.clone())),
+            None => Condition::Always,
+        },
+        _ => Condition::Always,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{Queries, QueryError};
 const MAX_SPANS: usize = 200_000;
 /// How far the spans of a trace may be outside of the range that one span was found in. Keys
 /// are reused over time: a row further away than this belongs to another trace.
-pub(super) const AROUND_NANO: i64 = 3_600_000_000_000;
+pub(crate) const AROUND_NANO: i64 = 3_600_000_000_000;
 
 impl Queries {
     /// All rows of the trace with this id, or of the trace that has the span with this id.

@@ -12,6 +12,7 @@ use spanwise_model::{SpanId, WrittenId};
 use crate::{Queries, QueryError, on_blocking_thread};
 
 pub(crate) use cache::TraceCache;
+pub(crate) use find::AROUND_NANO;
 pub(crate) use gather::GatheredTraces;
 pub use tree::{PageRange, TraceTree};
 

@@ -16,12 +16,14 @@ use tokio::task::JoinHandle;
 
 use super::Bounds;
 use super::candidates::Candidates;
-use super::plan;
 use super::search::{EVALUATING, each_trace};
 use super::spans::{Looked, SpanReader};
+use super::{counted, plan};
 use crate::trace::GatheredTraces;
 use crate::{Queries, QueryError};
 
+/// Parts of the time, of each of which the newest rows give exemplars, where the store counts.
+const EXEMPLAR_PARTS: i64 = 10;
 /// Rows of a page, where rows are evaluated.
 const PAGE_ROWS: usize = 250_000;
 /// Traces that are put together at first, and at most.
@@ -113,9 +115,14 @@ impl Queries {
         };
         let predicates = plan::predicates(&asked.query.needs().spans);
         let looked = looked(metrics);
-        let answer = match metrics.measures().into_iter().all(is_of_rows) {
-            true => self.of_rows(asked, predicates, time, looked, &mut progress).await?,
-            false => self.of_traces(asked, predicates, time, looked, &mut progress).await?,
+        let counted =
+            self.counted_by_store(asked, metrics, &predicates, time, &looked, &mut progress);
+        let answer = match counted.await? {
+            Some(answer) => answer,
+            None if metrics.measures().into_iter().all(is_of_rows) => {
+                self.of_rows(asked, predicates, time, looked, &mut progress).await?
+            }
+            None => self.of_traces(asked, time, looked, &mut progress).await?,
         };
         if answer.truncated {
             progress.incomplete.push(format!(
@@ -130,6 +137,53 @@ impl Queries {
             examined_spans: progress.spans,
             incomplete: progress.incomplete,
         })
+    }
+
+    /// What the store counts itself, with exemplars from a few rows; `None` where it cannot.
+    async fn counted_by_store(
+        &self,
+        asked: &TraceqlMetrics,
+        metrics: &Metrics,
+        predicates: &[Predicate],
+        time: TimeRange,
+        looked: &Looked,
+        progress: &mut Progress,
+    ) -> Result<Option<Answer>, QueryError> {
+        let Some(statements) = counted::statements(metrics, asked.grid) else { return Ok(None) };
+        let mut evaluation = Evaluation::new(metrics, asked.grid, asked.limits);
+        let timeout = asked.bounds.time;
+        let Some(spans) = self.add_counts(&statements, &mut evaluation, timeout).await? else {
+            return Ok(None);
+        };
+        progress.spans += spans;
+        if asked.limits.exemplars > 0 && spans > 0 {
+            let from = time.from_unix_nano;
+            let length = time.to_unix_nano.saturating_sub(from) / EXEMPLAR_PARTS;
+            let rows = asked.limits.exemplars.div_ceil(EXEMPLAR_PARTS as usize);
+            for part in 0..EXEMPLAR_PARTS {
+                let from_unix_nano = from.saturating_add(part * length);
+                let time = TimeRange {
+                    from_unix_nano,
+                    to_unix_nano: from_unix_nano.saturating_add(length),
+                };
+                for predicate in predicates {
+                    let query = RowQuery {
+                        predicate: predicate.clone(),
+                        time,
+                        columns: looked.columns(),
+                        limit: rows,
+                        order: Order::NewestFirst,
+                    };
+                    for batch in self.store.find(&query).await? {
+                        let mut reader = SpanReader::new(&batch, looked)?;
+                        for row in 0..reader.len() {
+                            evaluation.observe_exemplars(&TraceView::new(&reader.alone(row)));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(Some(evaluation.finish()))
     }
 
     /// Evaluates rows, without putting traces together.
@@ -197,7 +251,6 @@ impl Queries {
     async fn of_traces(
         &self,
         asked: &TraceqlMetrics,
-        predicates: Vec<Predicate>,
         time: TimeRange,
         looked: Looked,
         progress: &mut Progress,
@@ -211,6 +264,7 @@ impl Queries {
                     evaluation.observe(&TraceView::new(&trace));
                 })
             });
+        let (predicates, time) = plan::of_traces(&asked.query.needs(), time);
         let mut candidates = Candidates::new(predicates, time);
         let mut count = FIRST_TRACES;
         loop {

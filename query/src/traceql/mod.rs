@@ -4,6 +4,7 @@
 //! reached. What needs no more than single spans is evaluated on rows.
 
 mod candidates;
+mod counted;
 mod metrics;
 mod plan;
 mod search;

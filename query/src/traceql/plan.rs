@@ -2,11 +2,12 @@
 //! fulfils at least one.
 
 use spanwise_model::Status as StoredStatus;
-use spanwise_store::{AttributeCondition, AttributeTest, Number, Predicate};
+use spanwise_store::{AttributeCondition, AttributeTest, Number, Predicate, TimeRange};
 use spanwise_traceql::ast::{Attribute, Comparison, Field, Intrinsic, Literal, Scope, Status};
-use spanwise_traceql::{Check, Condition, Test};
+use spanwise_traceql::{Check, Condition, Needs, Test};
 
 use super::spans::MADE;
+use crate::trace::AROUND_NANO;
 
 /// The most predicates; what would need more is looked for less exactly.
 const MAX_PREDICATES: usize = 8;
@@ -21,6 +22,26 @@ pub(super) fn predicates(condition: &Condition) -> Vec<Predicate> {
         predicate.assembled = true;
     }
     all
+}
+
+/// The predicates for what a query needs of traces, and the time in which their rows are; those
+/// of the roots, where nothing else can be looked for.
+pub(super) fn of_traces(needs: &Needs, time: TimeRange) -> (Vec<Predicate>, TimeRange) {
+    let spans = predicates(&needs.spans);
+    let nothing = Predicate { assembled: true, ..Predicate::default() };
+    let mut roots = predicates(&needs.root);
+    if spans != [nothing.clone()] || roots.contains(&nothing) {
+        return (spans, time);
+    }
+    for root in &mut roots {
+        root.root = true;
+    }
+    // A root may be outside of the time of the spans below it.
+    let around = TimeRange {
+        from_unix_nano: time.from_unix_nano.saturating_sub(AROUND_NANO),
+        to_unix_nano: time.to_unix_nano.saturating_add(AROUND_NANO),
+    };
+    (roots, around)
 }
 
 fn alternatives(condition: &Condition) -> Vec<Predicate> {
@@ -227,7 +248,7 @@ fn of_literal(operator: Comparison, literal: &Literal) -> Option<AttributeTest> 
 }
 
 /// Bounds of the duration; `None` where there are none to tell.
-fn durations(operator: Comparison, literal: &Literal) -> Option<Vec<Predicate>> {
+pub(super) fn durations(operator: Comparison, literal: &Literal) -> Option<Vec<Predicate>> {
     // The least and the most whole number of nanoseconds that are equal, or just beside.
     let (floor, ceil) = match literal {
         Literal::Int(nano) | Literal::Duration(nano) => (*nano, *nano),
@@ -348,6 +369,14 @@ mod tests {
             (r#"{ rootName = "x" }"#, vec![plain()]),
         ] {
             assert_eq!(asked(query), expected, "{query}");
+        }
+        let time = TimeRange { from_unix_nano: 0, to_unix_nano: 1 };
+        let of_traces = |query| of_traces(&parse(query).expect("a query").needs(), time);
+        let (roots, around) = of_traces(r#"{ rootServiceName = "a" && kind = server }"#);
+        assert_eq!(roots, [Predicate { service: service("a"), root: true, ..plain() }]);
+        assert_eq!(around.from_unix_nano, -AROUND_NANO);
+        for other in [r#"{ rootName = "a" && name = "b" }"#, r#"{ rootName = "a" } || {}"#, "{}"] {
+            assert_eq!(of_traces(other).1, time, "{other}");
         }
         let many: Vec<String> = (0..9).map(|n| format!("name = `{n}`")).collect();
         assert_eq!(asked(&format!("{{ {} }}", many.join(" || "))), vec![plain()]);

@@ -18,7 +18,7 @@ use super::spans::{self, Looked, SpanReader};
 use crate::trace::GatheredTraces;
 use crate::{Queries, QueryError, on_blocking_thread};
 
-/// The first traces that are looked at together, and the most.
+/// The first traces that are looked at together, and the most. Most candidates are selected.
 const FIRST_TRACES: usize = 16;
 const MAX_TRACES: usize = 512;
 /// Spans that are looked at together, about.
@@ -116,10 +116,10 @@ impl Queries {
         let Body::Search(pipeline) = &search.query.body else { return Ok(answer) };
         let looked = Arc::new(Looked::at(pipeline.fields()));
         let outline = looked.outline();
-        let predicates = plan::predicates(&pipeline.needs().spans);
-        let mut candidates = Candidates::new(predicates, search.time);
+        let (predicates, time) = plan::of_traces(&pipeline.needs(), search.time);
+        let mut candidates = Candidates::new(predicates, time);
         let mut known: AHashSet<TraceId> = AHashSet::new();
-        let mut count = FIRST_TRACES;
+        let mut count = (search.limit + search.limit / 8).clamp(FIRST_TRACES, MAX_TRACES);
         loop {
             let part = candidates.next(self, count).await?;
             let (Some((newest, _)), Some((last, _))) = (part.first(), part.last()) else { break };

@@ -539,7 +539,7 @@ fn value_of_json(json: Json) -> AttributeValue {
     }
 }
 
-fn kind(word: &str) -> Kind {
+pub(super) fn kind(word: &str) -> Kind {
     use spanwise_model::Kind as Model;
     match word.parse() {
         Ok(Model::Internal) => Kind::Internal,
@@ -551,7 +551,7 @@ fn kind(word: &str) -> Kind {
     }
 }
 
-fn status(word: &str) -> Status {
+pub(super) fn status(word: &str) -> Status {
     use spanwise_model::Status as Model;
     match word.parse() {
         Ok(Model::Ok) => Status::Ok,

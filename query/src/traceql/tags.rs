@@ -15,9 +15,8 @@ use super::search::EVALUATING;
 use super::spans::{Looked, SpanReader};
 use crate::{Queries, QueryError, on_blocking_thread};
 
-/// Spans that are looked at for names, and for values.
-const ROWS_FOR_NAMES: usize = 10_000;
-const ROWS_FOR_VALUES: usize = 50_000;
+/// Spans that are looked at.
+const ROWS: usize = 10_000;
 /// Longer values do not help to complete one.
 const MAX_VALUE_BYTES: usize = 1024;
 
@@ -78,7 +77,7 @@ impl Queries {
     pub async fn traceql_tags(&self, query: &TagsQuery) -> Result<Vec<Tag>, QueryError> {
         let looked = Looked::at_all();
         let condition = query.condition.clone();
-        let batches = self.newest_rows(query, &looked, ROWS_FOR_NAMES, None).await?;
+        let batches = self.newest_rows(query, &looked, None).await?;
         let limit = query.limit;
         on_blocking_thread(EVALUATING, move || {
             let mut tags: BTreeMap<TagScope, BTreeSet<String>> = BTreeMap::new();
@@ -129,7 +128,7 @@ impl Queries {
         }
         let looked = Looked::at(query.condition.fields().into_iter().chain([field]));
         let condition = query.condition.clone();
-        let batches = self.newest_rows(query, &looked, ROWS_FOR_VALUES, Some(field)).await?;
+        let batches = self.newest_rows(query, &looked, Some(field)).await?;
         let (field, limit) = (field.clone(), query.limit);
         on_blocking_thread(EVALUATING, move || {
             let mut values: BTreeSet<TagValue> = BTreeSet::new();
@@ -175,7 +174,6 @@ impl Queries {
         &self,
         query: &TagsQuery,
         looked: &Looked,
-        rows: usize,
         field: Option<&Field>,
     ) -> Result<Vec<RecordBatch>, QueryError> {
         let exists = field.map_or(Condition::Always, |field| {
@@ -192,7 +190,7 @@ impl Queries {
                 predicate: Predicate { assembled: false, ..predicate },
                 time: query.time,
                 columns,
-                limit: rows,
+                limit: ROWS,
                 order,
             };
             batches.extend(self.store.find(&query).await?);

@@ -68,6 +68,12 @@ impl Grid {
         self.instant
     }
 
+    /// Length of an interval.
+    #[must_use]
+    pub fn step_nanos(&self) -> u64 {
+        self.step
+    }
+
     /// Length of an interval in seconds.
     #[must_use]
     pub fn step_seconds(&self) -> f64 {

@@ -15,6 +15,7 @@ pub use series::{Exemplar, Series};
 
 use crate::ast::{Metrics, SecondStage};
 use crate::trace::TraceView;
+use crate::value::Value;
 use measured::Measured;
 
 /// Points of all series of a query together.
@@ -34,6 +35,23 @@ impl Default for Limits {
     fn default() -> Self {
         Limits { series: 10_000, exemplars: 100 }
     }
+}
+
+/// Spans of one interval with the same values of what is grouped by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counted {
+    /// These values.
+    pub by: Vec<Value<'static>>,
+    /// The interval.
+    pub place: usize,
+    /// How many spans.
+    pub spans: u64,
+    /// The least of their numbers, durations in nanoseconds; 0 where spans are counted.
+    pub least: f64,
+    /// The greatest.
+    pub most: f64,
+    /// The sum.
+    pub total: f64,
 }
 
 /// What a metrics query gives.
@@ -69,6 +87,21 @@ impl<'q> Evaluation<'q> {
     pub fn observe(&mut self, view: &TraceView<'_>) {
         for measured in &mut self.measured {
             measured.observe(view);
+        }
+    }
+
+    /// Adds spans that somebody else has counted, of a function by its place in
+    /// [`Metrics::measures`]. It must be one that counts spans, or sums a number.
+    pub fn add(&mut self, measure: usize, counted: Counted) {
+        if let Some(measured) = self.measured.get_mut(measure) {
+            measured.add(counted);
+        }
+    }
+
+    /// Takes exemplars from a trace whose spans are counted by [`Self::add`].
+    pub fn observe_exemplars(&mut self, view: &TraceView<'_>) {
+        for measured in &mut self.measured {
+            measured.observe_exemplars(view);
         }
     }
 
