@@ -216,7 +216,9 @@ fn condition(text: &str) -> Condition {
     if inner.contains("||") {
         return Condition::Always;
     }
-    let is_right = |part: &&str| parse(&format!("{{ {part} }}")).is_ok();
+    // A field by itself is most likely still to be compared with something.
+    let is_right =
+        |part: &&str| part.contains(['=', '<', '>']) && parse(&format!("{{ {part} }}")).is_ok();
     let parts: Vec<&str> = inner.split("&&").filter(is_right).collect();
     let whole = parse(&format!("{{ {} }}", parts.join(" && ")));
     whole.map_or(Condition::Always, |query| query.needs().spans)
@@ -292,7 +294,7 @@ mod tests {
             assert_eq!(parse(&query.to_string()).as_ref(), Ok(&query));
             query.to_string()
         };
-        assert_eq!(query(&[]), "{ true }");
+        assert_eq!(query(&[]), "{ }");
         assert_eq!(query(&[("error", "true")]), "{ status = error }");
         let found = query(&[("http.url", "a.b"), ("status", "ok"), ("n", "5")]);
         for part in [".http.url =~ ", "status = ok", ".n = 5"] {
