@@ -1,6 +1,7 @@
 //! The contract that every store fulfils.
 
 mod condition;
+mod count;
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -13,6 +14,8 @@ use spanwise_model::{Assembled, SpanId, SpanRows, Status, TraceId};
 use crate::room::AnswerRoom;
 pub use condition::{AttributeCondition, AttributeTest, Number};
 pub(crate) use condition::{DOUBLE, INT, JSON, typed_text};
+pub(crate) use count::Counts;
+pub use count::{Counting, RowCounts};
 
 /// Takes span rows durably and finds them again.
 #[async_trait]
@@ -59,6 +62,23 @@ pub trait Store: Send + Sync {
 
     /// Rows that fulfil the query's predicate, in its order.
     async fn find(&self, query: &Query) -> Result<Vec<RecordBatch>, StoreError>;
+
+    /// How many rows there are, by words that they have, in each interval.
+    ///
+    /// # Errors
+    /// [`StoreError::Limit`] where there is too much to count.
+    async fn count_rows(
+        &self,
+        counting: &Counting,
+        limits: SqlLimits,
+    ) -> Result<Vec<RowCounts>, StoreError> {
+        counting.check()?;
+        let mut counts = Counts::new(counting);
+        for batch in self.own_sql(&counting.statement(), limits).await? {
+            counts.add(&batch, counting.columns.len())?;
+        }
+        Ok(counts.finish())
+    }
 
     /// Runs one read-only SQL statement that somebody has typed, over the table
     /// `spans`. Whatever it says, it does not hurt the program. A store that keeps

@@ -8,6 +8,7 @@
 pub(super) mod attribute;
 pub(super) mod attribute_search;
 pub(super) mod condition;
+pub(super) mod count;
 pub(super) mod first;
 pub(super) mod mask;
 pub(super) mod sketch;
