@@ -340,7 +340,7 @@ fn found(query: &Query, time: TimeRange, limit: usize) -> BTreeMap<[u8; 16], Vec
 }
 
 /// Labels and values of series, as far as the order of sums does not matter.
-fn told(series: Vec<Series>) -> Vec<(Vec<(String, String)>, Vec<String>)> {
+fn told(series: Vec<Series>) -> Told {
     let mut all: Vec<_> = (series.into_iter())
         .map(|series| {
             let label = |(name, value): &(String, Value<'static>)| (name.clone(), rounded(value));
@@ -363,7 +363,7 @@ fn time() -> impl Strategy<Value = TimeRange> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn a_search_finds_what_the_naive_evaluator_finds(
@@ -385,26 +385,72 @@ proptest! {
         time in time(),
         instant in any::<bool>(),
     ) {
-        let Body::Metrics(metrics) = &query.body else { return Ok(()) };
-        let first = time.from_unix_nano.max(BEGIN_NANO) as u64;
-        let last = time.to_unix_nano.min(BEGIN_NANO + LAST_SECOND * SECOND_NANO) as u64;
-        let grid = match instant {
-            true => Grid::instant(first, last),
-            false => Grid::range(first, last, 20 * SECOND_NANO as u64),
-        };
-        let grid = grid.expect("a range");
-        let limits = Limits { exemplars: 0, ..Limits::default() };
-        let mut evaluation = Evaluation::new(metrics, grid, limits);
-        for trace in &WORLD.traces {
-            evaluation.observe(&TraceView::new(trace));
-        }
-        let query = Arc::new(query.clone());
-        let asked = TraceqlMetrics { query: Arc::clone(&query), grid, limits, bounds: PLENTY };
-        let answer = WORLD.runtime.block_on(WORLD.queries.traceql_metrics(&asked));
-        let answer = answer.expect("an answer");
-        prop_assert_eq!(answer.incomplete, Vec::<String>::new());
-        prop_assert_eq!(told(answer.series), told(evaluation.finish().series), "{}", query);
+        let Body::Metrics(_) = &query.body else { return Ok(()) };
+        let (answered, naive) = both(&query, time, instant);
+        prop_assert_eq!(answered, naive, "{}", query);
     }
+}
+
+/// Labels and values of series.
+type Told = Vec<(Vec<(String, String)>, Vec<String>)>;
+
+/// The series that a query gives, and those of the naive evaluator.
+fn both(query: &Query, time: TimeRange, instant: bool) -> (Told, Told) {
+    let Body::Metrics(metrics) = &query.body else { panic!("metrics") };
+    let first = time.from_unix_nano.max(BEGIN_NANO) as u64;
+    let last = time.to_unix_nano.min(BEGIN_NANO + LAST_SECOND * SECOND_NANO) as u64;
+    let grid = match instant {
+        true => Grid::instant(first, last),
+        false => Grid::range(first, last, 20 * SECOND_NANO as u64),
+    };
+    let grid = grid.expect("a range");
+    let limits = Limits { exemplars: 0, ..Limits::default() };
+    let mut evaluation = Evaluation::new(metrics, grid, limits);
+    for trace in &WORLD.traces {
+        evaluation.observe(&TraceView::new(trace));
+    }
+    let asked = TraceqlMetrics { query: Arc::new(query.clone()), grid, limits, bounds: PLENTY };
+    let answer = WORLD.runtime.block_on(WORLD.queries.traceql_metrics(&asked));
+    let answer = answer.expect("an answer");
+    assert_eq!(answer.incomplete, Vec::<String>::new());
+    (told(answer.series), told(evaluation.finish().series))
+}
+
+/// Metrics as people write them, of which each way is taken: counted by the store, by words and by
+/// a statement, from rows, and from traces.
+#[test]
+fn written_metrics() {
+    let mut given = 0;
+    for text in [
+        "{} | rate()",
+        "{} | rate() by (resource.service.name)",
+        "{ kind = server && name =~ `x.*` } | count_over_time() by (status, name)",
+        "{ status != error || resource.service.name = `y` } | rate() by (kind)",
+        "({ status = error } | rate()) / ({} | rate())",
+        "{ nestedSetParent < 0 } | rate() by (name)",
+        "{ duration > 1us && status = error } | count_over_time()",
+        "{ resource.service.name = `x` } | avg_over_time(duration) by (name)",
+        "{} | min_over_time(duration) by (kind)",
+        "{} | max_over_time(duration)",
+        "{} | sum_over_time(duration) | topk(2)",
+        "{} | quantile_over_time(duration, .5, .9) by (resource.service.name)",
+        "{ .a != nil } | count_over_time() by (.a)",
+        "{ rootName = `x` } | rate() by (rootServiceName)",
+        "{ status = error } >> { duration > 0ns } | histogram_over_time(duration)",
+        "{} | compare({ status = error }, 1000)",
+    ] {
+        let query = parse(text).expect("a query");
+        let last = BEGIN_NANO + 333 * SECOND_NANO + 1;
+        let part = TimeRange { from_unix_nano: BEGIN_NANO + 7, to_unix_nano: last };
+        for (time, instant) in
+            [(TimeRange::ALL, false), (TimeRange::ALL, true), (part, false), (part, true)]
+        {
+            let (answered, naive) = both(&query, time, instant);
+            given += usize::from(!naive.is_empty());
+            assert_eq!(answered, naive, "{text} {instant}");
+        }
+    }
+    assert!(given > 60, "{given} of them give something");
 }
 
 /// Queries as people write them, of which each way is taken: by service, name, duration, status,

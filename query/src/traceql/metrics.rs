@@ -149,12 +149,11 @@ impl Queries {
         looked: &Looked,
         progress: &mut Progress,
     ) -> Result<Option<Answer>, QueryError> {
-        let Some(statements) = counted::statements(metrics, asked.grid) else { return Ok(None) };
+        let Some(counts) = counted::counts(metrics, asked.grid) else { return Ok(None) };
         let mut evaluation = Evaluation::new(metrics, asked.grid, asked.limits);
-        let timeout = asked.bounds.time;
-        let Some(spans) = self.add_counts(&statements, &mut evaluation, timeout).await? else {
-            return Ok(None);
-        };
+        let counted =
+            self.add_counts(&counts, asked.grid, &mut evaluation, asked.bounds.time).await?;
+        let Some(spans) = counted else { return Ok(None) };
         progress.spans += spans;
         if asked.limits.exemplars > 0 && spans > 0 {
             let from = time.from_unix_nano;

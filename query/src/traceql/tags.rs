@@ -1,12 +1,11 @@
 //! Names and values of fields, to complete what is typed into a query. They are those of the
-//! newest spans, so that the answer is fast; services, operations and what comes in few values
-//! are complete.
+//! newest spans, so that the answer is fast; services and names of spans are complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::array::RecordBatch;
 use spanwise_store::{Order, Predicate, Query as RowQuery, TimeRange};
-use spanwise_traceql::ast::{Attribute, Field, Intrinsic, Scope};
+use spanwise_traceql::ast::{Field, Intrinsic};
 use spanwise_traceql::trace::{AttributeValue, Attributes, TraceView};
 use spanwise_traceql::{Condition, Value};
 
@@ -16,7 +15,7 @@ use super::spans::{Looked, SpanReader};
 use crate::{Queries, QueryError, on_blocking_thread};
 
 /// Spans that are looked at.
-const ROWS: usize = 10_000;
+const ROWS: usize = 5_000;
 /// Longer values do not help to complete one.
 const MAX_VALUE_BYTES: usize = 1024;
 
@@ -117,14 +116,16 @@ impl Queries {
         field: &Field,
         query: &TagsQuery,
     ) -> Result<TagValues, QueryError> {
-        if query.condition == Condition::Always
-            && let Some(mut known) = self.known_values(field).await?
-        {
-            known.sort_unstable();
-            known.dedup();
-            known.truncate(query.limit);
-            let values = known.into_iter().map(|text| TagValue { kind: "string", text });
-            return Ok(TagValues { values: values.collect(), examined_spans: 0 });
+        if let Some(words) = self.words_of(field, &query.condition, query.time).await? {
+            let kind = match field {
+                Field::Intrinsic(Intrinsic::Kind | Intrinsic::Status) => "keyword",
+                _ => "string",
+            };
+            let value = |text| TagValue { kind, text };
+            return Ok(TagValues {
+                values: words.into_iter().take(query.limit).map(value).collect(),
+                examined_spans: 0,
+            });
         }
         let looked = Looked::at(query.condition.fields().into_iter().chain([field]));
         let condition = query.condition.clone();
@@ -146,27 +147,6 @@ impl Queries {
             })
         })
         .await?
-    }
-
-    /// Values that the store has lists of, whatever their time.
-    async fn known_values(&self, field: &Field) -> Result<Option<Vec<String>>, QueryError> {
-        match field {
-            Field::Attribute(Attribute { parent: false, scope: Scope::Resource, name })
-                if name == "service.name" =>
-            {
-                let services = self.services().await?;
-                Ok(Some(services.into_iter().map(|service| service.name).collect()))
-            }
-            Field::Intrinsic(Intrinsic::RootService) => {
-                let services = self.services().await?;
-                Ok(Some(services.into_iter().map(|service| service.name).collect()))
-            }
-            Field::Intrinsic(Intrinsic::Name | Intrinsic::RootName) => {
-                let operations = self.operations(None).await?;
-                Ok(Some(operations.into_iter().map(|operation| operation.name).collect()))
-            }
-            _ => Ok(None),
-        }
     }
 
     /// The newest rows that may satisfy the condition and may have the field.
