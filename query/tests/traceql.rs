@@ -54,7 +54,14 @@ impl Draw {
             6 => AttributeValue::Bool(self.below(2) == 0),
             7 => AttributeValue::Bytes("AQI=".to_owned()),
             8 => AttributeValue::Json(
-                self.of(&[r#"[1,"x",true]"#, r#"["y",-3,1.5]"#, "[]", r#"{"k":1}"#]).to_owned(),
+                self.of(&[
+                    r#"[1,"x",true]"#,
+                    r#"["y",-3,1.5]"#,
+                    "[]",
+                    r#"{"k":1}"#,
+                    r#"[["x",2]]"#,
+                ])
+                .to_owned(),
             ),
             _ => self.text().into(),
         }

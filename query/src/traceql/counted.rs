@@ -206,7 +206,7 @@ fn of_test(Test { field, check }: &Test) -> Option<String> {
     Some(format!("{} {operator} ({})", of.column(), words.join(", ")))
 }
 
-fn word<'l>(of: Of, literal: &'l Literal) -> Option<&'l str> {
+fn word(of: Of, literal: &Literal) -> Option<&str> {
     match (of, literal) {
         (Of::Service | Of::Name, Literal::String(text)) => Some(text),
         (Of::Kind, Literal::Kind(kind)) => Some(match kind {

@@ -59,13 +59,10 @@ impl Tempo {
         self.api.ask_bare(request.body(Body::empty()).expect("valid")).await
     }
 
-    #[track_caller]
-    fn get(&self, path: &str) -> impl Future<Output = Value> {
-        async move {
-            let (status, _, body) = self.ask(path, "application/json").await;
-            assert_eq!(status, StatusCode::OK, "{path}: {}", String::from_utf8_lossy(&body));
-            serde_json::from_slice(&body).expect("JSON")
-        }
+    async fn get(&self, path: &str) -> Value {
+        let (status, _, body) = self.ask(path, "application/json").await;
+        assert_eq!(status, StatusCode::OK, "{path}: {}", String::from_utf8_lossy(&body));
+        serde_json::from_slice(&body).expect("JSON")
     }
 
     /// The traces that a query finds.

@@ -246,7 +246,7 @@ impl Written {
                     format!("if({of_type} = 'String', JSONExtractString(element), element)");
                 let element = Self::json(&of_text, of_type).passes(test);
                 format!(
-                    "({} OR {is_list} AND arrayExists(element -> {element}, \
+                    "({} OR {is_list} AND arrayExists(element -> {of_type} = 'Array' OR {element}, \
                      JSONExtractArrayRaw({text})))",
                     self.passes(test)
                 )

@@ -35,8 +35,8 @@ pub enum AttributeTest {
     GreaterOrEqual(Number),
     /// The text of one contains this, whatever the case of either.
     Contains(String),
-    /// One of them passes this, or an element of one that is a list. Only what asks
-    /// for one value that passes.
+    /// One of them passes this, or an element of one that is a list; a list within a
+    /// list is not looked into, and passes. Only what asks for one value that passes.
     Element(Box<AttributeTest>),
     /// There is one.
     Exists,
@@ -190,13 +190,12 @@ impl AttributeTest {
     }
 }
 
-/// Whether a value in a list, given as JSON, is so, by its type and text. Lists in lists
-/// are not looked into.
+/// Whether a value in a list, given as JSON, is so, by its type and text, or is a list.
 fn any_element(list: &str, is_so: impl Fn(u8, &str) -> bool) -> bool {
     let Ok(elements) = serde_json::from_str::<Vec<serde_json::Value>>(list) else { return false };
     elements.iter().any(|element| {
         let (type_number, text) = typed_text(element);
-        is_so(type_number, &text)
+        element.is_array() || is_so(type_number, &text)
     })
 }
 

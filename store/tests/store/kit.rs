@@ -314,7 +314,7 @@ async fn rows_are_found_by_predicate(place: Place) {
     // Of lists each element, and values anywhere in the row.
     let all = |_: u64| true;
     let none = |_: u64| false;
-    let with_events = |n: u64| n % 7 == 0;
+    let with_events = |n: u64| n.is_multiple_of(7);
     for (key, test, own, anywhere) in [
         (
             "n",
