@@ -1,10 +1,10 @@
 //! What people call the rows of a trace, read from the columns in which it
 //! stands, and not copied.
 
-use arrow::array::{Array, AsArray, Int32Array, RecordBatch, StringArray};
+use arrow::array::{Array, AsArray, Int32Array, RecordBatch};
 use arrow::datatypes::Int32Type;
 use spanwise_model::schema::column;
-use spanwise_model::{ModelError, RowRef, Status};
+use spanwise_model::{ModelError, RowRef, Status, Texts};
 
 /// The labels of the rows of several batches; [`RowRef::batch`] is a place
 /// among these.
@@ -17,31 +17,6 @@ struct OfBatch<'a> {
     statuses: Texts<'a>,
     codes: &'a Int32Array,
     errors: Texts<'a>,
-}
-
-/// A dictionary column.
-struct Texts<'a> {
-    keys: &'a Int32Array,
-    values: &'a StringArray,
-}
-
-impl<'a> Texts<'a> {
-    fn of(batch: &'a RecordBatch, column: &'static str) -> Result<Self, ModelError> {
-        let wrong = || ModelError::Column { column };
-        let array = batch.column_by_name(column).ok_or_else(wrong)?;
-        let array = array.as_dictionary_opt::<Int32Type>().ok_or_else(wrong)?;
-        let values = array.values().as_string_opt::<i32>().ok_or_else(wrong)?;
-        Ok(Self { keys: array.keys(), values })
-    }
-
-    fn get(&self, row: u32) -> Option<&'a str> {
-        let row = row as usize;
-        if row >= self.keys.len() || self.keys.is_null(row) {
-            return None;
-        }
-        let key = usize::try_from(self.keys.value(row)).ok()?;
-        (key < self.values.len() && self.values.is_valid(key)).then(|| self.values.value(key))
-    }
 }
 
 impl<'a> Labels<'a> {
@@ -82,22 +57,22 @@ impl<'a> Labels<'a> {
 
     /// The row's service.
     pub fn service(&self, at: RowRef) -> &'a str {
-        self.text(at, |batch| batch.services.get(at.row)).unwrap_or_default()
+        self.text(at, |batch| batch.services.get(at.row as usize)).unwrap_or_default()
     }
 
     /// The row's operation.
     pub fn operation(&self, at: RowRef) -> &'a str {
-        self.text(at, |batch| batch.operations.get(at.row)).unwrap_or_default()
+        self.text(at, |batch| batch.operations.get(at.row as usize)).unwrap_or_default()
     }
 
     /// The row's protocol.
     pub fn protocol(&self, at: RowRef) -> Option<&'a str> {
-        self.text(at, |batch| batch.protocols.get(at.row))
+        self.text(at, |batch| batch.protocols.get(at.row as usize))
     }
 
     /// Whether the row's status is an error.
     pub fn is_error(&self, at: RowRef) -> bool {
-        self.text(at, |batch| batch.statuses.get(at.row)) == Some(Status::Error.as_str())
+        self.text(at, |batch| batch.statuses.get(at.row as usize)) == Some(Status::Error.as_str())
     }
 
     /// The protocol's own number of how it went.
@@ -109,6 +84,6 @@ impl<'a> Labels<'a> {
 
     /// What the row says of its failure.
     pub fn error(&self, at: RowRef) -> Option<&'a str> {
-        self.text(at, |batch| batch.errors.get(at.row)).filter(|text| !text.is_empty())
+        self.text(at, |batch| batch.errors.get(at.row as usize)).filter(|text| !text.is_empty())
     }
 }

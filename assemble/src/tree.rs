@@ -276,7 +276,7 @@ impl Node {
 
     /// Of a span that hangs nowhere, the parent that it names, or that was found for it
     /// before.
-    fn missing_parent(&self) -> Option<SpanId> {
+    pub fn missing_parent(&self) -> Option<SpanId> {
         let found = || self.row.prior.and_then(|prior| prior.parent);
         let named = self.row.parent_span_id.filter(|named| *named != self.row.span_id);
         named.or_else(found).filter(|_| self.parent.is_none())

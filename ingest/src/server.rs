@@ -134,6 +134,21 @@ impl Ingest {
         Ok(ports::serve("UI and API", Speaks::Pages, transport, listener, router, shutdown).await?)
     }
 
+    /// Serves an API of queries by HTTP/1.1, HTTP/2 and gRPC, with the same bounds.
+    ///
+    /// # Errors
+    /// Where the listener has no address.
+    pub async fn serve_queries(
+        &self,
+        name: &'static str,
+        listener: TcpListener,
+        router: Router,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), IngestError> {
+        let transport = Arc::clone(&self.shared.transport);
+        Ok(ports::serve(name, Speaks::Queries, transport, listener, router, shutdown).await?)
+    }
+
     /// What was received, refused and lost so far.
     pub fn status(&self) -> IngestStatus {
         IngestStatus {

@@ -5,33 +5,17 @@ use arrow::array::{
     ListArray, MapArray, RecordBatch, StringArray, StructArray, UInt8Array, UInt16Array,
     UInt32Array, UInt64Array,
 };
-use arrow::datatypes::{Int32Type, Schema};
+use arrow::datatypes::Schema;
 
 use crate::schema::{column, span_schema};
 use crate::{
     AttributeValue, Attributes, Event, Flow, Link, ModelError, Network, ResourceJson, Span, SpanId,
-    Status, TraceId,
+    Status, Texts, TraceId,
 };
 
 /// A record batch known to have the span schema, read by column and row.
 pub struct SpanBatch {
     batch: RecordBatch,
-}
-
-/// A dictionary column resolved to its keys and values.
-struct Texts<'a> {
-    keys: &'a Int32Array,
-    values: &'a StringArray,
-}
-
-impl<'a> Texts<'a> {
-    fn get(&self, row: usize) -> Option<&'a str> {
-        if self.keys.is_null(row) {
-            return None;
-        }
-        let key = usize::try_from(self.keys.value(row)).ok()?;
-        (key < self.values.len() && self.values.is_valid(key)).then(|| self.values.value(key))
-    }
 }
 
 fn attributes_at(map: &MapArray, row: usize) -> Attributes {
@@ -137,16 +121,11 @@ impl SpanBatch {
             .expect("the schema was checked when the batch was taken")
     }
 
-    fn texts(&self, name: &str) -> Texts<'_> {
-        let array = self
-            .batch
-            .column_by_name(name)
-            .and_then(|array| array.as_dictionary_opt::<Int32Type>())
-            .expect("the schema was checked when the batch was taken");
-        Texts { keys: array.keys(), values: array.values().as_string::<i32>() }
+    fn texts(&self, name: &'static str) -> Texts<'_> {
+        Texts::of(&self.batch, name).expect("the schema was checked when the batch was taken")
     }
 
-    fn text(&self, name: &str, row: usize) -> Option<String> {
+    fn text(&self, name: &'static str, row: usize) -> Option<String> {
         self.texts(name).get(row).map(str::to_owned)
     }
 

@@ -20,6 +20,7 @@ pub mod schema;
 mod span;
 mod span_ref;
 mod template;
+mod texts;
 mod vocabulary;
 mod written_id;
 
@@ -38,6 +39,7 @@ pub use span::{Event, Flow, Link, Network, Span};
 pub use span_ref::{Emitter, Observed, SpanRef};
 
 pub use template::{Slot, Template};
+pub use texts::Texts;
 pub use vocabulary::{Capture, Evidence, Kind, Status, UnknownName, grpc};
 pub use written_id::WrittenId;
 

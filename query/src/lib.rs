@@ -13,6 +13,7 @@ mod moment;
 mod search;
 mod services;
 mod trace;
+pub mod traceql;
 
 use std::sync::Arc;
 

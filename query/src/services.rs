@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use spanwise_model::{Capture, Kind, ModelError, Status};
 use spanwise_store::SqlLimits;
 
@@ -113,7 +113,7 @@ impl Queries {
 }
 
 /// Columns of texts, whatever form the store gives them.
-fn texts<const N: usize>(
+pub(crate) fn texts<const N: usize>(
     batch: &RecordBatch,
     columns: [usize; N],
 ) -> Result<[StringArray; N], ModelError> {
@@ -122,12 +122,21 @@ fn texts<const N: usize>(
 }
 
 /// Columns of integers, whatever form the store gives them.
-fn integers<const N: usize>(
+pub(crate) fn integers<const N: usize>(
     batch: &RecordBatch,
     columns: [usize; N],
 ) -> Result<[Int64Array; N], ModelError> {
     let integers = |array: &ArrayRef| array.as_primitive_opt::<Int64Type>().cloned();
     columns_as(batch, columns, &DataType::Int64, integers)
+}
+
+/// Columns of numbers, whatever form the store gives them.
+pub(crate) fn floats<const N: usize>(
+    batch: &RecordBatch,
+    columns: [usize; N],
+) -> Result<[Float64Array; N], ModelError> {
+    let floats = |array: &ArrayRef| array.as_primitive_opt::<Float64Type>().cloned();
+    columns_as(batch, columns, &DataType::Float64, floats)
 }
 
 fn columns_as<A: Array, const N: usize>(

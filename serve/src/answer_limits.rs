@@ -11,6 +11,8 @@ use crate::slow_reader;
 
 /// Traces that are read and assembled at once. A small one takes milliseconds.
 const READ: usize = 2;
+/// Queries that are evaluated at once on whole traces. Most take milliseconds.
+const EVALUATED: usize = 4;
 const WAIT: Duration = Duration::from_secs(10);
 /// Mebibytes of large answers that clients have not read yet.
 const ANSWERED_MEBIBYTES: usize = 128;
@@ -23,6 +25,7 @@ pub(crate) type Permit = OwnedSemaphorePermit;
 /// See the module.
 pub(crate) struct AnswerLimits {
     read: Arc<Semaphore>,
+    evaluated: Arc<Semaphore>,
     answered: Arc<Semaphore>,
     downloaded: Arc<Semaphore>,
 }
@@ -32,6 +35,7 @@ impl Default for AnswerLimits {
         let permits = |count| Arc::new(Semaphore::new(count));
         Self {
             read: permits(READ),
+            evaluated: permits(EVALUATED),
             answered: permits(ANSWERED_MEBIBYTES),
             downloaded: permits(DOWNLOADED),
         }
@@ -46,6 +50,18 @@ impl AnswerLimits {
             Problem::busy(format!(
                 "other traces were being read for all of {} s, of which {READ} are at the same \
                  time; ask again later",
+                WAIT.as_secs()
+            ))
+        })
+    }
+
+    /// Waits until a query may be evaluated on whole traces.
+    pub(crate) async fn to_evaluate(&self) -> Result<Permit, Problem> {
+        let permit = tokio::time::timeout(WAIT, Arc::clone(&self.evaluated).acquire_owned()).await;
+        permit.ok().and_then(Result::ok).ok_or_else(|| {
+            Problem::busy(format!(
+                "other queries were being evaluated for all of {} s, of which {EVALUATED} are at \
+                 the same time; ask again later",
                 WAIT.as_secs()
             ))
         })

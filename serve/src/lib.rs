@@ -1,5 +1,6 @@
 //! The server's HTTP side. Each folder is one dialect: `native` is the API under `/api/v1`,
-//! `sql` its SQL endpoint, `metrics` is `/metrics` for Prometheus, `ui` the embedded UI. They
+//! `sql` its SQL endpoint, `tempo` is Grafana Tempo's API, `metrics` is `/metrics` for Prometheus,
+//! `ui` the embedded UI. They
 //! translate requests into questions for `spanwise-query`, and its answers into their format.
 
 mod answer_limits;
@@ -9,6 +10,7 @@ mod problem;
 mod safety;
 mod slow_reader;
 mod sql;
+mod tempo;
 mod ui;
 mod wrong_port;
 
@@ -69,16 +71,31 @@ impl FromRef<Shared> for Arc<AnswerLimits> {
     }
 }
 
+impl Shared {
+    fn new(api: ApiState) -> Self {
+        Self {
+            queries: Queries::new(Arc::clone(&api.store)),
+            api,
+            growth: Arc::default(),
+            limits: Arc::default(),
+        }
+    }
+}
+
+/// Tempo's API at the root of a port of its own, also by gRPC.
+pub fn tempo_router(api: ApiState) -> Router {
+    tempo::port()
+        .with_state(Shared::new(api))
+        .layer(CompressionLayer::new())
+        .layer(axum::middleware::from_fn(safety::layer))
+}
+
 /// The API and the UI.
 pub fn router(api: ApiState) -> Router {
-    let shared = Shared {
-        queries: Queries::new(Arc::clone(&api.store)),
-        api,
-        growth: Arc::default(),
-        limits: Arc::default(),
-    };
+    let shared = Shared::new(api);
     Router::new()
         .nest(spanwise_api::endpoints::BASE, native::router())
+        .nest("/tempo", tempo::router())
         .route("/metrics", get(metrics::metrics))
         .fallback(ui::serve)
         .method_not_allowed_fallback(ui::other_method)

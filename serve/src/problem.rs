@@ -40,6 +40,11 @@ impl Problem {
         Self { status: StatusCode::SERVICE_UNAVAILABLE, title: "too much at the same time", detail }
     }
 
+    /// The status and the sentence, for other formats of errors.
+    pub(crate) fn into_parts(self) -> (StatusCode, String) {
+        (self.status, self.detail)
+    }
+
     pub(crate) fn internal(detail: String) -> Self {
         tracing::error!("a query failed: {detail}");
         let (status, title) = (StatusCode::INTERNAL_SERVER_ERROR, "the query failed");

@@ -1,6 +1,7 @@
 //! The contract that every store fulfils.
 
 mod condition;
+mod count;
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -12,7 +13,9 @@ use spanwise_model::{Assembled, SpanId, SpanRows, Status, TraceId};
 
 use crate::room::AnswerRoom;
 pub use condition::{AttributeCondition, AttributeTest, Number};
-pub(crate) use condition::{DOUBLE, INT};
+pub(crate) use condition::{DOUBLE, INT, JSON, typed_text};
+pub(crate) use count::Counts;
+pub use count::{Counting, RowCounts};
 
 /// Takes span rows durably and finds them again.
 #[async_trait]
@@ -59,6 +62,23 @@ pub trait Store: Send + Sync {
 
     /// Rows that fulfil the query's predicate, in its order.
     async fn find(&self, query: &Query) -> Result<Vec<RecordBatch>, StoreError>;
+
+    /// How many rows there are, by words that they have, in each interval.
+    ///
+    /// # Errors
+    /// [`StoreError::Limit`] where there is too much to count.
+    async fn count_rows(
+        &self,
+        counting: &Counting,
+        limits: SqlLimits,
+    ) -> Result<Vec<RowCounts>, StoreError> {
+        counting.check()?;
+        let mut counts = Counts::new(counting);
+        for batch in self.own_sql(&counting.statement(), limits).await? {
+            counts.add(&batch, counting.columns.len())?;
+        }
+        Ok(counts.finish())
+    }
 
     /// Runs one read-only SQL statement that somebody has typed, over the table
     /// `spans`. Whatever it says, it does not hurt the program. A store that keeps
@@ -181,6 +201,10 @@ pub struct Predicate {
     pub status: Option<Status>,
     /// All of these hold.
     pub attributes: Vec<AttributeCondition>,
+    /// All of these hold of values anywhere in the row: besides those that
+    /// `attributes` are asked of, values of its instrumentation scope (`otel.scope.KEY`),
+    /// of its events and of its links. Only what asks for one value that passes.
+    pub anywhere: Vec<AttributeCondition>,
     /// `assembled_trace_id` is known.
     pub assembled: bool,
     /// `assembled_parent` is null: the row is the root of its trace.
@@ -218,7 +242,7 @@ pub struct Outline {
     /// Columns, by name. That of attributes only has the ones below.
     pub columns: Vec<&'static str>,
     /// Keys of attributes.
-    pub attributes: Vec<&'static str>,
+    pub attributes: Vec<String>,
 }
 
 /// What is to be forgotten on request.

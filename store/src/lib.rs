@@ -10,8 +10,8 @@ pub mod embedded;
 mod room;
 
 pub use contract::{
-    Appended, AttributeCondition, AttributeTest, Deleted, Key, MAX_ANSWER_BYTES, Number,
-    ObjectStorageStatus, Order, Origin, Outline, Predicate, Query, Selection, SqlAnswer, SqlLimits,
-    Store, StoreError, StoreStatus, TimeRange, Unsettled,
+    Appended, AttributeCondition, AttributeTest, Counting, Deleted, Key, MAX_ANSWER_BYTES, Number,
+    ObjectStorageStatus, Order, Origin, Outline, Predicate, Query, RowCounts, Selection, SqlAnswer,
+    SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,
 };
 pub use room::AnswerRoom;

@@ -443,6 +443,37 @@ pub enum SecondStage {
     Compare(Comparison, Literal),
 }
 
+impl Field {
+    /// Whether it is of the span by itself: not of its trace, its parent or its
+    /// children.
+    #[must_use]
+    pub fn is_of_single_span(&self) -> bool {
+        crate::necessary::of_single_span(self)
+    }
+}
+
+impl Metrics {
+    /// Every function over spans, in the order in which they are written.
+    #[must_use]
+    pub fn measures(&self) -> Vec<&Measure> {
+        let mut measures = Vec::new();
+        self.collect(&mut measures);
+        measures
+    }
+
+    fn collect<'m>(&'m self, measures: &mut Vec<&'m Measure>) {
+        match self {
+            Metrics::Measure(measure) => measures.push(measure),
+            Metrics::Number(_) => {}
+            Metrics::Then { metrics, .. } => metrics.collect(measures),
+            Metrics::Arithmetic { left, right, .. } => {
+                left.collect(measures);
+                right.collect(measures);
+            }
+        }
+    }
+}
+
 impl Relation {
     /// The relation seen from the other side.
     #[must_use]

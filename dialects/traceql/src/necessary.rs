@@ -7,7 +7,7 @@
 
 use crate::ast::{
     Attribute, Body, Comparison, Expr, Field, Intrinsic, Join, Literal, Logic, Metrics, Pipeline,
-    Query, Spansets, Stage, Taken,
+    Query, Scope, Spansets, Stage, Taken,
 };
 use crate::evaluate::{self, matches_pattern};
 use crate::pattern::Pattern;
@@ -21,6 +21,8 @@ pub struct Needs {
     pub trace: SomeSpan,
     /// What every span of a result satisfies: only these are counted by metrics.
     pub spans: Condition,
+    /// What the root of every selected trace satisfies.
+    pub root: Condition,
     /// Whether results are all spans that satisfy `spans`, whatever else their traces
     /// have. Then metrics can be counted without putting traces together.
     pub exact: bool,
@@ -56,7 +58,8 @@ pub enum Condition {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Test {
     /// Which field. `service.name` of [`crate::ast::Scope::Resource`] is the service,
-    /// [`Intrinsic::Name`] the operation.
+    /// [`Intrinsic::Name`] the operation. [`Intrinsic::NestedSetParent`] is only asked
+    /// to be below 0: the span is a root.
     pub field: Field,
     /// What it must be.
     pub check: Check,
@@ -85,13 +88,34 @@ impl Query {
             Body::Metrics(metrics) => of_metrics(metrics).unwrap_or(Needs {
                 trace: SomeSpan::Has(Condition::Never),
                 spans: Condition::Never,
+                root: Condition::Never,
                 exact: true,
             }),
         }
     }
 }
 
+impl Pipeline {
+    /// What is necessary for a trace to be selected.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        of_pipeline(self)
+    }
+}
+
 impl Condition {
+    /// The fields that it tests.
+    #[must_use]
+    pub fn fields(&self) -> Vec<&Field> {
+        match self {
+            Condition::Always | Condition::Never => Vec::new(),
+            Condition::All(all) | Condition::Any(all) => {
+                all.iter().flat_map(Condition::fields).collect()
+            }
+            Condition::Test(test) => vec![&test.field],
+        }
+    }
+
     /// Whether a span satisfies it.
     #[must_use]
     pub fn holds(&self, view: &TraceView<'_>, span: usize) -> bool {
@@ -206,6 +230,7 @@ fn of_metrics(metrics: &Metrics) -> Option<Needs> {
                 // Each side counts its own, so neither is all of them.
                 exact: left.exact && right.exact && left.spans == right.spans,
                 spans: Condition::any([left.spans, right.spans]),
+                root: Condition::any([left.root, right.root]),
             }),
             (one, other) => one.or(other),
         },
@@ -213,8 +238,12 @@ fn of_metrics(metrics: &Metrics) -> Option<Needs> {
 }
 
 fn of_pipeline(pipeline: &Pipeline) -> Needs {
-    let mut needs =
-        Needs { trace: SomeSpan::Has(Condition::Always), spans: Condition::Always, exact: true };
+    let mut needs = Needs {
+        trace: SomeSpan::Has(Condition::Always),
+        spans: Condition::Always,
+        root: Condition::Always,
+        exact: true,
+    };
     for stage in &pipeline.stages {
         match stage {
             Stage::Spansets(spansets) => {
@@ -237,6 +266,7 @@ fn of_pipeline(pipeline: &Pipeline) -> Needs {
                         SomeSpan::both(before.trace, trace)
                     },
                     spans,
+                    root: Condition::all([before.root, stage.root]),
                     exact: before.exact && stage.exact,
                 };
             }
@@ -252,7 +282,7 @@ fn of_spansets(spansets: &Spansets) -> Needs {
     match spansets {
         Spansets::Where(expr) => {
             let (spans, exact) = of_expr(expr);
-            Needs { trace: SomeSpan::Has(spans.clone()), spans, exact }
+            Needs { trace: SomeSpan::Has(spans.clone()), spans, root: of_root(expr), exact }
         }
         Spansets::Pipeline(pipeline) => of_pipeline(pipeline),
         Spansets::Join { operator, left, right } => {
@@ -262,22 +292,62 @@ fn of_spansets(spansets: &Spansets) -> Needs {
                     exact: left.exact && right.exact,
                     trace: SomeSpan::either(left.trace, right.trace),
                     spans: Condition::any([left.spans, right.spans]),
+                    root: Condition::any([left.root, right.root]),
                 },
                 Join::And | Join::Structure { taken: Taken::Both, .. } => Needs {
                     exact: false,
                     trace: SomeSpan::both(left.trace, right.trace),
                     spans: Condition::any([left.spans, right.spans]),
+                    root: Condition::all([left.root, right.root]),
                 },
                 Join::Structure { taken: Taken::Related, .. } => Needs {
                     exact: false,
                     trace: SomeSpan::both(left.trace, right.trace),
                     spans: right.spans,
+                    root: Condition::all([left.root, right.root]),
                 },
-                Join::Structure { taken: Taken::Unrelated, .. } => {
-                    Needs { exact: false, trace: right.trace, spans: right.spans }
-                }
+                Join::Structure { taken: Taken::Unrelated, .. } => Needs { exact: false, ..right },
             }
         }
+    }
+}
+
+/// A condition on the root of the trace that is necessary for a span to be selected.
+fn of_root(expr: &Expr) -> Condition {
+    let field = |expr: &Expr| match expr {
+        Expr::Field(Field::Intrinsic(Intrinsic::RootName)) => {
+            Some(Field::Intrinsic(Intrinsic::Name))
+        }
+        Expr::Field(Field::Intrinsic(Intrinsic::RootService)) => {
+            let name = "service.name".to_owned();
+            Some(Field::Attribute(Attribute { parent: false, scope: Scope::Resource, name }))
+        }
+        _ => None,
+    };
+    let test = |field, check| Condition::Test(Test { field, check });
+    match expr {
+        Expr::Logic { operator: Logic::And, operands } => {
+            Condition::all(operands.iter().map(of_root))
+        }
+        Expr::Logic { operator: Logic::Or, operands } => {
+            Condition::any(operands.iter().map(of_root))
+        }
+        Expr::Compare { operator, left, right } => {
+            let (field, operator, other) = match (field(left), field(right)) {
+                (Some(field), None) => (field, *operator, right),
+                (None, Some(field)) => (field, operator.mirrored(), left),
+                _ => return Condition::Always,
+            };
+            match constant(other).filter(|_| !crate::types::has_field(other)) {
+                Some(literal) => test(field, Check::Compare(operator, literal)),
+                None => Condition::Always,
+            }
+        }
+        Expr::Match { negated: false, text, pattern } => match field(text) {
+            Some(field) => test(field, Check::Matches(pattern.clone())),
+            None => Condition::Always,
+        },
+        _ => Condition::Always,
     }
 }
 
@@ -309,7 +379,16 @@ fn of_expr(expr: &Expr) -> (Condition, bool) {
                 (other, Expr::Field(field)) => (field, operator.mirrored(), other),
                 _ => return UNKNOWN,
             };
-            if !of_single_span(field) || crate::types::has_field(other) {
+            if crate::types::has_field(other) {
+                return UNKNOWN;
+            }
+            // Whether a span is a root, it knows by itself.
+            if *field == Field::Intrinsic(Intrinsic::NestedSetParent)
+                && asks_for_root(operator, constant(other).as_ref())
+            {
+                return test(field, Check::Compare(Comparison::Less, Literal::Int(0)));
+            }
+            if !of_single_span(field) {
                 return UNKNOWN;
             }
             match constant(other) {
@@ -341,9 +420,21 @@ fn of_expr(expr: &Expr) -> (Condition, bool) {
     }
 }
 
+/// Whether a comparison of [`Intrinsic::NestedSetParent`] holds of all roots, and of
+/// nothing else: theirs is -1, and no other is below 0.
+fn asks_for_root(operator: Comparison, number: Option<&Literal>) -> bool {
+    match number {
+        Some(Literal::Int(0)) => operator == Comparison::Less,
+        Some(Literal::Int(-1)) => {
+            matches!(operator, Comparison::Equal | Comparison::LessOrEqual)
+        }
+        _ => false,
+    }
+}
+
 /// Whether the field is of the span by itself: not of its trace, its parent or its
 /// children.
-fn of_single_span(field: &Field) -> bool {
+pub(crate) fn of_single_span(field: &Field) -> bool {
     match field {
         Field::Attribute(Attribute { parent, .. }) => !parent,
         Field::Intrinsic(intrinsic) => !matches!(

@@ -120,6 +120,11 @@ proptest! {
             let spans = where_spans(pipeline, &view);
             if !spans.is_empty() {
                 prop_assert!(needs.trace.holds(&view), "{} {:?}", query, needs.trace);
+                let mut roots = (0..trace.spans.len())
+                    .filter(|span| trace.spans[*span].parent_id.is_none());
+                let is_so = needs.root == spanwise_traceql::Condition::Always
+                    || roots.any(|root| needs.root.holds(&view, root));
+                prop_assert!(is_so, "{} {:?}", query, needs.root);
             }
             for span in &spans {
                 prop_assert!(needs.spans.holds(&view, *span as usize), "{} {:?}", query, needs.spans);

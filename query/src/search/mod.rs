@@ -15,6 +15,8 @@ use spanwise_model::TraceId;
 use crate::{Queries, QueryError};
 use query::SearchPlan;
 
+pub(crate) use newest::rows;
+
 pub use query::{Covered, SearchAnswer, SearchQuery, SpanPredicate, TraceOrder, TracePredicate};
 
 /// The most traces that are examined if the answer depends on whole traces.

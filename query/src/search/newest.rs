@@ -131,7 +131,7 @@ fn add(
 }
 
 /// The trace and the start of each row.
-pub(super) fn rows(batches: &[RecordBatch]) -> impl Iterator<Item = (Option<TraceId>, i64)> {
+pub(crate) fn rows(batches: &[RecordBatch]) -> impl Iterator<Item = (Option<TraceId>, i64)> {
     batches.iter().flat_map(|batch| {
         let ids = batch
             .column_by_name(column::ASSEMBLED_TRACE_ID)

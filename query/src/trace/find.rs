@@ -8,8 +8,9 @@ use crate::{Queries, QueryError};
 
 /// The most spans of a trace that are examined; beyond it, the answer says that it is cut.
 const MAX_SPANS: usize = 200_000;
-/// Keys are reused over time: a row further away than this belongs to another trace.
-const AROUND_NANO: i64 = 3_600_000_000_000;
+/// How far the spans of a trace may be outside of the range that one span was found in. Keys
+/// are reused over time: a row further away than this belongs to another trace.
+pub(crate) const AROUND_NANO: i64 = 3_600_000_000_000;
 
 impl Queries {
     /// All rows of the trace with this id, or of the trace that has the span with this id.
@@ -60,7 +61,7 @@ impl Queries {
 }
 
 /// The store's form of a key.
-pub(crate) const fn store_key(key: SearchKey) -> Key {
+pub(super) const fn store_key(key: SearchKey) -> Key {
     match key {
         SearchKey::Assembled(id) => Key::AssembledTrace(id),
         SearchKey::Header(id) => Key::Trace(id),

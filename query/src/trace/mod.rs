@@ -2,6 +2,7 @@
 
 mod cache;
 mod find;
+mod gather;
 mod tree;
 
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use spanwise_model::{SpanId, WrittenId};
 use crate::{Queries, QueryError, on_blocking_thread};
 
 pub(crate) use cache::TraceCache;
-pub(crate) use find::store_key;
+pub(crate) use find::AROUND_NANO;
+pub(crate) use gather::GatheredTraces;
 pub use tree::{PageRange, TraceTree};
 
 /// A question for a trace.

@@ -11,6 +11,7 @@ mod search;
 mod shapes;
 mod sql;
 mod status;
+mod tempo;
 mod trace;
 mod ui;
 mod words;

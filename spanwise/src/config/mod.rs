@@ -50,6 +50,8 @@ pub(crate) struct Config {
 pub(crate) struct Listen {
     /// UI and API.
     pub(crate) http: SocketAddr,
+    /// Tempo's API.
+    pub(crate) tempo: Option<SocketAddr>,
     /// Spans.
     pub(crate) receivers: ReceiverAddresses,
 }
@@ -58,7 +60,10 @@ impl Listen {
     /// Every address that listens for TCP connections.
     pub(crate) fn tcp(&self) -> impl Iterator<Item = SocketAddr> {
         let receivers = self.receivers.iter().filter(|(receiver, _)| !receiver.is_udp());
-        std::iter::once(self.http).chain(receivers.filter_map(|(_, address)| address))
+        [self.http]
+            .into_iter()
+            .chain(self.tempo)
+            .chain(receivers.filter_map(|(_, address)| address))
     }
 }
 
@@ -201,7 +206,7 @@ pub(crate) fn load(
 }
 
 fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
-    let ListenSettings { address, http } = ListenSettings::read(&layers)?;
+    let ListenSettings { address, http, tempo } = ListenSettings::read(&layers)?;
     let receivers = ReceiverAddresses::try_from_fn(|receiver| {
         let OptionalListen(listen) = match receiver.is_optional {
             true => layers.get(receiver.setting)?,
@@ -211,7 +216,11 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
     })?;
     let config = Config {
         root: RootSettings::read(&layers)?,
-        listen: Listen { http: http.on(address), receivers },
+        listen: Listen {
+            http: http.on(address),
+            tempo: tempo.0.map(|listen| listen.on(address)),
+            receivers,
+        },
         ports: PortSettings::read(&layers)?,
         server: ServerSettings::read(&layers)?,
         receivers: ReceiverSettings::read(&layers)?,

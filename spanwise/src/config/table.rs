@@ -11,8 +11,8 @@ use super::StoreAt;
 use super::settings::Default::{DataDirectory, Text};
 use super::settings::{Setting, SettingType, flag, tables};
 use super::units::{
-    ByteSize, Cores, Count, Limit, List, ListenAddress, MemoryBudget, OptionalText, PositiveTime,
-    Secret, Share, SizeBetween, Switch, TimeSpan,
+    ByteSize, Cores, Count, Limit, List, ListenAddress, MemoryBudget, OptionalListen, OptionalText,
+    PositiveTime, Secret, Share, SizeBetween, Switch, TimeSpan,
 };
 
 tables! {
@@ -31,6 +31,9 @@ tables! {
              machines: nobody is asked for a password, so do that only in networks that you trust";
         http: ListenAddress = Text("7070"), flag("http", "ADDRESS"),
             "UI and API: PORT or IP:PORT";
+        tempo: OptionalListen = Text("off"), flag("tempo", "ADDRESS"),
+            "Grafana Tempo's query API by HTTP and gRPC: PORT or IP:PORT (Tempo's own is 3200), or \
+             off; it is at /tempo of the UI's port as well, by HTTP";
     }
 
     /// Bounds of every port.

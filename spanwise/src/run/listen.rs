@@ -16,6 +16,8 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(crate) struct Listeners {
     pub(crate) http: TcpListener,
+    /// Tempo's API.
+    pub(crate) tempo: Option<TcpListener>,
     /// Those that take spans.
     pub(crate) receivers: Vec<(&'static Receiver, Socket)>,
 }
@@ -27,6 +29,10 @@ impl Listeners {
     /// Where one cannot be had: which, why, who has it, and what to do.
     pub(crate) async fn bind(listen: &Listen) -> Result<Self, Failure> {
         let http = tcp(listen.http, HTTP).await?;
+        let tempo = match listen.tempo {
+            Some(address) => Some(tcp(address, TEMPO).await?),
+            None => None,
+        };
         let mut receivers = Vec::new();
         for (receiver, address) in listen.receivers.iter() {
             let Some(address) = address else { continue };
@@ -37,7 +43,7 @@ impl Listeners {
             };
             receivers.push((receiver, socket));
         }
-        Ok(Self { http, receivers })
+        Ok(Self { http, tempo, receivers })
     }
 
     /// Where they listen: ports that were asked for as 0 have a number now.
@@ -51,7 +57,8 @@ impl Listeners {
             });
             address.transpose()
         })?;
-        Ok(Listen { http: told(self.http.local_addr())?, receivers })
+        let tempo = self.tempo.as_ref().map(|listener| told(listener.local_addr())).transpose()?;
+        Ok(Listen { http: told(self.http.local_addr())?, tempo, receivers })
     }
 }
 
@@ -65,6 +72,7 @@ struct Purpose {
 }
 
 const HTTP: Purpose = Purpose { name: "UI and API", flag: "http", optional: false };
+const TEMPO: Purpose = Purpose { name: "Tempo's API", flag: "tempo", optional: true };
 
 impl Purpose {
     const fn of(receiver: &Receiver) -> Self {

@@ -209,6 +209,7 @@ fn banner(loaded: &Loaded, server: &Server, agent: &str) -> String {
     let bound = &server.bound;
     let mut text = format!("Spanwise {} is up\n", env!("CARGO_PKG_VERSION"));
     let mut lines = vec![("UI and API", format!("http://{}", bound.http))];
+    lines.extend(bound.tempo.map(|tempo| ("Tempo", format!("http://{tempo}"))));
     for (receiver, address) in bound.receivers.iter() {
         let Some(address) = address else { continue };
         let scheme = if receiver.path.is_empty() { "" } else { "http://" };

@@ -70,10 +70,9 @@ impl Server {
         let ingest = Ingest::with(sink, limits(config), config.allowed(), bound.receivers);
         let status =
             Arc::new(ServerStatus::new(bound, config, ingest.clone(), assembly.status(), agent));
-        let api = spanwise_serve::router(ApiState {
-            store: Arc::clone(&store),
-            status: Arc::<ServerStatus>::clone(&status),
-        });
+        let state =
+            ApiState { store: Arc::clone(&store), status: Arc::<ServerStatus>::clone(&status) };
+        let api = spanwise_serve::router(state.clone());
 
         let stopping = CancellationToken::new();
         let stopped = || stopping.clone().cancelled_owned();
@@ -86,6 +85,14 @@ impl Server {
                 Ok(serving.await.context("the UI and API stopped")?)
             }
         });
+        if let Some(listener) = listeners.tempo {
+            let (ingest, stop) = (ingest.clone(), stopped());
+            let router = spanwise_serve::tempo_router(state);
+            tasks.spawn(async move {
+                let serving = ingest.serve_queries("Tempo's API", listener, router, stop);
+                Ok(serving.await.context("Tempo's API stopped")?)
+            });
+        }
         Ok(Self { store, assembly, status, bound, agents_at, tasks, stopping })
     }
 

@@ -67,7 +67,7 @@ impl ServerStatus {
         let receivers = self.listen.receivers.iter();
         let receivers = receivers.map(|(receiver, address)| (receiver.key(), address));
         let address = |address: SocketAddr| address.to_string();
-        [("http", Some(self.listen.http))]
+        [("http", Some(self.listen.http)), ("tempo", self.listen.tempo)]
             .into_iter()
             .chain(receivers)
             .map(|(name, at)| (name.to_owned(), at.map(address)))

@@ -8,7 +8,8 @@ use spanwise_model::schema::column;
 use super::literal;
 use super::schema::{ATTRIBUTE_PAIRS, INSERT_ID, MINUTE_NANO, minute};
 use crate::contract::{
-    AttributeCondition, AttributeTest, DOUBLE, INT, Key, Number, Predicate, Selection, TimeRange,
+    AttributeCondition, AttributeTest, DOUBLE, INT, JSON, Key, Number, Predicate, Selection,
+    TimeRange,
 };
 
 /// The start lies in the range; the last instant of time counts as in a range
@@ -62,6 +63,7 @@ pub(super) fn fulfils(predicate: &Predicate) -> Vec<Vec<String>> {
         |condition: &AttributeCondition| first.is_some_and(|first| std::ptr::eq(first, condition));
     let others = predicate.attributes.iter().filter(|condition| !is_first(condition));
     all.extend(others.map(of_attribute));
+    all.extend(predicate.anywhere.iter().map(of_anywhere));
     if predicate.assembled {
         all.push(format!("{} IS NOT NULL", column::ASSEMBLED_TRACE_ID));
     }
@@ -140,48 +142,116 @@ fn hint(key: &str, wanted: &str) -> String {
 fn of_attribute(condition: &AttributeCondition) -> String {
     let Values { has_own, own, own_type, has_resource, of_resource, resource_type } =
         Values::of(&condition.key);
-    let either = |own: String, of_resource: String| {
-        format!("(({has_own} AND {own}) OR ({has_resource} AND {of_resource}))")
-    };
     let equal = |wanted: &str| {
         let (own, of_resource) = equal(&condition.key, wanted);
         format!("(({own}) OR ({of_resource}))")
-    };
-    let compared = |operator: &str, number: Number| {
-        let number = match number {
-            Number::Int(number) => number.to_string(),
-            Number::Double(number) => format!("{number:e}"),
-        };
-        // What is no number is null, and null is not so.
-        let finite = |text: &str| {
-            let value = format!("toFloat64OrNull({text})");
-            format!("isFinite({value}) AND {value} {operator} {number}")
-        };
-        either(
-            format!("{own_type} <= {DOUBLE} AND ifNull({}, 0)", finite(&own)),
-            format!(
-                "{resource_type} IN ('String', 'Int64', 'UInt64', 'Double') AND \
-                 ifNull({}, 0)",
-                finite(&of_resource)
-            ),
-        )
     };
     match &condition.test {
         AttributeTest::Equal(wanted) => equal(wanted),
         AttributeTest::NotEqual(wanted) => {
             format!("(({has_own} OR {has_resource}) AND NOT {})", equal(wanted))
         }
-        AttributeTest::Less(number) => compared("<", *number),
-        AttributeTest::LessOrEqual(number) => compared("<=", *number),
-        AttributeTest::Greater(number) => compared(">", *number),
-        AttributeTest::GreaterOrEqual(number) => compared(">=", *number),
-        AttributeTest::Contains(part) => {
-            let part = literal::text(part);
-            let has = |text: &str| format!("positionCaseInsensitiveUTF8({text}, {part}) > 0");
-            either(has(&own), has(&of_resource))
-        }
         AttributeTest::Exists => format!("({has_own} OR {has_resource})"),
         AttributeTest::Absent => format!("NOT ({has_own} OR {has_resource})"),
+        test => {
+            let own = Written::typed(&own, &own_type).passes(test);
+            let of_resource = Written::json(&of_resource, &resource_type).passes(test);
+            format!("(({has_own} AND {own}) OR ({has_resource} AND {of_resource}))")
+        }
+    }
+}
+
+/// What a condition says of values anywhere in the row.
+fn of_anywhere(condition: &AttributeCondition) -> String {
+    let of_scope = AttributeCondition {
+        key: format!("otel.scope.{}", condition.key),
+        test: condition.test.clone(),
+    };
+    let key = literal::text(&condition.key);
+    let nested = [column::EVENTS, column::LINKS].map(|items| {
+        let attributes = format!("tupleElement(item, '{}')", column::ATTRIBUTES);
+        let value = |part: u8| format!("tupleElement({attributes}[{key}], {part})");
+        let passes = Written::typed(&value(2), &value(1)).passes(&condition.test);
+        format!("arrayExists(item -> mapContains({attributes}, {key}) AND {passes}, {items})")
+    });
+    let own = [of_attribute(condition), of_attribute(&of_scope)];
+    format!("({} OR {})", own.join(" OR "), nested.join(" OR "))
+}
+
+/// A value, as SQL has it.
+struct Written {
+    text: String,
+    /// That it is a number, that it may read as one, and that it is a list.
+    is_number: String,
+    may_be_number: String,
+    is_list: String,
+}
+
+impl Written {
+    /// One whose type is a number.
+    fn typed(text: &str, of_type: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            is_number: format!("{of_type} IN ({INT}, {DOUBLE})"),
+            may_be_number: format!("{of_type} <= {DOUBLE}"),
+            is_list: format!("{of_type} = {JSON}"),
+        }
+    }
+
+    /// One that was written as JSON, of which this is the type.
+    fn json(text: &str, of_type: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            is_number: format!("{of_type} IN ('Int64', 'UInt64', 'Double')"),
+            may_be_number: format!("{of_type} IN ('String', 'Int64', 'UInt64', 'Double')"),
+            is_list: format!("{of_type} = 'Array'"),
+        }
+    }
+
+    /// That it passes a test which asks for one value that does.
+    fn passes(&self, test: &AttributeTest) -> String {
+        let Self { text, is_number, may_be_number, is_list } = self;
+        let compared = |operator: &str, number: Number| {
+            let number = match number {
+                Number::Int(number) => number.to_string(),
+                Number::Double(number) => format!("{number:e}"),
+            };
+            // What is no number is null, and null is not so.
+            let value = format!("toFloat64OrNull({text})");
+            format!(
+                "{may_be_number} AND ifNull(isFinite({value}) AND {value} {operator} {number}, 0)"
+            )
+        };
+        match test {
+            AttributeTest::Equal(wanted) | AttributeTest::NotEqual(wanted) => {
+                let all = AttributeTest::Equal(wanted.clone()).equal_texts().unwrap_or_default();
+                let texts: Vec<String> = all.iter().map(|text| literal::text(text)).collect();
+                let equal = format!("{text} = {}", literal::text(wanted));
+                match texts.len() {
+                    0 | 1 => equal,
+                    _ => format!("({equal} OR {is_number} AND {text} IN ({}))", texts.join(", ")),
+                }
+            }
+            AttributeTest::Less(number) => compared("<", *number),
+            AttributeTest::LessOrEqual(number) => compared("<=", *number),
+            AttributeTest::Greater(number) => compared(">", *number),
+            AttributeTest::GreaterOrEqual(number) => compared(">=", *number),
+            AttributeTest::Contains(part) => {
+                format!("positionCaseInsensitiveUTF8({text}, {}) > 0", literal::text(part))
+            }
+            AttributeTest::Exists | AttributeTest::Absent => "1".to_owned(),
+            AttributeTest::Element(test) => {
+                let of_type = "JSONType(element)";
+                let of_text =
+                    format!("if({of_type} = 'String', JSONExtractString(element), element)");
+                let element = Self::json(&of_text, of_type).passes(test);
+                format!(
+                    "({} OR {is_list} AND arrayExists(element -> {of_type} = 'Array' OR {element}, \
+                     JSONExtractArrayRaw({text})))",
+                    self.passes(test)
+                )
+            }
+        }
     }
 }
 
@@ -277,6 +347,10 @@ mod tests {
             attributes: [AttributeTest::Equal("'".to_owned()), AttributeTest::Absent]
                 .map(|test| AttributeCondition { key: "a.b".to_owned(), test })
                 .to_vec(),
+            anywhere: vec![AttributeCondition {
+                key: "b".to_owned(),
+                test: AttributeTest::Element(Box::new(AttributeTest::Equal("7".to_owned()))),
+            }],
             assembled: true,
             root: true,
         };

@@ -1,5 +1,6 @@
 //! What the attributes of a row shall be like.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// A condition on the values that a row has of one key: that of the span's own
@@ -34,6 +35,9 @@ pub enum AttributeTest {
     GreaterOrEqual(Number),
     /// The text of one contains this, whatever the case of either.
     Contains(String),
+    /// One of them passes this, or an element of one that is a list; a list within a
+    /// list is not looked into, and passes. Only what asks for one value that passes.
+    Element(Box<AttributeTest>),
     /// There is one.
     Exists,
     /// There is none.
@@ -98,6 +102,10 @@ fn compare(one: i64, other: f64) -> Ordering {
 pub(crate) const INT: u8 = 1;
 /// That of one that is a double.
 pub(crate) const DOUBLE: u8 = 2;
+/// That of one that is a flag.
+const BOOL: u8 = 3;
+/// That of one that is a list or a map.
+pub(crate) const JSON: u8 = 5;
 
 impl AttributeTest {
     /// Whether a value of this type and text passes. Of [`Self::NotEqual`] and
@@ -120,6 +128,10 @@ impl AttributeTest {
             Self::Greater(number) => compared(*number) == Some(Ordering::Greater),
             Self::GreaterOrEqual(number) => compared(*number).is_some_and(Ordering::is_ge),
             Self::Contains(part) => contains(text, part),
+            Self::Element(test) => {
+                test.passes(type_number, text)
+                    || type_number == JSON && any_element(text, |of, text| test.passes(of, text))
+            }
             Self::Exists | Self::Absent => true,
         }
     }
@@ -132,6 +144,14 @@ impl AttributeTest {
             Self::Absent => !has,
             Self::Exists => has,
             _ => passes,
+        }
+    }
+
+    /// What shall hold of a value that is no list.
+    pub(crate) fn of_single(&self) -> &Self {
+        match self {
+            Self::Element(test) => test,
+            test => test,
         }
     }
 
@@ -167,6 +187,29 @@ impl AttributeTest {
             }
         }
         Some(texts)
+    }
+}
+
+/// Whether a value in a list, given as JSON, is so, by its type and text, or is a list.
+fn any_element(list: &str, is_so: impl Fn(u8, &str) -> bool) -> bool {
+    let Ok(elements) = serde_json::from_str::<Vec<serde_json::Value>>(list) else { return false };
+    elements.iter().any(|element| {
+        let (type_number, text) = typed_text(element);
+        element.is_array() || is_so(type_number, &text)
+    })
+}
+
+/// The type and the text of a value that is written as JSON.
+pub(crate) fn typed_text(value: &serde_json::Value) -> (u8, Cow<'_, str>) {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => (0, Cow::Borrowed(text)),
+        Value::Number(number) => {
+            let is_whole = number.is_i64() || number.is_u64();
+            (if is_whole { INT } else { DOUBLE }, Cow::Owned(number.to_string()))
+        }
+        Value::Bool(flag) => (BOOL, Cow::Borrowed(if *flag { "true" } else { "false" })),
+        other => (JSON, Cow::Owned(other.to_string())),
     }
 }
 

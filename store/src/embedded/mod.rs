@@ -51,8 +51,8 @@ pub use sql::{SqlWorker, run_sql_worker};
 pub(crate) use upkeep::spool::SpoolFile;
 
 use crate::contract::{
-    Appended, Deleted, Key, Origin, Outline, Query, Selection, SqlAnswer, SqlLimits, Store,
-    StoreError, StoreStatus, TimeRange, Unsettled,
+    Appended, Counting, Deleted, Key, Origin, Outline, Query, RowCounts, Selection, SqlAnswer,
+    SqlLimits, Store, StoreError, StoreStatus, TimeRange, Unsettled,
 };
 use duplicates::identity::Identities;
 use duplicates::resent::New;
@@ -454,6 +454,22 @@ impl Store for EmbeddedStore {
             Err(error) if !self.set_broken_aside(&files).await => Err(error),
             Err(_) => Box::pin(self.find(query)).await,
         }
+    }
+
+    async fn count_rows(
+        &self,
+        counting: &Counting,
+        _limits: SqlLimits,
+    ) -> Result<Vec<RowCounts>, StoreError> {
+        counting.check()?;
+        let snapshot = self.state.lock().snapshot(counting.time)?;
+        let asked = counting.clone();
+        let count = move || search::count::count(&snapshot, &asked);
+        let counted = blocking("counting", count).await?;
+        self.set_broken_aside(&counted.unreadable).await;
+        let is_empty = counted.counts.is_empty();
+        self.left_out(&counted.unreadable, is_empty)?;
+        Ok(counted.counts)
     }
 
     async fn sql(&self, statement: &str, limits: SqlLimits) -> Result<SqlAnswer, StoreError> {

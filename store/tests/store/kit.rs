@@ -10,8 +10,8 @@ use spanwise_model::schema::{column, span_schema};
 use spanwise_model::{Evidence, Span, Status};
 use spanwise_store::embedded::EmbeddedConfig;
 use spanwise_store::{
-    Appended, AttributeCondition, AttributeTest, Deleted, Key, Number, Order, Outline, Predicate,
-    Query, Selection, SqlLimits, Store, StoreError, TimeRange,
+    Appended, AttributeCondition, AttributeTest, Counting, Deleted, Key, Number, Order, Outline,
+    Predicate, Query, Selection, SqlLimits, Store, StoreError, TimeRange,
 };
 
 use super::clickhouse;
@@ -146,6 +146,7 @@ contract!(
     rows_are_found_by_every_key,
     outlines_have_what_is_wanted,
     rows_are_found_by_predicate,
+    rows_are_counted_by_words_and_intervals,
     the_newest_come_first_and_no_more_than_asked,
     a_batch_that_comes_twice_is_stored_once,
     a_span_that_comes_twice_counts_once,
@@ -223,7 +224,7 @@ async fn outlines_have_what_is_wanted(place: Place) {
     let keys = [Key::Trace(trace_id(3)), Key::Span(span_id(14)), Key::Fragment(u64::MAX - 16)];
     let outline = Outline {
         columns: vec![column::SERVICE, column::PARENT_SPAN_ID, column::ATTRIBUTES],
-        attributes: vec!["n"],
+        attributes: vec!["n".to_owned()],
     };
     let found = store.find_outlines(&keys, TimeRange::ALL, &outline).await.expect("found");
     let found = spans(&found);
@@ -310,6 +311,31 @@ async fn rows_are_found_by_predicate(place: Place) {
         let attributes = vec![condition(key, test)];
         check(Predicate { attributes, ..any() }, holds).await;
     }
+    // Of lists each element, and values anywhere in the row.
+    let all = |_: u64| true;
+    let none = |_: u64| false;
+    let with_events = |n: u64| n.is_multiple_of(7);
+    for (key, test, own, anywhere) in [
+        (
+            "n",
+            AttributeTest::Equal(text("17")),
+            &(|n: u64| n == 17) as &dyn Fn(u64) -> bool,
+            &(|n: u64| n == 17) as &dyn Fn(u64) -> bool,
+        ),
+        ("n", AttributeTest::Less(number("7")), &|n| n < 7, &|n| n < 7),
+        ("service.name", AttributeTest::Equal(text("cart")), &all, &all),
+        ("zones", AttributeTest::Equal(text("a")), &none, &with_events),
+        ("zones", AttributeTest::Equal(text("7")), &none, &with_events),
+        ("zones", AttributeTest::Greater(number("6.5")), &none, &with_events),
+        ("zones", AttributeTest::Greater(number("7")), &none, &none),
+        ("zones", AttributeTest::Equal(text("b")), &none, &none),
+        ("zones", AttributeTest::Exists, &none, &with_events),
+        ("absent", AttributeTest::Exists, &none, &none),
+    ] {
+        let wanted = vec![condition(key, AttributeTest::Element(Box::new(test)))];
+        check(Predicate { attributes: wanted.clone(), ..any() }, own).await;
+        check(Predicate { anywhere: wanted, ..any() }, anywhere).await;
+    }
     check(Predicate { assembled: true, ..any() }, &|_| false).await;
     check(Predicate { root: true, ..any() }, &|_| true).await;
     check(
@@ -323,6 +349,53 @@ async fn rows_are_found_by_predicate(place: Place) {
         &|n| n % 3 == 2 && (20..=40).contains(&n),
     )
     .await;
+}
+
+async fn rows_are_counted_by_words_and_intervals(place: Place) {
+    // ClickHouse counts what has come to it.
+    if place == Place::Spool {
+        return;
+    }
+    let home = Home::new(place);
+    let store = home.open().await;
+    for first in (0..60).step_by(20) {
+        append(&*store, first..first + 20).await;
+        settle(place, &*store).await;
+    }
+    let limits = SqlLimits {
+        timeout: std::time::Duration::from_secs(20),
+        rows: 10_000,
+        memory_bytes: 64 << 20,
+    };
+    // From the fifth to the fiftieth, in intervals of seven; and all at once.
+    // In no order of columns.
+    let words = vec![column::STATUS, column::OPERATION, column::SERVICE];
+    for (columns, step) in [(words, 7), (vec![], 45)] {
+        let time = TimeRange {
+            from_unix_nano: BEGIN_UNIX_NANO + 5 * SECOND_NANO,
+            to_unix_nano: BEGIN_UNIX_NANO + 50 * SECOND_NANO,
+        };
+        let counting = Counting { columns: columns.clone(), time, step_nano: step * SECOND_NANO };
+        let mut found = store.count_rows(&counting, limits).await.expect("counted");
+        found.sort_by(|one, other| one.words.cmp(&other.words));
+        let mut wanted: std::collections::BTreeMap<Vec<String>, Vec<u64>> = Default::default();
+        for n in 5..50u64 {
+            let span = span(n);
+            let words = columns.iter().map(|column| match *column {
+                column::SERVICE => span.service.clone(),
+                column::OPERATION => span.operation.clone(),
+                _ => span.status.to_string(),
+            });
+            let intervals = 45u64.div_ceil(step as u64) as usize;
+            let counts = wanted.entry(words.collect()).or_insert_with(|| vec![0; intervals]);
+            counts[(n as usize - 5) / step as usize] += 1;
+        }
+        let found: Vec<_> = found.into_iter().map(|it| (it.words, it.intervals)).collect();
+        assert_eq!(found, Vec::from_iter(wanted));
+    }
+    let time = TimeRange::ALL;
+    let counting = Counting { columns: vec![column::KIND], time, step_nano: 1 };
+    assert!(matches!(store.count_rows(&counting, limits).await, Err(StoreError::Limit(_))));
 }
 
 async fn the_newest_come_first_and_no_more_than_asked(place: Place) {

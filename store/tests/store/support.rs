@@ -79,10 +79,11 @@ pub(crate) fn span(n: u64) -> Span {
         ..Network::default()
     };
     if n.is_multiple_of(7) {
+        let zones = ("zones".to_owned(), AttributeValue::Json(r#"["a",7]"#.to_owned()));
         span.events = vec![Event {
             time_unix_nano: span.start_unix_nano,
             name: "exception".to_owned(),
-            attributes: attributes.clone(),
+            attributes: [&attributes[..], &[zones]].concat(),
         }];
         span.links = vec![Link {
             trace_id: trace_id(n),

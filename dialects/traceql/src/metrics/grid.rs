@@ -68,10 +68,22 @@ impl Grid {
         self.instant
     }
 
+    /// Length of an interval.
+    #[must_use]
+    pub fn step_nanos(&self) -> u64 {
+        self.step
+    }
+
     /// Length of an interval in seconds.
     #[must_use]
     pub fn step_seconds(&self) -> f64 {
         self.step as f64 / 1e9
+    }
+
+    /// The first and the last time that have an interval.
+    #[must_use]
+    pub fn bounds(&self) -> (u64, u64) {
+        (if self.instant { self.start } else { self.start.saturating_add(1) }, self.end)
     }
 
     /// The interval of a time.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::compared::Compared;
 use super::quantile::{Buckets, bound, bucket};
 use super::series::{Exemplar, NAME, Series};
-use super::{Grid, Limits};
+use super::{Counted, Grid, Limits};
 use crate::ast::{Field, Function, Intrinsic, Measure};
 use crate::evaluate::{Key, each_number, search};
 use crate::trace::TraceView;
@@ -68,6 +68,24 @@ impl<'q> Measured<'q> {
     }
 
     pub(crate) fn observe(&mut self, view: &TraceView<'_>) {
+        self.each_span(view, |measured, span, place| match &mut measured.compared {
+            Some(compared) => compared.observe(view, span, place),
+            None => measured.count(view, span, place),
+        });
+    }
+
+    /// Only takes exemplars for groups that are there.
+    pub(crate) fn observe_exemplars(&mut self, view: &TraceView<'_>) {
+        self.each_span(view, |measured, span, place| {
+            let numbers = measured.numbers(view, span);
+            let key = measured.key(view, span);
+            if !numbers.is_empty() && measured.groups.contains_key(&key) {
+                measured.take_exemplar(key, view, span, place, numbers[0]);
+            }
+        });
+    }
+
+    fn each_span(&mut self, view: &TraceView<'_>, mut each: impl FnMut(&mut Self, usize, usize)) {
         let mut spans: Vec<u32> =
             search(&self.measure.spans, view).into_iter().flat_map(|set| set.spans).collect();
         spans.sort_unstable();
@@ -75,10 +93,8 @@ impl<'q> Measured<'q> {
         for span in spans {
             let span = span as usize;
             let start = view.trace().spans[span].start_unix_nanos;
-            let Some(place) = self.grid.place(start) else { continue };
-            match &mut self.compared {
-                Some(compared) => compared.observe(view, span, place),
-                None => self.count(view, span, place),
+            if let Some(place) = self.grid.place(start) {
+                each(self, span, place);
             }
         }
     }
@@ -88,44 +104,83 @@ impl<'q> Measured<'q> {
         if numbers.is_empty() {
             return;
         }
-        let by = &self.measure.by;
-        let key: Vec<Key> =
-            by.iter().map(|field| Key(view.field(span, field).into_owned())).collect();
-        if self.groups.len() >= self.limits.series && !self.groups.contains_key(&key) {
-            self.truncated = true;
+        let key = self.key(view, span);
+        let function = &self.measure.function;
+        let Some(group) = self.group(&key) else { return };
+        for number in &numbers {
+            group.points.add(function, place, *number);
+        }
+        self.take_exemplar(key, view, span, place, numbers[0]);
+    }
+
+    /// Adds spans that were counted elsewhere.
+    pub(crate) fn add(&mut self, counted: Counted) {
+        if counted.place >= self.grid.len() || counted.spans == 0 {
             return;
         }
-        let points = self.grid.len();
-        let unit = self.unit();
-        let group = self.groups.entry(key).or_insert_with(|| Group {
-            points: Points::new(&self.measure.function, points),
-            exemplars: Vec::new(),
-            exemplars_of_points: HashMap::new(),
-        });
-        for number in &numbers {
-            group.points.add(&self.measure.function, place, *number);
+        let function = &self.measure.function;
+        let key: Vec<Key> = counted.by.iter().cloned().map(Key).collect();
+        if let Some(group) = self.group(&key) {
+            group.points.add_counted(function, &counted);
         }
+    }
+
+    fn key(&self, view: &TraceView<'_>, span: usize) -> Vec<Key> {
+        let by = self.measure.by.iter();
+        by.map(|field| Key(view.field(span, field).into_owned())).collect()
+    }
+
+    /// The group with this key; none where there is no room for one more.
+    fn group(&mut self, key: &[Key]) -> Option<&mut Group> {
+        if !self.groups.contains_key(key) {
+            if self.groups.len() >= self.limits.series {
+                self.truncated = true;
+                return None;
+            }
+            let group = Group {
+                points: Points::new(&self.measure.function, self.grid.len()),
+                exemplars: Vec::new(),
+                exemplars_of_points: HashMap::new(),
+            };
+            self.groups.insert(key.to_vec(), group);
+        }
+        self.groups.get_mut(key)
+    }
+
+    fn take_exemplar(
+        &mut self,
+        key: Vec<Key>,
+        view: &TraceView<'_>,
+        span: usize,
+        place: usize,
+        number: f64,
+    ) {
         // Evenly over time: no interval may take all.
-        let share = self.limits.exemplars.div_ceil(points);
-        let of_point = group.exemplars_of_points.entry(place).or_default();
-        if !self.grid.is_instant()
-            && self.exemplars[place] < share
-            && self.all_exemplars < self.limits.exemplars
-            && *of_point < EXEMPLARS_OF_A_POINT
+        let share = self.limits.exemplars.div_ceil(self.grid.len());
+        if self.grid.is_instant()
+            || self.exemplars[place] >= share
+            || self.all_exemplars >= self.limits.exemplars
         {
-            self.all_exemplars += 1;
-            self.exemplars[place] += 1;
-            *of_point += 1;
-            let found = &view.trace().spans[span];
-            let counted = matches!(self.measure.function, Function::Rate | Function::Count);
-            group.exemplars.push(Exemplar {
-                trace_id: view.trace().id,
-                span_id: found.id,
-                unix_nanos: found.start_unix_nanos,
-                place,
-                value: if counted { f64::NAN } else { numbers[0] / unit },
-            });
+            return;
         }
+        let unit = self.unit();
+        let Some(group) = self.groups.get_mut(&key) else { return };
+        let of_point = group.exemplars_of_points.entry(place).or_default();
+        if *of_point >= EXEMPLARS_OF_A_POINT {
+            return;
+        }
+        self.all_exemplars += 1;
+        self.exemplars[place] += 1;
+        *of_point += 1;
+        let found = &view.trace().spans[span];
+        let counted = matches!(self.measure.function, Function::Rate | Function::Count);
+        group.exemplars.push(Exemplar {
+            trace_id: view.trace().id,
+            span_id: found.id,
+            unix_nanos: found.start_unix_nanos,
+            place,
+            value: if counted { f64::NAN } else { number / unit },
+        });
     }
 
     /// Nanoseconds are told as seconds.
@@ -222,6 +277,25 @@ impl Points {
                     _ => *total + number,
                 };
                 *count += 1;
+            }
+        }
+    }
+
+    fn add_counted(&mut self, function: &Function, counted: &Counted) {
+        match self {
+            Points::Counts(counts) => counts[counted.place] += counted.spans,
+            // These need every number.
+            Points::Buckets(_) => {}
+            Points::Numbers(numbers) => {
+                let (total, count) = &mut numbers[counted.place];
+                *total = match function {
+                    Function::Minimum(_) if *count == 0 => counted.least,
+                    Function::Minimum(_) => total.min(counted.least),
+                    Function::Maximum(_) if *count == 0 => counted.most,
+                    Function::Maximum(_) => total.max(counted.most),
+                    _ => *total + counted.total,
+                };
+                *count += counted.spans;
             }
         }
     }

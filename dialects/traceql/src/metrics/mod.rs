@@ -15,6 +15,7 @@ pub use series::{Exemplar, Series};
 
 use crate::ast::{Metrics, SecondStage};
 use crate::trace::TraceView;
+use crate::value::Value;
 use measured::Measured;
 
 /// Points of all series of a query together.
@@ -34,6 +35,23 @@ impl Default for Limits {
     fn default() -> Self {
         Limits { series: 10_000, exemplars: 100 }
     }
+}
+
+/// Spans of one interval with the same values of what is grouped by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counted {
+    /// These values.
+    pub by: Vec<Value<'static>>,
+    /// The interval.
+    pub place: usize,
+    /// How many spans.
+    pub spans: u64,
+    /// The least of their numbers, durations in nanoseconds; 0 where spans are counted.
+    pub least: f64,
+    /// The greatest.
+    pub most: f64,
+    /// The sum.
+    pub total: f64,
 }
 
 /// What a metrics query gives.
@@ -56,8 +74,7 @@ impl<'q> Evaluation<'q> {
     /// Begins with no traces.
     #[must_use]
     pub fn new(metrics: &'q Metrics, grid: Grid, limits: Limits) -> Self {
-        let mut measures = Vec::new();
-        collect(metrics, &mut |measure| measures.push(measure));
+        let measures = metrics.measures();
         let cells = MAX_CELLS / measures.len().max(1);
         let measured = measures
             .into_iter()
@@ -70,6 +87,21 @@ impl<'q> Evaluation<'q> {
     pub fn observe(&mut self, view: &TraceView<'_>) {
         for measured in &mut self.measured {
             measured.observe(view);
+        }
+    }
+
+    /// Adds spans that somebody else has counted, of a function by its place in
+    /// [`Metrics::measures`]. It must be one that counts spans, or sums a number.
+    pub fn add(&mut self, measure: usize, counted: Counted) {
+        if let Some(measured) = self.measured.get_mut(measure) {
+            measured.add(counted);
+        }
+    }
+
+    /// Takes exemplars from a trace whose spans are counted by [`Self::add`].
+    pub fn observe_exemplars(&mut self, view: &TraceView<'_>) {
+        for measured in &mut self.measured {
+            measured.observe_exemplars(view);
         }
     }
 
@@ -88,19 +120,7 @@ impl<'q> Evaluation<'q> {
     }
 }
 
-fn collect<'q>(metrics: &'q Metrics, each: &mut impl FnMut(&'q crate::ast::Measure)) {
-    match metrics {
-        Metrics::Measure(measure) => each(measure),
-        Metrics::Number(_) => {}
-        Metrics::Arithmetic { left, right, .. } => {
-            collect(left, each);
-            collect(right, each);
-        }
-        Metrics::Then { metrics, .. } => collect(metrics, each),
-    }
-}
-
-/// `measured` are in the order of [`collect`].
+/// `measured` are in the order of [`Metrics::measures`].
 fn result<'q>(metrics: &Metrics, measured: &mut impl Iterator<Item = Measured<'q>>) -> Vec<Series> {
     match metrics {
         Metrics::Measure(_) => measured.next().map(Measured::finish).unwrap_or_default(),

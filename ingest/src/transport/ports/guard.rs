@@ -116,7 +116,7 @@ impl Guard {
     fn wrong_host(&self, parts: &Parts) -> Option<Refusal> {
         // A receiver that other machines reach is reached by any name. And no browser speaks
         // HTTP/2 without TLS, on which gRPC's clients name whatever they like.
-        if self.kind == Kind::Receiver && (!self.is_loopback || parts.version == Version::HTTP_2) {
+        if parts.version == Version::HTTP_2 || self.kind == Kind::Receiver && !self.is_loopback {
             return None;
         }
         let of_uri = parts.uri.authority().map(Authority::as_str);

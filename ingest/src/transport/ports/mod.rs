@@ -55,6 +55,8 @@ pub(crate) enum Speaks {
     Spans,
     /// The UI and the API, to browsers and by HTTP/1.1.
     Pages,
+    /// Another API of queries, by HTTP/1.1, HTTP/2 or gRPC.
+    Queries,
 }
 
 /// After an answer or a farewell, a peer has this long to take it.
@@ -90,7 +92,7 @@ pub(crate) async fn serve(
     let limits = &transport.limits;
     let kind = match speaks {
         Speaks::Spans => Kind::Receiver,
-        Speaks::Pages => Kind::Api,
+        Speaks::Pages | Speaks::Queries => Kind::Api,
     };
     let house = Arc::clone(&transport.house);
     let (close, closing) = watch::channel(false);
@@ -151,7 +153,7 @@ fn http(speaks: Speaks) -> auto::Builder<TokioExecutor> {
         .initial_stream_window_size(Some(1 << 20))
         .initial_connection_window_size(Some(4 << 20));
     match speaks {
-        Speaks::Spans => http,
+        Speaks::Spans | Speaks::Queries => http,
         Speaks::Pages => http.http1_only(),
     }
 }
@@ -345,7 +347,9 @@ impl Port {
         let body = match self.speaks {
             // Receivers answer a body that is late, and bound streams otherwise.
             Speaks::Spans => Body::new(body),
-            Speaks::Pages => Body::new(TimedBody::new(body, self.transport.limits.body_time)),
+            Speaks::Pages | Speaks::Queries => {
+                Body::new(TimedBody::new(body, self.transport.limits.body_time))
+            }
         };
         let answered = self.router.clone().oneshot(Request::from_parts(parts, body)).await;
         let Ok(mut answer) = answered;
@@ -358,7 +362,7 @@ impl Port {
     fn refused(&self, refusal: Refusal) -> Response<Body> {
         let Refusal { status, title, detail, .. } = refusal;
         let (kind, body) = match self.speaks {
-            Speaks::Spans => ("text/plain; charset=utf-8", format!("{detail}\n")),
+            Speaks::Spans | Speaks::Queries => ("text/plain; charset=utf-8", format!("{detail}\n")),
             Speaks::Pages => {
                 let status = status.as_u16();
                 let problem = serde_json::json!({

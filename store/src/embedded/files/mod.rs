@@ -61,6 +61,10 @@ pub(crate) const DELETIONS: &str = "spanwise.deletions";
 /// very many.
 pub(crate) const MAPPED: &str = "spanwise.mapped_keys";
 
+/// Key of the keys of which a value may be where the index does not tell of it: as an
+/// element of a list, or with an event or a link. Missing where they are very many.
+pub(crate) const SCATTERED: &str = "spanwise.scattered_keys";
+
 /// Key of the name of the file of its shapes.
 pub(crate) const SHAPES: &str = "spanwise.shapes";
 
@@ -88,6 +92,9 @@ pub(crate) struct SpanFile {
     pub(crate) layout: Layout,
     /// Keys of the attributes in its map, in order; `None` where any may be.
     pub(crate) mapped: Option<Vec<String>>,
+    /// Keys of which lists, events or links have values, in order; `None` where that may
+    /// be any.
+    pub(crate) scattered: Option<Vec<String>>,
     pub(crate) shapes: ShapeFile,
     /// Since when it has rows that are nowhere else.
     pub(crate) waits_since: SystemTime,
@@ -117,6 +124,11 @@ pub(crate) enum Unserved {
     /// It may be sound, but cannot be read here and now.
     #[error("{0}")]
     Unreadable(String),
+}
+
+/// Whether a key is among those that are noted; any may be where none are.
+fn may_be_among(noted: Option<&Vec<String>>, key: &str) -> bool {
+    noted.is_none_or(|noted| noted.binary_search_by(|noted| noted.as_str().cmp(key)).is_ok())
 }
 
 impl SpanFile {
@@ -171,7 +183,8 @@ impl SpanFile {
         let oldest = note(OLDEST).and_then(|text| text.parse().ok());
         let written = note(WRITTEN).and_then(|text| text.parse().ok());
         let rows = u64::try_from(about.num_rows()).unwrap_or(0);
-        let mapped = note(MAPPED).and_then(|text| serde_json::from_str(text).ok());
+        let keys = |name| note(name).and_then(|text| serde_json::from_str(text).ok());
+        let (mapped, scattered) = (keys(MAPPED), keys(SCATTERED));
         let index = note(INDEX)
             .and_then(|note| Index::open(&handle, note))
             .filter(|index| index.blocks.iter().map(|b| b.rows as u64).sum::<u64>() == rows)
@@ -197,6 +210,7 @@ impl SpanFile {
             metadata,
             layout,
             mapped,
+            scattered,
             shapes,
             waits_since: SystemTime::now(),
             remote: OnceLock::new(),
@@ -213,8 +227,12 @@ impl SpanFile {
 
     /// Whether the map of any row may have this key.
     pub(crate) fn may_map(&self, key: &str) -> bool {
-        let Some(mapped) = &self.mapped else { return true };
-        mapped.binary_search_by(|mapped| mapped.as_str().cmp(key)).is_ok()
+        may_be_among(self.mapped.as_ref(), key)
+    }
+
+    /// Whether a list, an event or a link of any row may have a value of this key.
+    pub(crate) fn may_scatter(&self, key: &str) -> bool {
+        may_be_among(self.scattered.as_ref(), key)
     }
 
     /// Its deleted rows; `None` where there are none.

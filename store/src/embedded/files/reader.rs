@@ -55,11 +55,9 @@ pub(crate) fn find_by_keys(
     }
     let mut found = Vec::new();
     let columns = outline.map(|outline| outline_columns(outline, keys));
-    let wanted = Wanted {
-        columns: columns.as_deref(),
-        keys: outline.map(|outline| outline.attributes.as_slice()),
-        ..Wanted::ALL
-    };
+    let attributes: Option<Vec<&str>> =
+        outline.map(|outline| outline.attributes.iter().map(String::as_str).collect());
+    let wanted = Wanted { columns: columns.as_deref(), keys: attributes.as_deref(), ..Wanted::ALL };
     // Of as many traces as a search finds, most lie in a row group of their own.
     let threads = if outline.is_some() { NEAR_THREADS } else { 1 };
     for batch in read_by(threads, file, &rows, &wanted)? {

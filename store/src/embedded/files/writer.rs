@@ -23,7 +23,9 @@ use super::index::IndexWriter;
 use super::layout::{self, Layout, Own, OwnEncoders, Packed, Plan, Rows, file_column};
 use super::parquet_writer::{Failure, ParquetWriter, Part};
 use super::shape_file::directory_of;
-use super::{DELETIONS, INDEX, MAPPED, OLDEST, ORIGINS, SHAPES, SpanFile, WRITTEN, file_name};
+use super::{
+    DELETIONS, INDEX, MAPPED, OLDEST, ORIGINS, SCATTERED, SHAPES, SpanFile, WRITTEN, file_name,
+};
 use super::{encoding, order, reader};
 use crate::contract::StoreError;
 use crate::embedded::duplicates::origins::TakenRanges;
@@ -34,8 +36,8 @@ pub(crate) const ROW_GROUP_ROWS: usize = 128 * 1024;
 /// Row groups of fewer rows are made one with their neighbours in a merge.
 pub(crate) const SMALL_GROUP_ROWS: usize = 16 * 1024;
 
-/// A file names the keys of its maps where they are so many bytes at most.
-const MAX_MAPPED_BYTES: usize = 64 << 10;
+/// A file names keys of some kind where they are so many bytes at most.
+const MAX_NOTED_BYTES: usize = 64 << 10;
 
 /// What a file says of itself besides its rows.
 #[derive(Debug, Clone)]
@@ -141,6 +143,33 @@ fn shapes_name(generations: (u64, u64)) -> String {
 /// A row group of a file.
 type Group<'a> = (&'a Arc<SpanFile>, usize);
 
+/// Keys that a file says it has; `None` where they are too many to say.
+struct NotedKeys(Option<BTreeSet<String>>);
+
+impl Default for NotedKeys {
+    fn default() -> Self {
+        Self(Some(BTreeSet::new()))
+    }
+}
+
+impl NotedKeys {
+    /// Some rows have these, or any.
+    fn add<K: AsRef<str>>(&mut self, keys: Option<impl IntoIterator<Item = K>>) {
+        self.0 = match (self.0.take(), keys) {
+            (Some(mut noted), Some(keys)) => {
+                for key in keys {
+                    if !noted.contains(key.as_ref()) {
+                        noted.insert(key.as_ref().to_owned());
+                    }
+                }
+                let bytes: usize = noted.iter().map(String::len).sum();
+                (bytes <= MAX_NOTED_BYTES).then_some(noted)
+            }
+            _ => None,
+        };
+    }
+}
+
 struct FileWriter {
     path: PathBuf,
     shapes_path: PathBuf,
@@ -148,8 +177,10 @@ struct FileWriter {
     spans: ParquetWriter,
     shapes: ParquetWriter,
     index: IndexWriter,
-    /// Keys of the attributes in its map; `None` where they are too many to say.
-    mapped: Option<BTreeSet<String>>,
+    /// Keys of the attributes in its map.
+    mapped: NotedKeys,
+    /// Keys of which lists, events or links have values.
+    scattered: NotedKeys,
     rows: usize,
     /// The earliest start that makes sense.
     oldest_unix_nano: Option<i64>,
@@ -177,7 +208,8 @@ impl FileWriter {
             spans,
             shapes,
             index: IndexWriter::default(),
-            mapped: Some(BTreeSet::new()),
+            mapped: NotedKeys::default(),
+            scattered: NotedKeys::default(),
             rows: 0,
             oldest_unix_nano: None,
         })
@@ -185,6 +217,7 @@ impl FileWriter {
 
     /// Adds rows, encoded, in the order of these places.
     fn add(&mut self, rows: &Rows<'_>, places: &[order::RowPlace]) -> Result<(), Failure> {
+        self.scattered.add(Some(rows.scattered_keys()));
         for places in places.chunks(ROW_GROUP_ROWS) {
             self.add_group(rows, places)?;
         }
@@ -203,7 +236,7 @@ impl FileWriter {
         let columns = rows.columns(&self.layout, places, &follows, durations, &mut own)?;
         packed.insert(file_column::SHAPE, columns.numbers);
         packed.insert(column::ATTRIBUTES, columns.rest);
-        self.map_keys(Some(&columns.rest_keys));
+        self.mapped.add(Some(columns.rest_keys.iter().map(String::as_str)));
         let offset = self.spans.writer.bytes_written() as u64;
         let ribbon = self.index.add(offset, &gathered.batch(&keys::COLUMNS)?, &columns.hashes);
         self.spans.writer.write_all(&ribbon)?;
@@ -222,18 +255,6 @@ impl FileWriter {
 
     fn reaches_back_to(&mut self, unix_nano: Option<i64>) {
         self.oldest_unix_nano = self.oldest_unix_nano.into_iter().chain(unix_nano).min();
-    }
-
-    /// Some rows have these keys in their maps, or any.
-    fn map_keys(&mut self, keys: Option<&[String]>) {
-        self.mapped = match (self.mapped.take(), keys) {
-            (Some(mut mapped), Some(keys)) => {
-                mapped.extend(keys.iter().cloned());
-                let bytes: usize = mapped.iter().map(String::len).sum();
-                (bytes <= MAX_MAPPED_BYTES).then_some(mapped)
-            }
-            _ => None,
-        };
     }
 
     fn merge(&mut self, parts: &[Arc<SpanFile>]) -> Result<(), Failure> {
@@ -298,7 +319,8 @@ impl FileWriter {
         self.spans.copy(&Part { file: &part.file, metadata: &part.metadata, group })?;
         let shapes = &part.shapes;
         self.shapes.copy(&Part { file: &shapes.file, metadata: &shapes.metadata, group })?;
-        self.map_keys(part.mapped.as_deref());
+        self.mapped.add(part.mapped.as_deref());
+        self.scattered.add(part.scattered.as_deref());
         let rows = part.group_rows();
         self.rows += rows[group + 1] - rows[group];
         self.reaches_back_to(part.oldest_unix_nano);
@@ -316,9 +338,11 @@ impl FileWriter {
         let offset = writer.bytes_written() as u64;
         let (bytes, index) = self.index.finish(offset);
         writer.write_all(&bytes)?;
-        if let Some(mapped) = &self.mapped {
-            let mapped = KeyValue::new(MAPPED.to_owned(), serde_json::to_string(mapped)?);
-            writer.append_key_value_metadata(mapped);
+        for (name, NotedKeys(keys)) in [(MAPPED, &self.mapped), (SCATTERED, &self.scattered)] {
+            if let Some(keys) = keys {
+                let keys = serde_json::to_string(keys)?;
+                writer.append_key_value_metadata(KeyValue::new(name.to_owned(), keys));
+            }
         }
         if let Some(oldest) = self.oldest_unix_nano {
             writer.append_key_value_metadata(KeyValue::new(OLDEST.to_owned(), oldest.to_string()));

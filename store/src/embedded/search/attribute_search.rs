@@ -19,43 +19,77 @@ use crate::embedded::files::reader;
 use crate::embedded::keys::hash_attribute;
 
 /// A condition that is asked of many row groups.
-pub(crate) struct Asked<'a> {
-    condition: &'a AttributeCondition,
-    /// Of the texts that an equal value may have; none where an index does not help.
-    hashes: Option<Vec<u64>>,
+pub(crate) struct Asked {
+    /// A row that fulfils one of these may do.
+    conditions: Vec<(AttributeCondition, Option<Vec<u64>>)>,
+    /// Whether events and links may fulfil it, too.
+    nested: bool,
 }
 
-impl<'a> Asked<'a> {
-    pub(crate) fn new(condition: &'a AttributeCondition) -> Self {
-        let hash = |text: &String| hash_attribute(&condition.key, text);
-        let texts = condition.test.equal_texts();
-        Self { condition, hashes: texts.map(|texts| texts.iter().map(hash).collect()) }
+impl Asked {
+    pub(crate) fn new(condition: &AttributeCondition) -> Self {
+        Self { conditions: vec![with_hashes(condition.clone())], nested: false }
     }
 
-    pub(crate) fn hashes(&self) -> &[u64] {
-        self.hashes.as_deref().unwrap_or_default()
+    pub(crate) fn anywhere(condition: &AttributeCondition) -> Self {
+        let both = [condition.clone(), condition::of_scope(condition)];
+        Self { conditions: both.map(with_hashes).to_vec(), nested: true }
+    }
+
+    pub(crate) fn hashes(&self) -> impl Iterator<Item = u64> {
+        self.conditions.iter().flat_map(|(_, hashes)| hashes.iter().flatten().copied())
     }
 
     /// In which blocks of a row group there may be rows that fulfil it: one bit each,
     /// by its number.
     pub(crate) fn blocks(&self, file: &SpanFile, group: usize) -> Result<u32, ParquetError> {
-        let mut blocks = 0;
-        match &self.hashes {
-            Some(hashes) => {
-                for hash in hashes {
-                    blocks |= file.blocks_with_all(group, std::slice::from_ref(hash))?;
-                }
+        let mut all = 0;
+        for (condition, hashes) in &self.conditions {
+            if all == u32::MAX || self.nested && file.may_scatter(&condition.key) {
+                return Ok(u32::MAX);
             }
-            None if may_be_of_spans(file, &self.condition.key) => return Ok(u32::MAX),
-            None => {}
+            all |= blocks(file, group, condition, hashes.as_deref())?;
         }
-        if blocks == u32::MAX {
-            return Ok(blocks);
-        }
-        let (_, verdicts) = of_resources(file, group, self.condition)?;
-        let holds = verdicts.iter().any(|verdict| verdict.holds(&self.condition.test));
-        Ok(if holds { u32::MAX } else { blocks })
+        Ok(all)
     }
+}
+
+/// With the hashes of the texts that an equal value may have; none where an index does
+/// not help.
+fn with_hashes(condition: AttributeCondition) -> (AttributeCondition, Option<Vec<u64>>) {
+    let texts = condition.test.of_single().equal_texts();
+    let hash = |text: &String| hash_attribute(&condition.key, text);
+    let hashes = texts.map(|texts| texts.iter().map(hash).collect());
+    (condition, hashes)
+}
+
+fn blocks(
+    file: &SpanFile,
+    group: usize,
+    condition: &AttributeCondition,
+    hashes: Option<&[u64]>,
+) -> Result<u32, ParquetError> {
+    let mut blocks = 0;
+    match hashes.filter(|_| !may_be_in_lists(file, condition)) {
+        Some(hashes) => {
+            for hash in hashes {
+                blocks |= file.blocks_with_all(group, std::slice::from_ref(hash))?;
+            }
+        }
+        None if may_be_of_spans(file, &condition.key) => return Ok(u32::MAX),
+        None => {}
+    }
+    if blocks == u32::MAX {
+        return Ok(blocks);
+    }
+    let (_, verdicts) = of_resources(file, group, condition)?;
+    let holds = verdicts.iter().any(|verdict| verdict.holds(&condition.test));
+    Ok(if holds { u32::MAX } else { blocks })
+}
+
+/// Whether lists may have an element that passes: of those the index does not tell.
+fn may_be_in_lists(file: &SpanFile, condition: &AttributeCondition) -> bool {
+    matches!(condition.test, AttributeTest::Element(_)) && file.may_scatter(&condition.key)
 }
 
 /// The places of the columns of shapes that say what resources they have.
@@ -109,7 +143,8 @@ pub(crate) fn narrow(
     rows: &[Range<usize>],
     condition: &AttributeCondition,
 ) -> Result<Vec<Range<usize>>, ParquetError> {
-    let texts = match condition.test.equal_texts() {
+    let texts = condition.test.of_single().equal_texts();
+    let texts = match texts.filter(|_| !may_be_in_lists(file, condition)) {
         Some(texts) => texts,
         None if may_be_of_spans(file, &condition.key) => return Ok(rows.to_vec()),
         None => Vec::new(),
@@ -165,6 +200,35 @@ pub(crate) fn narrow(
         }
     }
     Ok(left)
+}
+
+/// As [`narrow`], where values anywhere in the row count.
+///
+/// # Errors
+/// As [`narrow`].
+pub(crate) fn narrow_anywhere(
+    file: &SpanFile,
+    rows: &[Range<usize>],
+    condition: &AttributeCondition,
+) -> Result<Vec<Range<usize>>, ParquetError> {
+    if file.may_scatter(&condition.key) {
+        return Ok(rows.to_vec());
+    }
+    let own = narrow(file, rows, condition)?;
+    let of_scope = narrow(file, rows, &condition::of_scope(condition))?;
+    if own.is_empty() || of_scope.is_empty() {
+        return Ok(if own.is_empty() { of_scope } else { own });
+    }
+    let mut all = [own, of_scope].concat();
+    all.sort_unstable_by_key(|rows| rows.start);
+    let mut joined: Vec<Range<usize>> = Vec::with_capacity(all.len());
+    for rows in all {
+        match joined.last_mut() {
+            Some(last) if last.end >= rows.start => last.end = last.end.max(rows.end),
+            _ => joined.push(rows),
+        }
+    }
+    Ok(joined)
 }
 
 /// A condition with the texts that an equal value may have.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StringArray};
 use arrow::buffer::BooleanBuffer;
+use arrow::compute::or;
 use arrow::datatypes::{Int32Type, UInt8Type};
 use arrow::error::ArrowError;
 use serde::Deserializer as _;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use spanwise_model::schema::column;
 use spanwise_model::{SpanRows, Template};
 
-use crate::contract::{AttributeCondition, AttributeTest, DOUBLE, INT};
+use crate::contract::{AttributeCondition, AttributeTest, typed_text};
 
 /// What is known of the values of a condition's key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,6 +86,67 @@ pub(crate) fn of_rows_in_memory(
     Ok(BooleanBuffer::collect_bool(rows.num_rows(), holds).into())
 }
 
+/// Which rows fulfil it anywhere; they have their attributes in the map.
+///
+/// # Errors
+/// As [`of_rows`].
+pub(crate) fn of_rows_anywhere(
+    batch: &RecordBatch,
+    condition: &AttributeCondition,
+) -> Result<BooleanArray, ArrowError> {
+    let own = or(&of_rows(batch, condition)?, &of_rows(batch, &of_scope(condition))?)?;
+    or(&own, &of_nested(batch, condition))
+}
+
+/// The same of rows that are not in files.
+///
+/// # Errors
+/// As [`of_rows`].
+pub(crate) fn of_rows_in_memory_anywhere(
+    rows: &SpanRows,
+    condition: &AttributeCondition,
+) -> Result<BooleanArray, ArrowError> {
+    let own = of_rows_in_memory(rows, condition)?;
+    let own = or(&own, &of_rows_in_memory(rows, &of_scope(condition))?)?;
+    or(&own, &of_nested(rows.columns(), condition))
+}
+
+/// The condition on the attribute of the instrumentation scope that has its key.
+pub(crate) fn of_scope(condition: &AttributeCondition) -> AttributeCondition {
+    AttributeCondition { key: scope_key(&condition.key), test: condition.test.clone() }
+}
+
+/// The key that an attribute of the instrumentation scope has among the span's own.
+pub(crate) fn scope_key(key: &str) -> String {
+    format!("otel.scope.{key}")
+}
+
+/// Which rows have an event or a link that fulfils it.
+fn of_nested(batch: &RecordBatch, condition: &AttributeCondition) -> BooleanArray {
+    let mut passes = vec![false; batch.num_rows()];
+    for name in [column::EVENTS, column::LINKS] {
+        let nested = || {
+            let lists = batch.column_by_name(name)?.as_list_opt::<i32>()?;
+            let maps = lists.values().as_struct_opt()?.column_by_name(column::ATTRIBUTES)?;
+            Some((lists, Maps::taken_apart(maps)?))
+        };
+        let Some((lists, maps)) = nested() else { continue };
+        // Nearly no batch has the key at all.
+        let key = condition.key.as_bytes();
+        if !key.is_empty() && memchr::memmem::find(maps.keys.value_data(), key).is_none() {
+            continue;
+        }
+        for (passes, items) in passes.iter_mut().zip(lists.value_offsets().windows(2)) {
+            let mut items = items[0] as usize..items[1] as usize;
+            *passes |= items.any(|item| {
+                let value = maps.value(item, &condition.key);
+                value.is_some_and(|value| Verdict::of(&condition.test, value).passes)
+            });
+        }
+    }
+    passes.into()
+}
+
 /// What the resources of some shapes say of it.
 ///
 /// # Errors
@@ -139,19 +201,20 @@ struct Maps<'a> {
 }
 
 impl<'a> Maps<'a> {
+    fn taken_apart(column: &'a ArrayRef) -> Option<Self> {
+        let maps = column.as_map_opt()?;
+        let values = maps.values().as_struct_opt()?;
+        Some(Self {
+            offsets: maps.value_offsets(),
+            keys: maps.keys().as_string_opt()?,
+            types: values.columns().first()?.as_primitive_opt::<UInt8Type>()?.values(),
+            texts: values.columns().get(1)?.as_string_opt()?,
+        })
+    }
+
     fn of(batch: &'a RecordBatch) -> Result<Self, ArrowError> {
-        let taken_apart = |column: &'a ArrayRef| {
-            let maps = column.as_map_opt()?;
-            let values = maps.values().as_struct_opt()?;
-            Some(Self {
-                offsets: maps.value_offsets(),
-                keys: maps.keys().as_string_opt()?,
-                types: values.columns().first()?.as_primitive_opt::<UInt8Type>()?.values(),
-                texts: values.columns().get(1)?.as_string_opt()?,
-            })
-        };
         let column = column_of(batch, column::ATTRIBUTES)?;
-        taken_apart(column)
+        Self::taken_apart(column)
             .ok_or_else(|| ArrowError::SchemaError("attributes are no map of texts".to_owned()))
     }
 
@@ -196,15 +259,9 @@ impl<'a> Resources<'a> {
 fn of_resource(text: &str, condition: &AttributeCondition) -> Verdict {
     // A resource that is no JSON has no attributes.
     let found = serde_json::Deserializer::from_str(text).deserialize_map(Find(&condition.key));
-    let verdict = |value| match value {
-        Value::String(text) => Verdict::of(&condition.test, (0, &text)),
-        Value::Number(number) => {
-            let is_whole = number.is_i64() || number.is_u64();
-            let type_number = if is_whole { INT } else { DOUBLE };
-            Verdict::of(&condition.test, (type_number, &number.to_string()))
-        }
-        Value::Bool(flag) => Verdict::of(&condition.test, (3, &flag.to_string())),
-        other => Verdict::of(&condition.test, (5, &other.to_string())),
+    let verdict = |value: Value| {
+        let (type_number, text) = typed_text(&value);
+        Verdict::of(&condition.test, (type_number, &text))
     };
     found.ok().flatten().map(verdict).unwrap_or_default()
 }

@@ -22,8 +22,11 @@ pub(crate) fn columns(predicate: &Predicate) -> Vec<&'static str> {
     let duration = predicate.min_duration_nano.or(predicate.max_duration_nano).is_some();
     need(duration, column::DURATION_NANO);
     need(predicate.status.is_some(), column::STATUS);
-    need(!predicate.attributes.is_empty(), column::ATTRIBUTES);
-    need(!predicate.attributes.is_empty(), column::RESOURCE);
+    let anywhere = !predicate.anywhere.is_empty();
+    need(!predicate.attributes.is_empty() || anywhere, column::ATTRIBUTES);
+    need(!predicate.attributes.is_empty() || anywhere, column::RESOURCE);
+    need(anywhere, column::EVENTS);
+    need(anywhere, column::LINKS);
     need(predicate.assembled, column::ASSEMBLED_TRACE_ID);
     need(predicate.root, column::ASSEMBLED_PARENT);
     columns
@@ -81,10 +84,14 @@ pub(crate) fn of_rows_in_memory(
     predicate: &Predicate,
     time: TimeRange,
 ) -> Result<BooleanArray, ArrowError> {
-    let of_columns = Predicate { attributes: Vec::new(), ..predicate.clone() };
+    let of_columns =
+        Predicate { attributes: Vec::new(), anywhere: Vec::new(), ..predicate.clone() };
     let mut mask = of_rows(rows.columns(), &of_columns, time)?;
     for wanted in &predicate.attributes {
         mask = and(&mask, &condition::of_rows_in_memory(rows, wanted)?)?;
+    }
+    for wanted in &predicate.anywhere {
+        mask = and(&mask, &condition::of_rows_in_memory_anywhere(rows, wanted)?)?;
     }
     Ok(mask)
 }
@@ -116,6 +123,9 @@ pub(crate) fn of_rows(
     }
     for wanted in &predicate.attributes {
         also(condition::of_rows(batch, wanted)?)?;
+    }
+    for wanted in &predicate.anywhere {
+        also(condition::of_rows_anywhere(batch, wanted)?)?;
     }
     if predicate.assembled {
         also(is_not_null(column(column::ASSEMBLED_TRACE_ID)?)?)?;

@@ -8,6 +8,7 @@
 pub(super) mod attribute;
 pub(super) mod attribute_search;
 pub(super) mod condition;
+pub(super) mod count;
 pub(super) mod first;
 pub(super) mod mask;
 pub(super) mod sketch;
@@ -229,7 +230,7 @@ struct Runs<'a> {
     blocks: Vec<Candidate<'a>>,
     predicate: &'a Predicate,
     /// The conditions on attributes.
-    asked: Vec<Asked<'a>>,
+    asked: Vec<Asked>,
     /// By source and row group, which blocks may have rows that fulfil the predicate.
     fitting: AHashMap<(u32, usize), u32>,
     /// How many were looked at, and are ready to be.
@@ -280,7 +281,8 @@ impl<'a> Runs<'a> {
             }
             Order::LongestFirst => put_longest_first(&mut blocks, predicate, unreadable),
         }
-        let asked = predicate.attributes.iter().map(Asked::new).collect();
+        let asked = predicate.attributes.iter().map(Asked::new);
+        let asked = asked.chain(predicate.anywhere.iter().map(Asked::anywhere)).collect();
         let fitting = AHashMap::new();
         Self { blocks, predicate, asked, fitting, next: 0, prepared: 0, ahead: None }
     }
@@ -363,7 +365,7 @@ impl<'a> Runs<'a> {
         if !self.asked.is_empty() {
             file.shapes.prepare(groups.clone(), &attribute_search::resource_places(file))?;
         }
-        let hashes: Vec<u64> = self.asked.iter().flat_map(Asked::hashes).copied().collect();
+        let hashes: Vec<u64> = self.asked.iter().flat_map(Asked::hashes).collect();
         Ok(file.prepare_groups(groups, &hashes)?)
     }
 }
@@ -449,6 +451,9 @@ fn look_in_blocks(
     for wanted in &predicate.attributes {
         rows = attribute_search::narrow(file, &rows, wanted)?;
     }
+    for wanted in &predicate.anywhere {
+        rows = attribute_search::narrow_anywhere(file, &rows, wanted)?;
+    }
     predicate.attributes.retain(|wanted| !attribute_search::is_exact(file, wanted));
     // The start is read for each part, so a few rows are asked everything at once.
     let is_few = rows.iter().map(ExactSizeIterator::len).sum::<usize>() <= FEW_ROWS;
@@ -463,11 +468,16 @@ fn look_in_blocks(
 /// The predicate in parts, of which each is asked of the rows that those before
 /// have left: what is read for the last one is the largest.
 fn stages(predicate: &Predicate) -> Vec<Predicate> {
-    let Predicate { attributes, assembled, root, .. } = predicate.clone();
-    let attributes = Predicate { attributes, ..Predicate::default() };
+    let Predicate { attributes, anywhere, assembled, root, .. } = predicate.clone();
+    let attributes = Predicate { attributes, anywhere, ..Predicate::default() };
     let ids = Predicate { assembled, root, ..Predicate::default() };
-    let rest =
-        Predicate { attributes: Vec::new(), assembled: false, root: false, ..predicate.clone() };
+    let rest = Predicate {
+        attributes: Vec::new(),
+        anywhere: Vec::new(),
+        assembled: false,
+        root: false,
+        ..predicate.clone()
+    };
     let mut stages = vec![rest, attributes, ids];
     stages.retain(|stage| *stage != Predicate::default());
     if stages.is_empty() {
@@ -493,7 +503,11 @@ fn matching(
     if query.order == Order::LongestFirst && !columns.contains(&column::DURATION_NANO) {
         columns.push(column::DURATION_NANO);
     }
-    let keys: Vec<&str> = predicate.attributes.iter().map(|wanted| wanted.key.as_str()).collect();
+    let of_scopes: Vec<String> =
+        predicate.anywhere.iter().map(|wanted| condition::scope_key(&wanted.key)).collect();
+    let wanted = predicate.attributes.iter().chain(&predicate.anywhere);
+    let keys: Vec<&str> =
+        wanted.map(|wanted| &wanted.key).chain(&of_scopes).map(String::as_str).collect();
     let wanted = Wanted { columns: Some(&columns), keys: Some(&keys), parent_ids: false };
     let mut numbers = rows.iter().cloned().flatten();
     for batch in reader::read(file, rows, &wanted)? {

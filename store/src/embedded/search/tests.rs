@@ -7,7 +7,8 @@ use arrow::array::AsArray;
 use arrow::buffer::BooleanBuffer;
 use proptest::prelude::*;
 use spanwise_model::{
-    AttributeValue, Capture, Kind, ResourceJson, Span, SpanBatchBuilder, SpanId, Status, TraceId,
+    AttributeValue, Capture, Event, Kind, Link, ResourceJson, Span, SpanBatchBuilder, SpanId,
+    Status, TraceId,
 };
 
 use super::*;
@@ -59,6 +60,20 @@ fn span(n: u64) -> Span {
     span.resource = ResourceJson::from_attributes(resource.into_iter().take(draw(13) as usize % 3));
     if draw(14).is_multiple_of(10) {
         span.attributes.push(("zone".to_owned(), "c".into()));
+    }
+    // Few have a list, an event, or a scope with what others have themselves.
+    let nested = vec![("many".to_owned(), "c".into()), ("number".to_owned(), 7.into())];
+    match draw(15) % 60 {
+        0 => span.attributes[0].1 = AttributeValue::Json(r#"["a","c",7]"#.to_owned()),
+        1 => span.attributes.push(("otel.scope.many".to_owned(), "C".into())),
+        2 => span.events.push(Event { time_unix_nano: 1, name: "e".into(), attributes: nested }),
+        3 => span.links.push(Link {
+            trace_id: trace(1),
+            span_id: id,
+            trace_state: None,
+            attributes: nested,
+        }),
+        _ => {}
     }
     span
 }
@@ -128,18 +143,21 @@ fn found(snapshot: &Snapshot, query: &Query) -> Vec<u64> {
 
 fn fulfils(span: &Span, predicate: &Predicate) -> bool {
     let Predicate { service, operation, min_duration_nano, max_duration_nano, .. } = predicate;
-    let has = |wanted: &AttributeCondition| {
-        let own = span.attribute(&wanted.key).cloned();
-        let resource: serde_json::Value =
-            serde_json::from_str(span.resource.as_str()).expect("JSON");
-        let of_resource = resource.get(&wanted.key).map(|value| match value {
-            serde_json::Value::String(text) => AttributeValue::from(text.as_str()),
-            number => AttributeValue::Int(number.as_i64().expect("a number")),
-        });
-        let values: Vec<AttributeValue> = own.into_iter().chain(of_resource).collect();
+    let nested: Vec<(String, AttributeValue)> = (span.events.iter().map(|event| &event.attributes))
+        .chain(span.links.iter().map(|link| &link.attributes))
+        .flatten()
+        .cloned()
+        .collect();
+    let anywhere = |wanted: &AttributeCondition| {
+        let scope = format!("otel.scope.{}", wanted.key);
         let passes =
-            values.iter().any(|value| wanted.test.passes(value.type_number(), &value.to_string()));
-        wanted.test.holds(!values.is_empty(), passes)
+            |value: &AttributeValue| wanted.test.passes(value.type_number(), &value.to_string());
+        let named = |key: &str| {
+            nested.iter().find(|(name, _)| name == key).is_some_and(|(_, value)| passes(value))
+        };
+        named(&wanted.key)
+            || span.attribute(&scope).is_some_and(passes)
+            || has(span, &AttributeCondition { key: wanted.key.clone(), test: wanted.test.clone() })
     };
     service.as_ref().is_none_or(|service| *service == span.service)
         && operation.as_ref().is_none_or(|operation| *operation == span.operation)
@@ -150,16 +168,31 @@ fn fulfils(span: &Span, predicate: &Predicate) -> bool {
             Some(status) => span.status == status,
             None => true,
         }
-        && predicate.attributes.iter().all(has)
+        && predicate.attributes.iter().all(|wanted| has(span, wanted))
+        && predicate.anywhere.iter().all(anywhere)
         && (!predicate.assembled || span.assembled_trace_id.is_some())
         && (!predicate.root || span.assembled_parent.is_none())
+}
+
+/// Whether the span itself or its resource fulfils a condition.
+fn has(span: &Span, wanted: &AttributeCondition) -> bool {
+    let own = span.attribute(&wanted.key).cloned();
+    let resource: serde_json::Value = serde_json::from_str(span.resource.as_str()).expect("JSON");
+    let of_resource = resource.get(&wanted.key).map(|value| match value {
+        serde_json::Value::String(text) => AttributeValue::from(text.as_str()),
+        number => AttributeValue::Int(number.as_i64().expect("a number")),
+    });
+    let values: Vec<AttributeValue> = own.into_iter().chain(of_resource).collect();
+    let passes =
+        values.iter().any(|value| wanted.test.passes(value.type_number(), &value.to_string()));
+    wanted.test.holds(!values.is_empty(), passes)
 }
 
 fn condition() -> impl Strategy<Value = AttributeCondition> {
     let key = prop::sample::select(&["many", "few", "number", "zone", "size", "none"][..]);
     let text =
         prop::sample::select(&["a", "c", "C", "7", "7.0", "-3", "0", "-0.0", "2999", ""][..]);
-    (key, text, 0usize..9).prop_map(|(key, text, test)| {
+    (key, text, 0usize..9, any::<bool>()).prop_map(|(key, text, test, in_lists)| {
         let number = Number::parse(text).unwrap_or(Number::Double(1.5));
         let text = text.to_owned();
         let test = match test {
@@ -173,8 +206,18 @@ fn condition() -> impl Strategy<Value = AttributeCondition> {
             7 => AttributeTest::Exists,
             _ => AttributeTest::Absent,
         };
+        let test = match test {
+            AttributeTest::NotEqual(_) | AttributeTest::Absent => test,
+            test if in_lists => AttributeTest::Element(Box::new(test)),
+            test => test,
+        };
         AttributeCondition { key: key.to_owned(), test }
     })
+}
+
+/// Whether it asks for one value that passes.
+fn asks_for_one(condition: &AttributeCondition) -> bool {
+    !matches!(condition.test, AttributeTest::NotEqual(_) | AttributeTest::Absent)
 }
 
 prop_compose! {
@@ -190,6 +233,7 @@ prop_compose! {
         many in proptest::option::weighted(0.2, "[a-c]"),
         few in proptest::option::weighted(0.2, 0u64..3100),
         other in proptest::option::weighted(0.6, condition()),
+        anywhere in proptest::option::weighted(0.4, condition()),
         assembled in any::<bool>(),
         root in proptest::bool::weighted(0.2),
     ) -> Predicate {
@@ -203,6 +247,7 @@ prop_compose! {
             max_duration_nano: most.map(|power| (1 << power) + off_by),
             status,
             attributes: many.into_iter().chain(few).chain(other).collect(),
+            anywhere: anywhere.into_iter().filter(asks_for_one).collect(),
             assembled,
             root,
         }

@@ -3,14 +3,14 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 
-use ahash::AHashMap;
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt8Array, UInt32Array};
+use ahash::{AHashMap, AHashSet};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt8Array, UInt32Array};
 use arrow::compute::take;
 use arrow::error::ArrowError;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use spanwise_model::SpanRows;
-use spanwise_model::schema::span_schema;
+use spanwise_model::schema::{column, span_schema};
 
 use super::Layout;
 use super::derived::Follows;
@@ -20,6 +20,7 @@ use super::maps::MapBuilder;
 use super::own::{Own, OwnType};
 use super::plan::Plan;
 use super::split::Split;
+use crate::contract::JSON;
 use crate::embedded::files::column_encoder::ColumnEncoder;
 use crate::embedded::files::gather;
 use crate::embedded::files::index::BLOCK_ROWS;
@@ -102,6 +103,32 @@ impl<'a> Rows<'a> {
         let split = Split::new(rows)?;
         let follows = Follows::of(&batches, &split)?;
         Ok(Self { batches, split, hashes, follows, hasher })
+    }
+
+    /// The keys of which lists, events or links have values.
+    pub(crate) fn scattered_keys(&self) -> AHashSet<&str> {
+        let names = self.split.names.iter().filter(|name| name.type_number == JSON);
+        let mut keys: AHashSet<&str> = names.map(|name| name.key).collect();
+        for batch in &self.batches {
+            for nested in [column::EVENTS, column::LINKS] {
+                let maps = || {
+                    let lists = batch.column_by_name(nested)?.as_list_opt::<i32>()?;
+                    let maps =
+                        lists.values().as_struct_opt()?.column_by_name(column::ATTRIBUTES)?;
+                    maps.as_map_opt()?.keys().as_string_opt::<i32>()
+                };
+                let Some(all) = maps() else { continue };
+                // Events resemble those before them.
+                let mut before = [""; 4];
+                for (at, key) in all.iter().flatten().enumerate() {
+                    if !before.contains(&key) {
+                        keys.insert(key);
+                        before[at % 4] = key;
+                    }
+                }
+            }
+        }
+        keys
     }
 
     /// Gives shapes the values that belong to them, all rows in the order in which
