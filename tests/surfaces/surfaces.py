@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Other people's programs on our query APIs: a real Jaeger whose storage is ours, and Zipkin's own
+"""Other people's programs on our query APIs: real Jaegers whose storage is ours, and Zipkin's own
 UI, in headless Chromium, on our API. Screenshots are in tests/surfaces/out."""
 
 import argparse
@@ -52,20 +52,21 @@ def run(arguments, directory):
 def install():
     """Jaeger from the Go module proxy, and Zipkin's UI out of its server's jar; each once."""
     BUILT.mkdir(exist_ok=True)
-    jaeger = BUILT / "jaeger"
     source = HERE / "jaeger"
-    if not jaeger.exists() or jaeger.stat().st_mtime < (source / "go.mod").stat().st_mtime:
-        print("building Jaeger, which takes ten minutes of a processor", flush=True)
-        # Not `go install`, which refuses modules that replace others.
-        run(["go", "build", "-trimpath", "-ldflags=-s", "-o", jaeger, "github.com/jaegertracing/jaeger/cmd/jaeger"],
-            source)
+    jaegers = [BUILT / "jaeger", BUILT / "all-in-one"]
+    for jaeger in jaegers:
+        if not jaeger.exists() or jaeger.stat().st_mtime < (source / "go.mod").stat().st_mtime:
+            print("building Jaeger, which takes ten minutes of a processor", flush=True)
+            # Not `go install`, which refuses modules that replace others.
+            package = f"github.com/jaegertracing/jaeger/cmd/{jaeger.name}"
+            run(["go", "build", "-trimpath", "-ldflags=-s", "-o", jaeger, package], source)
     lens = BUILT / "lens"
     if not (lens / "index.html").exists():
         print("fetching Zipkin's UI", flush=True)
         run(["mvn", "-q", "-B", COPY, f"-Dartifact={ZIPKIN}", f"-DoutputDirectory={BUILT}",
              "-Dmdep.stripVersion=true"], HERE)
         unpack(BUILT / "zipkin-server-exec.jar", lens)
-    return jaeger, lens
+    return *jaegers, lens
 
 
 def unpack(jar, lens):
@@ -193,18 +194,31 @@ exporters:
 """
 
 
+# What the first version calls its ports.
+OLD_FLAGS = ["query.http-server.host-port", "collector.otlp.http.host-port", "query.grpc-server.host-port",
+             "admin.http.host-port", "collector.grpc-server.host-port", "collector.http-server.host-port",
+             "collector.otlp.grpc.host-port"]
+
+
 @contextlib.contextmanager
 def jaeger(program, storage, directory):
     """A Jaeger whose storage is at this port: the ports of its API and of its receiver."""
-    api, grpc, otlp = free_ports(3)
-    config = Path(directory) / "jaeger.yaml"
-    config.write_text(CONFIG.format(http=api, grpc=grpc, otlp=otlp, storage=storage))
-    with open(OUT / "jaeger.log", "wb") as log:
-        process = subprocess.Popen([program, f"--config={config}"], stdout=log, stderr=log, cwd=directory)
+    api, otlp, grpc, *others = free_ports(len(OLD_FLAGS))
+    if program.name == "all-in-one":
+        flags = [f"--{flag}=127.0.0.1:{port}" for flag, port in zip(OLD_FLAGS, [api, otlp, grpc, *others])]
+        arguments = [program, f"--grpc-storage.server=127.0.0.1:{storage}", *flags]
+    else:
+        config = Path(directory) / "jaeger.yaml"
+        config.write_text(CONFIG.format(http=api, grpc=grpc, otlp=otlp, storage=storage))
+        arguments = [program, f"--config={config}"]
+    path = OUT / f"{program.name}.log"
+    with open(path, "wb") as log:
+        process = subprocess.Popen(arguments, stdout=log, stderr=log, cwd=directory,
+                                   env=os.environ | {"SPAN_STORAGE_TYPE": "grpc"})
         try:
             ready = until(lambda: ask(api, "/api/services")[0], lambda status: status == 200, 60)
             if ready != 200:
-                raise SystemExit(f"Jaeger does not answer ({ready}): see {OUT / 'jaeger.log'}")
+                raise SystemExit(f"Jaeger does not answer ({ready}): see {path}")
             yield api, otlp
         finally:
             process.send_signal(signal.SIGTERM)
@@ -294,6 +308,27 @@ def jaeger_checks(checks, spanwise, api, otlp, trace, zipkin_trace, sent):
     kept = until(lambda: ask(spanwise.http, f"/api/v1/traces/{written}")[1],
                  lambda found: isinstance(found, dict) and found.get("span_count") == 3)
     checks.check("what a Jaeger receives is written to us", status == 200 and kept.get("span_count") == 3, kept)
+
+
+def old_jaeger_checks(checks, spanwise, api, otlp, trace):
+    """What the first version of the storage's API gives a Jaeger."""
+    same = differences(*[without_order(ask(port, f"{prefix}/api/traces/{trace}")[1])
+                         for port, prefix in ((spanwise.http, "/jaeger"), (api, ""))])
+    checks.check("a trace is the same from an old Jaeger and from us", same == [], same)
+    now = time.time_ns() // 1000
+    query = {"service": SHOP, "start": now - 600_000_000, "end": now, "tags": json.dumps({"exception.type": "Sold"})}
+    answer = ask(api, "/api/traces?" + urlencode(query))[1]
+    found = [found["traceID"] for found in answer["data"] or []]
+    checks.check("an old Jaeger searches us", trace.lstrip("0") in [each.lstrip("0") for each in found], answer)
+    answer = ask(api, f"/api/dependencies?endTs={now // 1000}&lookback=600000")[1]
+    links = [(link["parent"], link["child"]) for link in answer["data"] or []]
+    checks.check("an old Jaeger shows our dependencies", (SHOP, "kasse") in links, answer)
+    checks.check("an old Jaeger says 404 for what we do not have", ask(api, "/api/traces/" + "0d" * 16)[0] == 404)
+    written, body = sent_by_otlp(time.time_ns() - 10**9)
+    status, answer = ask(otlp, "/v1/traces", "POST", json.dumps(body), {"Content-Type": "application/json"})
+    kept = until(lambda: ask(spanwise.http, f"/api/v1/traces/{written}")[1],
+                 lambda found: isinstance(found, dict) and found.get("span_count") == 3)
+    checks.check("what an old Jaeger receives is written to us", kept.get("span_count") == 3, kept)
 
 
 def differences(one, other, place=""):
@@ -400,7 +435,7 @@ def main():
     parser.add_argument("--spanwise", help="the program to test")
     parser.add_argument("--install", action="store_true", help="only build and fetch what is needed")
     options = parser.parse_args()
-    program, lens = install()
+    program, old_program, lens = install()
     if options.install:
         return
     OUT.mkdir(exist_ok=True)
@@ -425,6 +460,8 @@ def main():
             checks.check("Jaeger's port answers", answer["total"] == 4, answer)
             with jaeger(program, storage, directory) as (api, otlp):
                 jaeger_checks(checks, spanwise, api, otlp, trace, zipkin_trace, sent)
+            with jaeger(old_program, storage, directory) as (api, otlp):
+                old_jaeger_checks(checks, spanwise, api, otlp, trace)
         finally:
             spanwise.stop()
     sys.exit(checks.close())

@@ -2,7 +2,10 @@ module surfaces
 
 go 1.26.8
 
-tool github.com/jaegertracing/jaeger/cmd/jaeger
+tool (
+	github.com/jaegertracing/jaeger/cmd/all-in-one
+	github.com/jaegertracing/jaeger/cmd/jaeger
+)
 
 require (
 	cloud.google.com/go/auth v0.16.5 // indirect
@@ -304,6 +307,7 @@ require (
 	go.opentelemetry.io/otel/trace v1.38.0 // indirect
 	go.opentelemetry.io/proto/otlp v1.9.0 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
+	go.uber.org/automaxprocs v1.6.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.27.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.3 // indirect
