@@ -9,7 +9,7 @@ CHECKED := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS
            CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test dev lint bench setup web build package java-helper plugin-example unit e2e browser attack clients tempo matrix grammar fuzz test-properties test-kill test-restarts test-kernels test-cluster \
+.PHONY: help demo test dev lint bench setup web build package java-helper plugin-example unit e2e browser attack clients surfaces tempo matrix grammar fuzz test-properties test-kill test-restarts test-kernels test-cluster \
         bench-capture bench-spans bench-assemble bench-assembly bench-decode bench-tags bench-store bench-store-grow bench-browse bench-nginx bench-soak \
         bench-accuracy bench-end-to-end clean
 
@@ -132,6 +132,9 @@ attack: build ## The server attacked from its network side, in a network of its 
 
 clients: build ## Spans by the ecosystem's own clients, in four languages, and the trees they make
 	python3 tests/clients/clients.py --spanwise $(BINARY)
+
+surfaces: build ## A real Jaeger on our storage, and Zipkin's own UI on our API: tests/surfaces/out
+	python3 tests/surfaces/surfaces.py --spanwise $(BINARY)
 
 tempo: build ## Tempo's API by Perses' client, by Grafana's requests and by gRPC
 	python3 tests/tempo/tempo.py --spanwise $(BINARY)

@@ -13,7 +13,9 @@ use crate::limits::Limits;
 use crate::marking::Marking;
 use crate::receivers::flight::agents::AgentStatus;
 use crate::receivers::shared::Shared;
-use crate::receivers::{RECEIVERS, Receiver, ReceiverAddresses, Service, serve_datagrams};
+use crate::receivers::{
+    RECEIVERS, Receiver, ReceiverAddresses, Service, serve_datagrams, storage_writer,
+};
 use crate::sink::Sink;
 use crate::transport::Transport;
 use crate::transport::ports::{self, Allowed, Speaks};
@@ -104,11 +106,26 @@ impl Ingest {
         socket: Socket,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), IngestError> {
+        self.serve_beside(receiver, socket, Router::new(), shutdown).await
+    }
+
+    /// As [`Self::serve`], where the port answers to other routes, too: clients ask some systems
+    /// where they send their spans.
+    ///
+    /// # Errors
+    /// As [`Self::serve`].
+    pub async fn serve_beside(
+        &self,
+        receiver: &'static Receiver,
+        socket: Socket,
+        beside: Router,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), IngestError> {
         let shared = Arc::clone(&self.shared);
         match (receiver.service, socket) {
             (Service::Http(router), Socket::Tcp(listener)) => {
                 let transport = Arc::clone(&shared.transport);
-                let (name, routes) = (receiver.title, router(shared));
+                let (name, routes) = (receiver.title, router(shared).merge(beside));
                 ports::serve(name, Speaks::Spans, transport, listener, routes, shutdown).await?;
             }
             (Service::Datagrams(protocol), Socket::Udp(socket)) => {
@@ -134,7 +151,8 @@ impl Ingest {
         Ok(ports::serve("UI and API", Speaks::Pages, transport, listener, router, shutdown).await?)
     }
 
-    /// Serves an API of queries by HTTP/1.1, HTTP/2 and gRPC, with the same bounds.
+    /// Serves questions by HTTP and gRPC, likewise. Spans are taken there, too, as a program does
+    /// that writes to what it reads from ([`Self::storage_writer`]).
     ///
     /// # Errors
     /// Where the listener has no address.
@@ -147,6 +165,11 @@ impl Ingest {
     ) -> Result<(), IngestError> {
         let transport = Arc::clone(&self.shared.transport);
         Ok(ports::serve(name, Speaks::Queries, transport, listener, router, shutdown).await?)
+    }
+
+    /// What a Jaeger writes to its remote storage by, in both versions.
+    pub fn storage_writer(&self) -> Router {
+        storage_writer(Arc::clone(&self.shared))
     }
 
     /// What was received, refused and lost so far.

@@ -12,7 +12,8 @@ use common::{Memory, Server, until};
 use prost::Message;
 use spanwise_ingest::Limits;
 use spanwise_wire::rpc_status::RpcStatus;
-use tokio::net::UdpSocket;
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::sync::oneshot;
 use tonic::codec::CompressionEncoding;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
@@ -65,11 +66,15 @@ fn request(operations: &[&str]) -> PostSpans {
     PostSpans { batch: Some(Batch { spans: spans.collect() }) }
 }
 
-async fn call_grpc(to: SocketAddr, path: &'static str, request: PostSpans) -> Result<(), Status> {
+async fn call_grpc<M: Message + 'static>(
+    to: SocketAddr,
+    path: &'static str,
+    request: M,
+) -> Result<(), Status> {
     let channel = Endpoint::from_shared(format!("http://{to}")).unwrap().connect().await.unwrap();
     let mut client = tonic::client::Grpc::new(channel).send_compressed(CompressionEncoding::Gzip);
     client.ready().await.unwrap();
-    let codec = ProstCodec::<PostSpans, Nothing>::default();
+    let codec = ProstCodec::<M, Nothing>::default();
     let path = http::uri::PathAndQuery::from_static(path);
     client.unary(Request::new(request), path, codec).await.map(drop)
 }
@@ -98,6 +103,34 @@ async fn grpc_is_taken_and_refused_in_words() {
     assert_eq!(memory.operations(), ["one", "two"]);
     assert_eq!(server.counter("jaeger_spans_accepted"), 2);
     assert_eq!(server.counter("jaeger_grpc_requests"), 3);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_jaeger_writes_to_its_storage() {
+    let memory = Arc::new(Memory::default());
+    let server = Server::start(Arc::clone(&memory), Limits::default()).await;
+    let listener = TcpListener::bind(common::loopback()).await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let ingest = server.ingest.clone();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(async move {
+        let writer = ingest.storage_writer();
+        ingest.serve_queries("storage", listener, writer, async { drop(stopped.await) }).await
+    });
+    // A batch with one span has the bytes of a `WriteSpanRequest`.
+    let span = request(&["one"]).batch.unwrap().spans.remove(0);
+    let write = |span: Span| Batch { spans: vec![span] };
+    let path = "/jaeger.storage.v1.SpanWriterPlugin/WriteSpan";
+    call_grpc(at, path, write(span.clone())).await.unwrap();
+    let wrong = Span { span_id: Vec::new(), ..span };
+    let status = call_grpc(at, path, write(wrong)).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let path = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+    call_grpc(at, path, common::request(2)).await.unwrap();
+    assert_eq!(memory.operations(), ["one", "1", "2"]);
+    drop(stop);
+    serving.await.unwrap().unwrap();
     server.stop().await;
 }
 

@@ -23,7 +23,10 @@ pub use attributes::{AttributePlace, AttributeQuery, AttributeTotals, KeyTotal, 
 pub use error::QueryError;
 pub use graph::GraphAnswer;
 pub use moment::{MOMENT_FORMS, duration_nano, moment_unix_nano, now_unix_nano};
-pub use search::{Covered, SearchAnswer, SearchQuery, SpanPredicate, TraceOrder, TracePredicate};
+pub use search::{
+    Covered, RowQuery, RowTest, SearchAnswer, SearchQuery, SpanPredicate, TraceOrder,
+    TracePredicate, WholeAnswer, WholeQuery,
+};
 pub use services::{OperationTotal, ServiceTotal};
 pub use trace::{PagePosition, PageRange, TraceAnswer, TraceQuery, TraceTree};
 

@@ -1,9 +1,11 @@
 //! The server's HTTP side. Each folder is one dialect: `native` is the API under `/api/v1`,
-//! `sql` its SQL endpoint, `tempo` is Grafana Tempo's API, `metrics` is `/metrics` for Prometheus,
-//! `ui` the embedded UI. They
-//! translate requests into questions for `spanwise-query`, and its answers into their format.
+//! `sql` its SQL endpoint, `metrics` is `/metrics` for Prometheus, `tempo`, `jaeger` and
+//! `zipkin` are the query APIs of those, `ui` the embedded UI. They translate requests into questions for
+//! `spanwise-query`, and its answers into their format.
 
 mod answer_limits;
+mod dialect;
+mod jaeger;
 mod metrics;
 mod native;
 mod problem;
@@ -13,6 +15,7 @@ mod sql;
 mod tempo;
 mod ui;
 mod wrong_port;
+mod zipkin;
 
 use std::sync::Arc;
 
@@ -71,35 +74,48 @@ impl FromRef<Shared> for Arc<AnswerLimits> {
     }
 }
 
-impl Shared {
-    fn new(api: ApiState) -> Self {
-        Self {
-            queries: Queries::new(Arc::clone(&api.store)),
-            api,
-            growth: Arc::default(),
-            limits: Arc::default(),
-        }
-    }
-}
-
-/// Tempo's API at the root of a port of its own, also by gRPC.
-pub fn tempo_router(api: ApiState) -> Router {
-    tempo::port()
-        .with_state(Shared::new(api))
-        .layer(CompressionLayer::new())
-        .layer(axum::middleware::from_fn(safety::layer))
+/// What is served, by port.
+#[derive(Clone)]
+pub struct Surfaces {
+    /// The UI, the API, and the HTTP APIs of other tracing systems below their names.
+    pub pages: Router,
+    /// Tempo's API by HTTP and gRPC.
+    pub tempo: Router,
+    /// Zipkin's API, beside what receives its spans.
+    pub zipkin: Router,
+    /// Jaeger's APIs by HTTP and gRPC, and what a Jaeger reads a remote storage by.
+    pub jaeger: Router,
 }
 
 /// The API and the UI.
 pub fn router(api: ApiState) -> Router {
-    let shared = Shared::new(api);
-    Router::new()
+    surfaces(api).pages
+}
+
+/// All that is served from this state.
+pub fn surfaces(api: ApiState) -> Surfaces {
+    let shared = Shared {
+        queries: Queries::new(Arc::clone(&api.store)),
+        api,
+        growth: Arc::default(),
+        limits: Arc::default(),
+    };
+    let served = |routes: Router<Shared>| {
+        let routes = routes.with_state(shared.clone()).layer(CompressionLayer::new());
+        routes.layer(axum::middleware::from_fn(safety::layer))
+    };
+    let pages = Router::new()
         .nest(spanwise_api::endpoints::BASE, native::router())
         .nest("/tempo", tempo::router())
+        .nest("/zipkin", zipkin::router())
+        .nest("/jaeger", jaeger::router())
         .route("/metrics", get(metrics::metrics))
         .fallback(ui::serve)
-        .method_not_allowed_fallback(ui::other_method)
-        .with_state(shared)
-        .layer(CompressionLayer::new())
-        .layer(axum::middleware::from_fn(safety::layer))
+        .method_not_allowed_fallback(ui::other_method);
+    Surfaces {
+        pages: served(pages),
+        tempo: served(tempo::port()),
+        zipkin: served(zipkin::router().nest("/zipkin", zipkin::router())),
+        jaeger: served(jaeger::router()).merge(jaeger::grpc_router().with_state(shared)),
+    }
 }

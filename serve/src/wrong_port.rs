@@ -3,9 +3,10 @@
 
 use std::net::SocketAddr;
 
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 
+use crate::dialect::grpc::{Code, Status};
 use crate::problem::Problem;
 
 /// Where spans are received; `None` where that is switched off.
@@ -18,9 +19,6 @@ pub struct Receivers {
     pub jaeger_grpc: Option<SocketAddr>,
     pub jaeger_http: Option<SocketAddr>,
 }
-
-/// The gRPC status UNIMPLEMENTED.
-const UNIMPLEMENTED: &str = "12";
 
 impl Receivers {
     /// A sentence that names the right port for a request with this path; `None` if it is not
@@ -71,7 +69,7 @@ pub(crate) fn answer(receivers: &Receivers, path: &str, headers: &HeaderMap) -> 
     let sentence = receivers.sentence(path, is_grpc(headers));
     if is_grpc(headers) {
         let message = sentence.unwrap_or_else(|| format!("there is no {shown} here"));
-        return grpc(&message);
+        return Status::new(Code::Unimplemented, message).into_response();
     }
     let detail = sentence.map_or_else(
         || {
@@ -83,21 +81,4 @@ pub(crate) fn answer(receivers: &Receivers, path: &str, headers: &HeaderMap) -> 
         |sentence| format!("there is no `{shown}` here: {sentence}"),
     );
     Problem::not_found(detail).into_response()
-}
-
-/// A gRPC error: headers without a body.
-fn grpc(message: &str) -> Response {
-    let mut encoded = String::with_capacity(message.len());
-    for byte in message.bytes() {
-        match byte {
-            b' '..=b'~' if byte != b'%' => encoded.push(char::from(byte)),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    let headers = [
-        ("content-type", "application/grpc"),
-        ("grpc-status", UNIMPLEMENTED),
-        ("grpc-message", encoded.as_str()),
-    ];
-    (StatusCode::OK, headers).into_response()
 }

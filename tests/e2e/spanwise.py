@@ -39,9 +39,9 @@ def free_ports(count):
 class Spanwise:
     """`spanwise up` (or `server`) on ports of its own."""
 
-    def __init__(self, program, data, log, command="up", config=SHOP_CONFIG):
+    def __init__(self, program, data, log, command="up", config=SHOP_CONFIG, more=()):
         self.program, self.data, self.log_path = program, Path(data), Path(log)
-        self.command, self.config = command, config
+        self.command, self.config, self.more = command, config, more
         self.http, self.grpc, self.otlp, self.zipkin, *self.jaeger = free_ports(8)
         self.process = None
 
@@ -49,7 +49,7 @@ class Spanwise:
         where = [f"--{flag}=127.0.0.1:{port}" for flag, port in
                  (("http", self.http), ("otlp-grpc", self.grpc), ("otlp-http", self.otlp), ("zipkin", self.zipkin),
                   *zip(JAEGER_FLAGS, self.jaeger))]
-        return [str(self.program), self.command, f"--data={self.data}", f"--config={self.config}", *where]
+        return [str(self.program), self.command, f"--data={self.data}", f"--config={self.config}", *where, *self.more]
 
     def start(self, seconds=30):
         """Starts it and waits until it answers; the seconds that took."""

@@ -5,7 +5,9 @@ mod support;
 use proptest::prelude::*;
 use prost::Message;
 use spanwise_wire::DecodeError;
-use spanwise_wire::jaeger::{Datagrams, Protocol, decode_protobuf, decode_thrift};
+use spanwise_wire::jaeger::{
+    Datagrams, Protocol, decode_protobuf, decode_protobuf_span, decode_thrift,
+};
 use spanwise_wire::otlp::{Decoded, Limits};
 use support::rows;
 use support::thrift::{Value, call, tag, text};
@@ -351,6 +353,19 @@ fn a_spans_own_process_goes_before_the_batchs() {
     let rows = no_rejections(decode_protobuf(&request(spans), &Limits::default()).unwrap());
     let services: Vec<_> = rows.iter().map(|row| row.service.as_str()).collect();
     assert_eq!(services, ["one", "one", "cart", "two"]);
+}
+
+#[test]
+fn a_span_that_is_written_to_a_storage_is_read_as_one_of_a_batch() {
+    let process = proto::Process { service_name: "one".into(), tags: vec![] };
+    let span = proto::Span { process: Some(process), ..proto_span() };
+    // `WriteSpanRequest.span`
+    let written = proto::Batch { spans: vec![span.clone()], process: None }.encode_to_vec();
+    let limits = Limits::default();
+    let rows = no_rejections(decode_protobuf_span(&written, &limits).unwrap());
+    assert_eq!(rows, no_rejections(decode_protobuf(&request(vec![span]), &limits).unwrap()));
+    assert_eq!(rows[0].service, "one");
+    assert!(decode_protobuf_span(b"\xff", &limits).is_err());
 }
 
 #[test]

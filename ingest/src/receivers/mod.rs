@@ -17,6 +17,12 @@ use axum::Router;
 use spanwise_wire::jaeger::Protocol as ThriftProtocol;
 
 pub(crate) use jaeger::udp::serve as serve_datagrams;
+
+/// What a Jaeger writes to its remote storage by: OTLP in its second version.
+pub(crate) fn storage_writer(shared: Arc<Shared>) -> Router {
+    otlp::grpc::writer(Arc::clone(&shared)).merge(jaeger::grpc::storage_writer(shared))
+}
+
 use shared::Shared;
 
 /// A port that takes spans.

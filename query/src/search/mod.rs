@@ -4,7 +4,9 @@ mod advice;
 mod newest;
 mod query;
 mod ranked;
+mod row_test;
 mod summaries;
+mod whole;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -18,6 +20,8 @@ use query::SearchPlan;
 pub(crate) use newest::rows;
 
 pub use query::{Covered, SearchAnswer, SearchQuery, SpanPredicate, TraceOrder, TracePredicate};
+pub use row_test::RowTest;
+pub use whole::{RowQuery, WholeAnswer, WholeQuery};
 
 /// The most traces that are examined if the answer depends on whole traces.
 const MAX_CANDIDATES: usize = 2_000;

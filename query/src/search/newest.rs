@@ -9,6 +9,7 @@ use spanwise_model::schema::column;
 use spanwise_store::{Order, Predicate, Query, TimeRange};
 
 use super::query::SearchPlan;
+use super::row_test::RowTest;
 use super::{Candidate, Covered, MAX_CANDIDATES, SearchAnswer, sort};
 use crate::{Queries, QueryError};
 
@@ -21,7 +22,8 @@ impl Queries {
         let SearchPlan { time, limit, .. } = *plan;
         // Some of the traces may not fit as a whole, so more are examined.
         let most = if plan.trace.is_empty() { limit } else { (limit * 10).min(MAX_CANDIDATES) };
-        let (candidates, more) = self.newest_traces(&plan.rows, time, most).await?;
+        let (candidates, more) =
+            self.newest_traces(&plan.rows, &RowTest::default(), time, most).await?;
         let (mut found, examined) = self.fitting(plan, &candidates, limit).await?;
         let more = more || examined < candidates.len();
         let oldest_unix_nano = examined
@@ -60,25 +62,31 @@ impl Queries {
     }
 
     /// The newest traces with a fitting row, by their newest row, and whether there are more.
+    /// Rows must also pass `test`, which is evaluated here.
     pub(super) async fn newest_traces(
         &self,
         predicate: &Predicate,
+        test: &RowTest,
         time: TimeRange,
         limit: usize,
     ) -> Result<(Vec<Candidate>, bool), QueryError> {
+        let mut columns = vec![column::ASSEMBLED_TRACE_ID, column::START_UNIX_NANO];
+        columns.extend(test.columns());
+        let max_rows = test.max_rows().unwrap_or(MAX_ROWS);
         let mut query = Query {
             predicate: predicate.clone(),
             time,
-            columns: vec![column::ASSEMBLED_TRACE_ID, column::START_UNIX_NANO],
-            limit: (limit * ROWS_PER_TRACE).min(MAX_ROWS),
+            columns,
+            // Of rows that are tested here few may pass.
+            limit: test.max_rows().unwrap_or(limit * ROWS_PER_TRACE).min(max_rows),
             order: Order::NewestFirst,
         };
-        let (mut seen, mut traces, mut left) = (HashSet::new(), Vec::new(), MAX_ROWS);
+        let (mut seen, mut traces, mut left) = (HashSet::new(), Vec::new(), max_rows);
         loop {
             let before = traces.len();
             let batches = self.store.find(&query).await?;
             let found: usize = batches.iter().map(RecordBatch::num_rows).sum();
-            let oldest_unix_nano = add(&batches, &mut seen, &mut traces);
+            let oldest_unix_nano = add(&batches, test, &mut seen, &mut traces);
             left = left.saturating_sub(found);
             // The store has no other rows.
             let is_all = found < query.limit;
@@ -94,10 +102,10 @@ impl Queries {
             }
             // Estimate from the rows of the traces so far, and double it: each further request
             // costs much. If there was no new trace, many rows start at one nanosecond.
-            let rows_per_trace = (MAX_ROWS - left).div_ceil(traces.len().max(1));
+            let rows_per_trace = (max_rows - left).div_ceil(traces.len().max(1));
             let estimate = (limit + 1 - traces.len()) * rows_per_trace * 2;
             let more = if traces.len() > before { estimate } else { query.limit * 3 };
-            query.limit = more.min(MAX_ROWS);
+            query.limit = more.min(max_rows);
         }
     }
 }
@@ -117,13 +125,18 @@ fn older_end(oldest_unix_nano: i64, time: TimeRange) -> i64 {
 /// Adds the new traces of these rows, each with its first row. Returns the oldest start.
 fn add(
     batches: &[RecordBatch],
+    test: &RowTest,
     seen: &mut HashSet<TraceId>,
     traces: &mut Vec<Candidate>,
 ) -> Option<i64> {
     let mut oldest = None;
-    for (id, start_unix_nano) in rows(batches) {
-        oldest = Some(oldest.map_or(start_unix_nano, |oldest: i64| oldest.min(start_unix_nano)));
-        if let Some(id) = id.filter(|id| seen.insert(*id)) {
+    for batch in batches {
+        let test = test.of(batch);
+        for (row, (id, start_unix_nano)) in rows(std::slice::from_ref(batch)).enumerate() {
+            let so_far = oldest.unwrap_or(start_unix_nano);
+            oldest = Some(start_unix_nano.min(so_far));
+            let Some(id) = id.filter(|id| !seen.contains(id) && test.passes(row)) else { continue };
+            seen.insert(id);
             traces.push(Candidate { id, start_unix_nano, rank: start_unix_nano });
         }
     }

@@ -35,6 +35,8 @@ pub struct SpanPredicate {
     pub max_duration_nano: Option<i64>,
     /// Conditions on its attributes and on its resource's.
     pub attributes: Vec<AttributeCondition>,
+    /// Conditions on values anywhere in it: see [`Predicate::anywhere`].
+    pub anywhere: Vec<AttributeCondition>,
 }
 
 /// What a trace must be like; every given field must hold.
@@ -95,6 +97,7 @@ impl SpanPredicate {
             || self.min_duration_nano.is_some()
             || self.max_duration_nano.is_some()
             || !self.attributes.is_empty()
+            || !self.anywhere.is_empty()
     }
 }
 
@@ -135,10 +138,10 @@ impl From<&SearchQuery> for SearchPlan {
             max_duration_nano: span.max_duration_nano,
             status: span.status,
             attributes: span.attributes.clone(),
+            anywhere: span.anywhere.clone(),
             assembled: true,
             // If any row of the trace will do, one row a trace is enough.
             root: only_roots,
-            ..Predicate::default()
         };
         if only_roots {
             // The duration of the root excludes most traces that are too short or too long.

@@ -17,6 +17,7 @@ use spanwise_store::{Order, Predicate, Query, TimeRange};
 
 use super::newest::rows;
 use super::query::SearchPlan;
+use super::row_test::RowTest;
 use super::{Candidate, Covered, MAX_CANDIDATES, SearchAnswer, TraceOrder, sort};
 use crate::{Queries, QueryError};
 
@@ -143,7 +144,8 @@ impl Queries {
         if plan.order == TraceOrder::MostErrors && candidates.len() < MAX_CANDIDATES {
             let known: AHashSet<TraceId> =
                 candidates.iter().map(|candidate| candidate.id).collect();
-            let newest = self.newest_traces(&plan.rows, time, MAX_CANDIDATES / 4).await?.0;
+            let any = RowTest::default();
+            let newest = self.newest_traces(&plan.rows, &any, time, MAX_CANDIDATES / 4).await?.0;
             let others = newest.into_iter().filter(|candidate| !known.contains(&candidate.id));
             candidates.extend(others.map(|candidate| Candidate { rank: 0, ..candidate }));
         }

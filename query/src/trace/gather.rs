@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use arrow::array::RecordBatch;
-use spanwise_assemble::{Row, RowIdentity, SearchKey, Trace};
+use spanwise_assemble::{Row, RowIdentity, SearchKey, Trace, TraceRows};
 use spanwise_model::TraceId;
 use spanwise_store::{Outline, TimeRange};
 
@@ -27,6 +27,22 @@ impl GatheredTraces {
     pub(crate) fn take(&mut self, id: &TraceId) -> Option<Trace> {
         let gathered = self.traces.remove(id).filter(|gathered| !gathered.rows.is_empty())?;
         Some(gathered.trace.unwrap_or_else(|| Trace::of(gathered.rows)))
+    }
+
+    /// The rows of the trace with this id, once, with the batches that they are in; `None` where
+    /// it has none.
+    pub(crate) fn take_rows(&mut self, id: &TraceId) -> Option<TraceRows> {
+        let Gathered { mut rows, .. } = self.traces.remove(id)?;
+        let mut batches = Vec::new();
+        let mut places: HashMap<u64, u64> = HashMap::new();
+        for row in &mut rows {
+            let place = *places.entry(row.at.batch).or_insert_with(|| {
+                batches.push(self.batches[row.at.batch as usize].clone());
+                batches.len() as u64 - 1
+            });
+            row.at.batch = place;
+        }
+        (!rows.is_empty()).then_some(TraceRows { rows, batches, left_out: 0, cut: false })
     }
 }
 

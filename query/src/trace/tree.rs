@@ -62,7 +62,7 @@ impl PageRange {
 impl TraceTree {
     /// # Errors
     /// Where the rows are no spans.
-    pub(super) fn of(found: TraceRows) -> Result<Self, ModelError> {
+    pub(crate) fn of(found: TraceRows) -> Result<Self, ModelError> {
         let TraceRows { rows, batches, left_out, cut } = found;
         let in_tree = rows.len();
         let trace = Trace::of(rows);

@@ -3,6 +3,7 @@
 mod catalogue;
 mod deletion;
 mod graph;
+mod jaeger;
 mod large;
 mod lists;
 mod parameters;
@@ -16,6 +17,7 @@ mod trace;
 mod ui;
 mod words;
 mod wrong_port;
+mod zipkin;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -31,7 +33,7 @@ use spanwise_model::{
     AttributeValue, Capture, ClockFault, Evidence, Kind, Span, SpanBatchBuilder, SpanId, Status,
     TraceId, protocol,
 };
-use spanwise_serve::{ApiState, ServerParts, StatusSource, router};
+use spanwise_serve::{ApiState, ServerParts, StatusSource, Surfaces, router, surfaces};
 use spanwise_store::embedded::{EmbeddedConfig, EmbeddedStore};
 use spanwise_store::{Appended, Store};
 use tempfile::TempDir;
@@ -56,6 +58,8 @@ impl StatusSource for Parts {
 
 struct Api {
     router: Router,
+    /// Jaeger's port.
+    jaeger: Router,
     store: Arc<EmbeddedStore>,
     _directory: TempDir,
 }
@@ -115,7 +119,8 @@ impl Api {
         let store = EmbeddedStore::open(config).await.expect("a store");
         let state =
             ApiState { store: Arc::clone(&store) as Arc<dyn Store>, status: Arc::new(Parts) };
-        Self { router: router(state), store, _directory: directory }
+        let Surfaces { pages: router, jaeger, .. } = surfaces(state);
+        Self { router, jaeger, store, _directory: directory }
     }
 
     /// Three requests: a fast one, a slow one and one that fails.
@@ -162,6 +167,14 @@ impl Api {
         let (head, body) = response.into_parts();
         let body = body.collect().await.expect("a body").to_bytes().to_vec();
         (head.status, head.headers, body)
+    }
+
+    /// What another system's API answers.
+    async fn other(&self, path: &str) -> (StatusCode, Value) {
+        let request = Request::get(path).body(Body::empty()).expect("valid");
+        let (status, _, body) = self.ask_bare(request).await;
+        let text = || Value::from(String::from_utf8_lossy(&body).into_owned());
+        (status, serde_json::from_slice(&body).unwrap_or_else(|_| text()))
     }
 
     #[track_caller]

@@ -433,7 +433,7 @@ async fn the_streaming_querier_speaks_grpc() {
     let tempo = Tempo::new().await;
     let state =
         ApiState { store: Arc::clone(&tempo.api.store) as Arc<dyn Store>, status: Arc::new(Parts) };
-    let router = spanwise_serve::tempo_router(state);
+    let router = spanwise_serve::surfaces(state).tempo;
     let call = async |method: &str, message: Vec<u8>| {
         let request = Request::post(format!("/tempopb.StreamingQuerier/{method}"))
             .header(header::CONTENT_TYPE, "application/grpc")

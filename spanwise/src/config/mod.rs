@@ -52,6 +52,8 @@ pub(crate) struct Listen {
     pub(crate) http: SocketAddr,
     /// Tempo's API.
     pub(crate) tempo: Option<SocketAddr>,
+    /// Jaeger's query API, and the storage that a Jaeger reads.
+    pub(crate) jaeger: [Option<SocketAddr>; 2],
     /// Spans.
     pub(crate) receivers: ReceiverAddresses,
 }
@@ -60,10 +62,9 @@ impl Listen {
     /// Every address that listens for TCP connections.
     pub(crate) fn tcp(&self) -> impl Iterator<Item = SocketAddr> {
         let receivers = self.receivers.iter().filter(|(receiver, _)| !receiver.is_udp());
-        [self.http]
-            .into_iter()
-            .chain(self.tempo)
-            .chain(receivers.filter_map(|(_, address)| address))
+        let receivers = receivers.filter_map(|(_, address)| address);
+        let apis = self.tempo.into_iter().chain(self.jaeger.into_iter().flatten());
+        std::iter::once(self.http).chain(apis).chain(receivers)
     }
 }
 
@@ -206,7 +207,9 @@ pub(crate) fn load(
 }
 
 fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
-    let ListenSettings { address, http, tempo } = ListenSettings::read(&layers)?;
+    let ListenSettings { address, http, tempo, jaeger_query, jaeger_storage } =
+        ListenSettings::read(&layers)?;
+    let jaeger = [jaeger_query, jaeger_storage].map(|listen| Some(listen.0?.on(address)));
     let receivers = ReceiverAddresses::try_from_fn(|receiver| {
         let OptionalListen(listen) = match receiver.is_optional {
             true => layers.get(receiver.setting)?,
@@ -219,6 +222,7 @@ fn interpret(layers: layers::Layers) -> Result<Loaded, String> {
         listen: Listen {
             http: http.on(address),
             tempo: tempo.0.map(|listen| listen.on(address)),
+            jaeger,
             receivers,
         },
         ports: PortSettings::read(&layers)?,

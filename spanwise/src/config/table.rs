@@ -34,6 +34,12 @@ tables! {
         tempo: OptionalListen = Text("off"), flag("tempo", "ADDRESS"),
             "Grafana Tempo's query API by HTTP and gRPC: PORT or IP:PORT (Tempo's own is 3200), or \
              off; it is at /tempo of the UI's port as well, by HTTP";
+        jaeger_query: OptionalListen = Text("off"), flag("jaeger-query", "ADDRESS"),
+            "Jaeger's query API by HTTP, at /jaeger of the UI's port anyway; 16686 where it takes \
+             a Jaeger's place; or off";
+        jaeger_storage: OptionalListen = Text("off"), flag("jaeger-storage", "ADDRESS"),
+            "the same by gRPC, and the remote storage of a Jaeger, which reads and writes here; \
+             16685 for instance; or off";
     }
 
     /// Bounds of every port.

@@ -18,6 +18,8 @@ pub(crate) struct Listeners {
     pub(crate) http: TcpListener,
     /// Tempo's API.
     pub(crate) tempo: Option<TcpListener>,
+    /// Jaeger's query API, and the storage that a Jaeger reads.
+    pub(crate) jaeger: [Option<TcpListener>; 2],
     /// Those that take spans.
     pub(crate) receivers: Vec<(&'static Receiver, Socket)>,
 }
@@ -33,6 +35,12 @@ impl Listeners {
             Some(address) => Some(tcp(address, TEMPO).await?),
             None => None,
         };
+        let mut jaeger = [None, None];
+        for ((place, address), purpose) in jaeger.iter_mut().zip(listen.jaeger).zip(JAEGER) {
+            if let Some(address) = address {
+                *place = Some(tcp(address, purpose).await?);
+            }
+        }
         let mut receivers = Vec::new();
         for (receiver, address) in listen.receivers.iter() {
             let Some(address) = address else { continue };
@@ -43,7 +51,7 @@ impl Listeners {
             };
             receivers.push((receiver, socket));
         }
-        Ok(Self { http, tempo, receivers })
+        Ok(Self { http, tempo, jaeger, receivers })
     }
 
     /// Where they listen: ports that were asked for as 0 have a number now.
@@ -57,8 +65,12 @@ impl Listeners {
             });
             address.transpose()
         })?;
+        let mut jaeger = [None; 2];
+        for (address, listener) in jaeger.iter_mut().zip(&self.jaeger) {
+            *address = listener.as_ref().map(|listener| told(listener.local_addr())).transpose()?;
+        }
         let tempo = self.tempo.as_ref().map(|listener| told(listener.local_addr())).transpose()?;
-        Ok(Listen { http: told(self.http.local_addr())?, tempo, receivers })
+        Ok(Listen { http: told(self.http.local_addr())?, tempo, jaeger, receivers })
     }
 }
 
@@ -73,6 +85,11 @@ struct Purpose {
 
 const HTTP: Purpose = Purpose { name: "UI and API", flag: "http", optional: false };
 const TEMPO: Purpose = Purpose { name: "Tempo's API", flag: "tempo", optional: true };
+/// In the order of [`Listen::jaeger`].
+const JAEGER: [Purpose; 2] = [
+    Purpose { name: "Jaeger's query API", flag: "jaeger-query", optional: true },
+    Purpose { name: "storage of a Jaeger", flag: "jaeger-storage", optional: true },
+];
 
 impl Purpose {
     const fn of(receiver: &Receiver) -> Self {

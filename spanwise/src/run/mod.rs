@@ -210,6 +210,9 @@ fn banner(loaded: &Loaded, server: &Server, agent: &str) -> String {
     let mut text = format!("Spanwise {} is up\n", env!("CARGO_PKG_VERSION"));
     let mut lines = vec![("UI and API", format!("http://{}", bound.http))];
     lines.extend(bound.tempo.map(|tempo| ("Tempo", format!("http://{tempo}"))));
+    let jaeger = ["http://", ""].into_iter().zip(bound.jaeger);
+    lines
+        .extend(jaeger.filter_map(|(scheme, at)| Some(("Jaeger API", format!("{scheme}{}", at?)))));
     for (receiver, address) in bound.receivers.iter() {
         let Some(address) = address else { continue };
         let scheme = if receiver.path.is_empty() { "" } else { "http://" };

@@ -1,6 +1,7 @@
 //! A task for every listener that takes spans.
 
 use anyhow::Context as _;
+use axum::Router;
 use spanwise_ingest::{Ingest, Receiver, Socket};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -8,18 +9,25 @@ use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;
 
-/// Serves them all, on these threads, until `stopping`.
+/// The receiver at whose port questions are answered, too, as at the port of a Zipkin.
+const ZIPKIN: &str = "listen.zipkin";
+
+/// Serves them all, on these threads, until `stopping`; beside Zipkin's, Zipkin's API.
 pub(super) fn spawn(
     tasks: &mut JoinSet<Result<(), Failure>>,
     threads: &Handle,
     ingest: &Ingest,
     receivers: Vec<(&'static Receiver, Socket)>,
+    zipkin: &Router,
     stopping: &CancellationToken,
 ) {
     for (receiver, socket) in receivers {
         let (ingest, stop) = (ingest.clone(), stopping.clone().cancelled_owned());
-        let serving =
-            async move { Ok(ingest.serve(receiver, socket, stop).await.context(receiver.title)?) };
+        let beside = if receiver.setting == ZIPKIN { zipkin.clone() } else { Router::new() };
+        let serving = async move {
+            let served = ingest.serve_beside(receiver, socket, beside, stop).await;
+            Ok(served.context(receiver.title)?)
+        };
         tasks.spawn_on(serving, threads);
     }
 }

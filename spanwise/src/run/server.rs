@@ -70,29 +70,38 @@ impl Server {
         let ingest = Ingest::with(sink, limits(config), config.allowed(), bound.receivers);
         let status =
             Arc::new(ServerStatus::new(bound, config, ingest.clone(), assembly.status(), agent));
-        let state =
-            ApiState { store: Arc::clone(&store), status: Arc::<ServerStatus>::clone(&status) };
-        let api = spanwise_serve::router(state.clone());
+        let surfaces = spanwise_serve::surfaces(ApiState {
+            store: Arc::clone(&store),
+            status: Arc::<ServerStatus>::clone(&status),
+        });
 
         let stopping = CancellationToken::new();
         let stopped = || stopping.clone().cancelled_owned();
         let mut tasks = JoinSet::new();
-        receivers::spawn(&mut tasks, receivers, &ingest, listeners.receivers, &stopping);
-        tasks.spawn({
-            let (ingest, stop) = (ingest.clone(), stopped());
-            async move {
-                let serving = ingest.serve_api(listeners.http, api, stop);
-                Ok(serving.await.context("the UI and API stopped")?)
-            }
-        });
+        let zipkin = &surfaces.zipkin;
+        receivers::spawn(&mut tasks, receivers, &ingest, listeners.receivers, zipkin, &stopping);
         if let Some(listener) = listeners.tempo {
             let (ingest, stop) = (ingest.clone(), stopped());
-            let router = spanwise_serve::tempo_router(state);
             tasks.spawn(async move {
-                let serving = ingest.serve_queries("Tempo's API", listener, router, stop);
+                let serving = ingest.serve_queries("Tempo's API", listener, surfaces.tempo, stop);
                 Ok(serving.await.context("Tempo's API stopped")?)
             });
         }
+        let jaeger = surfaces.jaeger.merge(ingest.storage_writer());
+        for listener in listeners.jaeger.into_iter().flatten() {
+            let (ingest, jaeger, stop) = (ingest.clone(), jaeger.clone(), stopped());
+            tasks.spawn(async move {
+                let serving = ingest.serve_queries("Jaeger's API", listener, jaeger, stop);
+                Ok(serving.await.context("Jaeger's API stopped")?)
+            });
+        }
+        tasks.spawn({
+            let (ingest, stop) = (ingest.clone(), stopped());
+            async move {
+                let serving = ingest.serve_api(listeners.http, surfaces.pages, stop);
+                Ok(serving.await.context("the UI and API stopped")?)
+            }
+        });
         Ok(Self { store, assembly, status, bound, agents_at, tasks, stopping })
     }
 

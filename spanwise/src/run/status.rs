@@ -67,8 +67,14 @@ impl ServerStatus {
         let receivers = self.listen.receivers.iter();
         let receivers = receivers.map(|(receiver, address)| (receiver.key(), address));
         let address = |address: SocketAddr| address.to_string();
-        [("http", Some(self.listen.http)), ("tempo", self.listen.tempo)]
-            .into_iter()
+        let [jaeger_query, jaeger_storage] = self.listen.jaeger;
+        let apis = [
+            ("http", Some(self.listen.http)),
+            ("tempo", self.listen.tempo),
+            ("jaeger_query", jaeger_query),
+            ("jaeger_storage", jaeger_storage),
+        ];
+        apis.into_iter()
             .chain(receivers)
             .map(|(name, at)| (name.to_owned(), at.map(address)))
             .collect()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::support::{PORTS, Server, otlp, post, run, text};
+use crate::support::{PORTS, Server, get, otlp, post, run, text};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
@@ -173,4 +173,40 @@ fn a_trace_that_is_not_there_is_said_to_be_so() {
     assert!(message.contains(TRACE), "{message}");
     let output = run(here.path(), &["sql", "DROP TABLE spans", "--url", &url]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+}
+
+#[test]
+fn clients_of_jaeger_and_zipkin_are_answered_where_they_ask() {
+    let here = directory();
+    let ports = ["--jaeger-query", "0", "--jaeger-storage", "0"];
+    let server = Server::start(here.path(), "server", &ports);
+    assert_eq!(post(server.otlp_http, "/v1/traces", &otlp(TRACE, "shop")).0, 200);
+    server.ask_until(here.path(), &["search", "--service", "shop"], TRACE);
+    let address =
+        |line: &str| line.split("127.0.0.1:").nth(1)?.split(['/', ' ']).next()?.parse().ok();
+    let at = |name: &str| -> Vec<u16> {
+        let lines = server.banner.lines().filter(|line| line.trim_start().starts_with(name));
+        lines.filter_map(address).collect()
+    };
+    let zipkin = at("Zipkin");
+    let jaeger = at("Jaeger API");
+    assert_eq!((zipkin.len(), jaeger.len()), (1, 2), "{}", server.banner);
+    for (port, path) in [
+        (server.http.port(), "/zipkin/api/v2/services"),
+        (zipkin[0], "/api/v2/services"),
+        (zipkin[0], "/zipkin/api/v2/services"),
+        (server.http.port(), "/jaeger/api/services"),
+        (jaeger[0], "/api/services"),
+        (jaeger[1], "/api/v3/services"),
+    ] {
+        let (code, body) = get(([127, 0, 0, 1], port).into(), path);
+        assert!(code == 200 && body.contains("\"shop\""), "{path}: {code} {body}");
+    }
+    // Spans still come in beside the questions.
+    let span =
+        format!(r#"[{{"traceId":"{TRACE}","id":"0a","localEndpoint":{{"serviceName":"z"}}}}]"#);
+    let receiver = ([127, 0, 0, 1], zipkin[0]).into();
+    assert_eq!(post(receiver, "/api/v2/spans", &span).0, 202);
+    let (code, body) = get(receiver, "/api/v2/nothing");
+    assert!(code == 404 && body.contains("this port takes Zipkin's spans"), "{code} {body}");
 }

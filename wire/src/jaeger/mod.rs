@@ -29,6 +29,19 @@ pub fn decode_protobuf(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeEr
         .map_err(|error| error.with_hint(body, Taken::Protobuf))
 }
 
+/// Reads a `jaeger.storage.v1.WriteSpanRequest`, which is a span with its process. It has the
+/// bytes of a batch that has no process of its own.
+///
+/// # Errors
+/// As [`decode_protobuf`].
+pub fn decode_protobuf_span(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> {
+    let mut request = Vec::with_capacity(body.len() + 11);
+    prost::encoding::encode_key(1, prost::encoding::WireType::LengthDelimited, &mut request);
+    prost::encoding::encode_varint(body.len() as u64, &mut request);
+    request.extend_from_slice(body);
+    decode_protobuf(&request, limits)
+}
+
 /// Reads a `jaeger.thrift` `Batch` in the binary protocol, as it is posted over
 /// HTTP.
 ///

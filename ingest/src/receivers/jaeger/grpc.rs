@@ -6,8 +6,9 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::post;
-use spanwise_wire::jaeger::decode_protobuf;
-use spanwise_wire::otlp::Rejections;
+use spanwise_wire::DecodeError;
+use spanwise_wire::jaeger::{decode_protobuf, decode_protobuf_span};
+use spanwise_wire::otlp::{Decoded, Rejections};
 use spanwise_wire::rpc_status::{RpcCode, RpcStatus};
 
 use super::SPANS;
@@ -35,6 +36,8 @@ pub(in crate::receivers) static RECEIVER: Receiver = Receiver {
 const REQUESTS: &str = "jaeger_grpc_requests";
 
 const POST_SPANS: &str = "/jaeger.api_v2.CollectorService/PostSpans";
+const WRITE_SPAN: &str = "/jaeger.storage.v1.SpanWriterPlugin/WriteSpan";
+const CLOSE_WRITER: &str = "/jaeger.storage.v1.SpanWriterPlugin/Close";
 const SAMPLING: &str = "/jaeger.api_v2.SamplingManager/GetSamplingStrategy";
 
 /// The CollectorService, and plain words for what else clients ask for here.
@@ -44,6 +47,14 @@ fn router(shared: Arc<Shared>) -> Router {
         .route(SAMPLING, post(no_sampling))
         .method_not_allowed_fallback(unknown)
         .fallback(unknown)
+        .with_state(shared)
+}
+
+/// What a Jaeger of version 1 writes to its storage by (`jaeger.storage.v1`).
+pub(in crate::receivers) fn storage_writer(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route(WRITE_SPAN, post(write_span))
+        .route(CLOSE_WRITER, post(|| async { unary::succeeded(&[]) }))
         .with_state(shared)
 }
 
@@ -76,12 +87,24 @@ async fn unknown(State(shared): State<Arc<Shared>>, request: Request) -> Respons
 }
 
 async fn post_spans(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    receive(&shared, request, decode_protobuf).await
+}
+
+async fn write_span(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    receive(&shared, request, decode_protobuf_span).await
+}
+
+async fn receive(
+    shared: &Shared,
+    request: Request,
+    decode: fn(&[u8], &spanwise_wire::otlp::Limits) -> Result<Decoded, DecodeError>,
+) -> Response {
     shared.counters.add(REQUESTS, 1);
     let from = Caller::new("Jaeger/gRPC", request.extensions());
-    if let Some(answer) = unary::not_grpc(&shared, from, &request, || instead(&shared)) {
+    if let Some(answer) = unary::not_grpc(shared, from, &request, || instead(shared)) {
         return answer;
     }
-    match take(&shared, request).await {
+    match take(shared, request, decode).await {
         // `PostSpansResponse` has no fields: what was rejected is only counted.
         Ok(rejections) => {
             if let Some(message) = rejections.message() {
@@ -96,10 +119,14 @@ async fn post_spans(State(shared): State<Arc<Shared>>, request: Request) -> Resp
     }
 }
 
-async fn take(shared: &Shared, request: Request) -> Result<Rejections, Failure> {
+async fn take(
+    shared: &Shared,
+    request: Request,
+    decode: fn(&[u8], &spanwise_wire::otlp::Limits) -> Result<Decoded, DecodeError>,
+) -> Result<Rejections, Failure> {
     let (encoding, message, lease) = unary::read(shared, request, || instead(shared)).await?;
-    let taken = pipeline::take(shared, encoding, message, lease, SPANS, |bytes, limits| {
-        Ok(decode_protobuf(bytes, &limits.otlp)?)
+    let taken = pipeline::take(shared, encoding, message, lease, SPANS, move |bytes, limits| {
+        Ok(decode(bytes, &limits.otlp)?)
     });
     taken.await?.some()
 }

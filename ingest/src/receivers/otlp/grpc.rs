@@ -66,6 +66,11 @@ fn services(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
+/// The TraceService alone, beside what else a port answers to.
+pub(in crate::receivers) fn writer(shared: Arc<Shared>) -> Router {
+    Router::new().route(TRACES, post(export)).with_state(shared)
+}
+
 /// Where those belong who do not speak gRPC.
 pub(in crate::receivers) fn instead(shared: &Shared) -> String {
     shared.where_is(&super::http::RECEIVER)

@@ -49,6 +49,9 @@ pub(super) enum Kind {
     Receiver,
     /// Serves the UI and the API.
     Api,
+    /// Answers questions as the API does, to programs that may speak gRPC, and takes spans of
+    /// those.
+    Queries,
 }
 
 /// See the module.
@@ -56,7 +59,10 @@ pub(super) enum Kind {
 pub(super) struct Guard {
     kind: Kind,
     hosts: Vec<String>,
-    origins: Vec<Pattern>,
+    /// Of pages that may send spans.
+    senders: Vec<Pattern>,
+    /// Of pages that may ask.
+    askers: Vec<Pattern>,
     is_loopback: bool,
 }
 
@@ -83,14 +89,13 @@ pub(super) enum Verdict {
 impl Guard {
     /// Of a port at this address.
     pub(super) fn new(kind: Kind, allowed: &Allowed, at: IpAddr) -> Self {
-        let origins = match kind {
-            Kind::Receiver => &allowed.receiver_origins,
-            Kind::Api => &allowed.api_origins,
-        };
+        let patterns =
+            |origins: &[String]| origins.iter().map(|origin| Pattern::new(origin)).collect();
         Self {
             kind,
             hosts: allowed.hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
-            origins: origins.iter().map(|origin| Pattern::new(origin)).collect(),
+            senders: patterns(&allowed.receiver_origins),
+            askers: patterns(&allowed.api_origins),
             is_loopback: at.is_loopback(),
         }
     }
@@ -106,17 +111,28 @@ impl Guard {
         let is_preflight = parts.method == Method::OPTIONS
             && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
         match origin {
-            Some(origin) if is_preflight => {
-                Verdict::Preflight(self.preflight(&parts.headers, origin))
-            }
+            Some(origin) if is_preflight => Verdict::Preflight(self.preflight(parts, origin)),
             origin => Verdict::Serve(origin),
         }
     }
 
+    /// Whether the request sends spans, and asks nothing: what is read at a receiver's port is
+    /// for those who may read it elsewhere.
+    fn is_sending(&self, parts: &Parts) -> bool {
+        let asks = |method: &[u8]| method == b"GET" || method == b"HEAD";
+        let meant = parts.headers.get(ACCESS_CONTROL_REQUEST_METHOD);
+        self.kind == Kind::Receiver
+            && !asks(parts.method.as_str().as_bytes())
+            && !meant.is_some_and(|method| asks(method.as_bytes()))
+    }
+
     fn wrong_host(&self, parts: &Parts) -> Option<Refusal> {
-        // A receiver that other machines reach is reached by any name. And no browser speaks
-        // HTTP/2 without TLS, on which gRPC's clients name whatever they like.
-        if parts.version == Version::HTTP_2 || self.kind == Kind::Receiver && !self.is_loopback {
+        // No browser speaks HTTP/2 without TLS, on which gRPC's clients name whatever they like.
+        if self.kind != Kind::Api && parts.version == Version::HTTP_2 {
+            return None;
+        }
+        // A receiver that other machines reach is reached by any name.
+        if self.is_sending(parts) && !self.is_loopback {
             return None;
         }
         let of_uri = parts.uri.authority().map(Authority::as_str);
@@ -165,25 +181,26 @@ impl Guard {
             let site = headers.get(SEC_FETCH_SITE).map_or(&b""[..], HeaderValue::as_bytes);
             let mode = headers.get(SEC_FETCH_MODE).map_or(&b""[..], HeaderValue::as_bytes);
             let is_of_other = matches!(site, b"cross-site" | b"same-site") && mode != b"navigate";
-            return if is_of_other { Err(self.foreign("another site")) } else { Ok(None) };
+            return if is_of_other { Err(self.foreign(parts, "another site")) } else { Ok(None) };
         };
         let text = origin.to_str().unwrap_or("?");
         if headers.get_all(ORIGIN).iter().count() > 1 {
-            return Err(self.foreign("several origins"));
+            return Err(self.foreign(parts, "several origins"));
         }
-        if self.kind == Kind::Api && is_same_origin(text, parts) {
+        if self.kind != Kind::Receiver && is_same_origin(text, parts) {
             return Ok(None);
         }
-        if self.origins.iter().any(|pattern| pattern.fits(text)) {
+        let listed = if self.is_sending(parts) { &self.senders } else { &self.askers };
+        if listed.iter().any(|pattern| pattern.fits(text)) {
             return Ok(Some(origin.clone()));
         }
-        Err(self.foreign(text))
+        Err(self.foreign(parts, text))
     }
 
-    fn foreign(&self, origin: &str) -> Refusal {
-        let setting = match self.kind {
-            Kind::Receiver => "receivers.allowed_origins",
-            Kind::Api => "server.allowed_origins",
+    fn foreign(&self, parts: &Parts, origin: &str) -> Refusal {
+        let setting = match self.is_sending(parts) {
+            true => "receivers.allowed_origins",
+            false => "server.allowed_origins",
         };
         let origin = shown(origin);
         Refusal {
@@ -197,12 +214,14 @@ impl Guard {
         }
     }
 
-    fn preflight(&self, asked: &HeaderMap, origin: HeaderValue) -> HeaderMap {
+    fn preflight(&self, parts: &Parts, origin: HeaderValue) -> HeaderMap {
+        let asked = &parts.headers;
         let mut headers = HeaderMap::new();
         allow(&mut headers, origin);
         let methods = match self.kind {
-            Kind::Receiver => "POST",
-            Kind::Api => "GET, POST, DELETE",
+            Kind::Receiver if self.is_sending(parts) => "POST",
+            Kind::Receiver => "GET",
+            Kind::Api | Kind::Queries => "GET, POST, DELETE",
         };
         headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
         if let Some(wanted) = asked.get(ACCESS_CONTROL_REQUEST_HEADERS) {
@@ -310,7 +329,11 @@ mod tests {
     }
 
     fn status(guard: &Guard, headers: &[(&str, &str)]) -> u16 {
-        match guard.check(&parts("POST", headers)) {
+        answered(guard, "POST", headers)
+    }
+
+    fn answered(guard: &Guard, method: &str, headers: &[(&str, &str)]) -> u16 {
+        match guard.check(&parts(method, headers)) {
             Verdict::Serve(_) => 200,
             Verdict::Preflight(_) => 204,
             Verdict::Refuse(refusal) => refusal.status.as_u16(),
@@ -385,6 +408,32 @@ mod tests {
         assert_eq!(status(&receiver, &from("http://127.0.0.1:4318")), 403);
         let silent = [("host", "localhost"), ("sec-fetch-site", "cross-site")];
         assert_eq!(status(&receiver, &silent), 403);
+    }
+
+    #[test]
+    fn what_is_read_at_a_receiver_is_for_those_who_may_read_it_elsewhere() {
+        let open = guard(Kind::Receiver, "0.0.0.0");
+        for (host, expected) in
+            [("collector:9411", 421), ("10.0.0.1:9411", 200), ("traces.example.org", 200)]
+        {
+            assert_eq!(answered(&open, "GET", &[("host", host)]), expected, "{host}");
+            assert_eq!(answered(&open, "POST", &[("host", host)]), 200, "{host}");
+        }
+        let local = guard(Kind::Receiver, "127.0.0.1");
+        for (origin, sends, asks) in [
+            ("https://shop.example.org", 200, 403),
+            ("https://tools.example.org", 403, 200),
+            ("https://evil.example", 403, 403),
+        ] {
+            let headers = [("host", "localhost:9411"), ("origin", origin)];
+            assert_eq!(answered(&local, "POST", &headers), sends, "{origin}");
+            assert_eq!(answered(&local, "GET", &headers), asks, "{origin}");
+            let meant = [headers[0], headers[1], ("access-control-request-method", "GET")];
+            let preflight = answered(&local, "OPTIONS", &meant);
+            assert_eq!(preflight, if asks == 200 { 204 } else { 403 }, "{origin}");
+        }
+        let queries = guard(Kind::Queries, "0.0.0.0");
+        assert_eq!(answered(&queries, "POST", &[("host", "evil.example")]), 421);
     }
 
     #[test]

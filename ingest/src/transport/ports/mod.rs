@@ -55,7 +55,7 @@ pub(crate) enum Speaks {
     Spans,
     /// The UI and the API, to browsers and by HTTP/1.1.
     Pages,
-    /// Another API of queries, by HTTP/1.1, HTTP/2 or gRPC.
+    /// Questions as the API answers them, by HTTP/1.1, HTTP/2 or gRPC.
     Queries,
 }
 
@@ -92,7 +92,8 @@ pub(crate) async fn serve(
     let limits = &transport.limits;
     let kind = match speaks {
         Speaks::Spans => Kind::Receiver,
-        Speaks::Pages | Speaks::Queries => Kind::Api,
+        Speaks::Pages => Kind::Api,
+        Speaks::Queries => Kind::Queries,
     };
     let house = Arc::clone(&transport.house);
     let (close, closing) = watch::channel(false);
@@ -362,8 +363,8 @@ impl Port {
     fn refused(&self, refusal: Refusal) -> Response<Body> {
         let Refusal { status, title, detail, .. } = refusal;
         let (kind, body) = match self.speaks {
-            Speaks::Spans | Speaks::Queries => ("text/plain; charset=utf-8", format!("{detail}\n")),
-            Speaks::Pages => {
+            Speaks::Spans => ("text/plain; charset=utf-8", format!("{detail}\n")),
+            Speaks::Pages | Speaks::Queries => {
                 let status = status.as_u16();
                 let problem = serde_json::json!({
                     "type": "about:blank", "title": title, "status": status, "detail": detail,
