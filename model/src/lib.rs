@@ -20,6 +20,7 @@ pub mod schema;
 mod span;
 mod span_ref;
 mod template;
+pub mod unknown;
 mod vocabulary;
 mod written_id;
 
