@@ -41,11 +41,11 @@ pub use search::{
     ErrorSide, Outcome, RootSpan, SearchAnswer, ServiceShare, Sort, TraceError, TraceSummary,
 };
 pub use services::{Service, Services};
-pub use span::{Attribute, AttributeType, Span, SpanEvent, SpanLink};
+pub use span::{Attribute, AttributeType, Span, SpanEvent, SpanLink, SpanStatus};
 pub use sql::{SqlAnswer, SqlColumn, SqlEnd, SqlStatement};
 pub use status::{
     Agent, AgentFacts, Assembly, Counter, CounterPart, HostClock, Ingest, Level, ObjectStorage,
-    Plugin, Process, ReportingAgent, Server, Status, Store,
+    Plugin, Process, ReportingAgent, Server, ServiceUnknown, Status, Store,
 };
 pub use time::{CoveredRange, Range};
 pub use trace::{ClockDifference, TraceHead, TracePage};

@@ -3,9 +3,24 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use spanwise_model::{Capture, Evidence, Kind, Status};
+use spanwise_model::{Capture, Evidence, Kind};
 
 use crate::{Bytes, Nano};
+
+/// How the operation of a span ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum SpanStatus {
+    /// Nobody said.
+    Unset,
+    /// Said to be right.
+    Ok,
+    /// Failed.
+    Error,
+    /// The agent did not see how it ended (attribute `spanwise.status`).
+    Unknown,
+}
 
 /// A span of a trace. Fields without a value are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,8 +55,7 @@ pub struct Span {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// How the operation ended.
-    #[cfg_attr(test, schemars(with = "crate::vocabulary::SpanStatus"))]
-    pub status: Status,
+    pub status: SpanStatus,
     /// The protocol's status code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_code: Option<i32>,

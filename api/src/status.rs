@@ -77,9 +77,26 @@ pub struct AgentFacts {
     /// Its plugins.
     #[serde(default)]
     pub plugins: Vec<Plugin>,
+    /// The services of whose spans of the last minutes something is not known.
+    #[serde(default)]
+    pub unknown: Vec<ServiceUnknown>,
     /// Its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+}
+
+/// How much is not known of the spans that a service made in the last one or two minutes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ServiceUnknown {
+    /// Its spans that do not say what was asked for.
+    pub operations_unknown: Count,
+    /// The service.
+    pub service: String,
+    /// Its spans.
+    pub spans: Count,
+    /// Its spans that do not say how they ended.
+    pub statuses_unknown: Count,
 }
 
 /// A plugin of an agent.

@@ -32,5 +32,4 @@ vocabularies! {
     Capture = Capture, "Where a span was captured.";
     Evidence = Evidence, "Why a span has its parent.";
     SpanKind = Kind, "The role of a span in its exchange.";
-    SpanStatus = Status, "How the operation of a span ended.";
 }

@@ -21,6 +21,7 @@ mod span;
 mod span_ref;
 mod template;
 mod texts;
+pub mod unknown;
 mod vocabulary;
 mod written_id;
 

@@ -26,6 +26,7 @@ pub use spanwise_capture_protocols::plugins;
 use spanwise_capture_protocols::plugins::{Plugin, PluginFacts};
 pub use spanwise_capture_protocols::process::LabelRule;
 pub use spanwise_capture_protocols::redaction::Hidden;
+pub use spanwise_capture_tracer::ServiceUnknown;
 pub use spanwise_capture_tracer::sampling::Sampling;
 use spanwise_model::SpanRows;
 
@@ -133,6 +134,8 @@ pub struct AgentFacts {
     pub counters: BTreeMap<String, u64>,
     /// The plugins in use, and how they are doing.
     pub plugins: Vec<PluginFacts>,
+    /// Of which services how much is not known, of late.
+    pub unknown: Vec<ServiceUnknown>,
 }
 
 /// What the agent's thread shares with those who ask.
@@ -205,6 +208,7 @@ impl Agent {
                         detail: String::new(),
                         counters: BTreeMap::new(),
                         plugins: config.plugins.iter().map(Plugin::facts).collect(),
+                        unknown: Vec::new(),
                     }));
                     let shared = Shared { facts, live, stopping };
                     let _ = started.send(Ok(Arc::clone(&shared.facts)));

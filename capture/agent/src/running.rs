@@ -30,6 +30,8 @@ const BATCH_SPANS: usize = 4096;
 /// How often timers are looked at and the clock is compared.
 const TICK_EVERY: Duration = Duration::from_millis(20);
 const FACTS_EVERY: Duration = Duration::from_secs(1);
+/// Services of which it is told that something is not known: those with the most.
+const MOST_UNKNOWN: usize = 32;
 /// How long what is in the ring is read when the agent is to end.
 const LONGEST_STOP: Duration = Duration::from_secs(5);
 
@@ -324,6 +326,8 @@ pub(super) fn run(
             facts.detail = course.detail();
             facts.counters = counters;
             facts.plugins = state.tracer.plugins();
+            facts.unknown = state.tracer.unknown();
+            facts.unknown.truncate(MOST_UNKNOWN);
         }
         drop(state);
         if last {

@@ -213,16 +213,38 @@ fn vector(bytes: &[u8]) -> libc::iovec {
 
 /// What was captured of each call that sent something.
 fn sent(hook: HookChoice, send: impl Fn(RawFd)) -> Vec<Vec<u8>> {
+    sent_on_each(hook, 1, |socket, _| send(socket)).remove(0)
+}
+
+/// The same on so many connections, one after the other.
+fn sent_on_each(
+    hook: HookChoice,
+    connections: usize,
+    send: impl Fn(RawFd, usize),
+) -> Vec<Vec<Vec<u8>>> {
     let (listener, port) = pair();
     let seen = watch(hook, port, || {
-        let client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
-        let (mut server, _) = listener.accept().expect("accepts");
-        send(client.as_raw_fd());
-        drop(client);
-        server.read_to_end(&mut Vec::new()).expect("reads");
+        for number in 0..connections {
+            let client = TcpStream::connect(("127.0.0.1", port)).expect("connects");
+            let (mut server, _) = listener.accept().expect("accepts");
+            let reader = std::thread::spawn(move || server.read_to_end(&mut Vec::new()));
+            send(client.as_raw_fd(), number);
+            drop(client);
+            reader.join().expect("ends").expect("reads");
+        }
     });
-    let sent = seen.transfers.into_iter().filter(|t| t.direction == Direction::Sent);
-    sent.map(|transfer| transfer.bytes).collect()
+    let mut sent: Vec<Vec<Vec<u8>>> = Vec::new();
+    let mut last = None;
+    for transfer in seen.transfers.into_iter().filter(|t| t.direction == Direction::Sent) {
+        if last.replace(transfer.connection) != Some(transfer.connection) {
+            sent.push(Vec::new());
+        }
+        if let Some(calls) = sent.last_mut() {
+            calls.push(transfer.bytes);
+        }
+    }
+    assert_eq!(sent.len(), connections, "{hook}");
+    sent
 }
 
 #[test]
@@ -259,6 +281,106 @@ fn of_a_response_in_two_buffers_the_head_is_captured() {
             assert_eq!(captured.escape_ascii().to_string(), expected.escape_ascii().to_string());
         }
         assert_eq!(captured.len(), cases.len(), "{hook}");
+    }
+}
+
+/// What begins HTTP/2, on which many messages go out together.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+#[test]
+fn of_many_small_buffers_all_is_captured_whatever_their_number() {
+    // By how many buffers, of how many bytes each, behind how many empty ones; what nobody asked
+    // for more of is short.
+    let cases =
+        [(75, 10, 0), (300, 3, 0), (1000, 1, 20), (1024, 1, 0), (2, 1023, 3), (3, 300, 256)];
+    let text: Vec<u8> = (0..64_u32 * 1024).map(|n| b'a' + (n * 7 % 26) as u8).collect();
+    let vectors = |count: usize, bytes: usize, empty: usize| -> Vec<libc::iovec> {
+        let full = text.chunks(bytes).take(count - empty).map(vector);
+        std::iter::repeat_n(vector(b""), empty).chain(full).collect()
+    };
+    let long = [(1000, 30), (1024, 2), (600, 9), (20, 1500)];
+    // SAFETY: The vectors refer to memory that outlives the call.
+    let write = |socket, vectors: &[libc::iovec]| unsafe {
+        check(libc::writev(socket, vectors.as_ptr(), vectors.len() as i32) as i64);
+    };
+    for hook in ways() {
+        let captured = sent_on_each(hook, cases.len() + long.len(), |socket, number| {
+            if let Some((count, bytes, empty)) = cases.get(number) {
+                return write(socket, &vectors(count + empty, *bytes, *empty));
+            }
+            let (count, bytes) = long[number - cases.len()];
+            write(socket, &[vector(PREFACE)]);
+            write(socket, &vectors(count, bytes, 0));
+        });
+        let captured = captured.into_iter().map(|calls| calls.concat());
+        let expected =
+            cases.iter().map(|(count, bytes, _)| text[..(count * bytes).min(1024)].to_vec());
+        let long = long.iter().map(|(count, bytes)| [PREFACE, &text[..count * bytes]].concat());
+        for (number, (captured, expected)) in captured.zip(expected.chain(long)).enumerate() {
+            assert_eq!(captured.len(), expected.len(), "{hook}: {number}");
+            assert!(captured == expected, "{hook}: {number}");
+        }
+    }
+}
+
+#[test]
+fn of_a_burst_on_http2_all_is_captured_and_of_a_body_little() {
+    let frame = |kind: u8, length: usize| {
+        let mut frame = (length as u32).to_be_bytes()[1..].to_vec();
+        frame.extend([kind, 4, 0, 0, 0, 1]);
+        frame.resize(9 + length, b'x');
+        frame
+    };
+    // Heads and short messages, many times what is captured of a turn.
+    let burst: Vec<Vec<u8>> =
+        (0..30).map(|_| [frame(1, 40), frame(0, 60)].concat().repeat(40)).collect();
+    let body: Vec<Vec<u8>> = (0..30).map(|_| frame(0, 8000)).collect();
+    for hook in ways() {
+        let cases = [(&burst, true), (&body, false)];
+        let captured = sent_on_each(hook, cases.len(), |socket, number| {
+            for call in std::iter::once(PREFACE).chain(cases[number].0.iter().map(Vec::as_slice)) {
+                // SAFETY: The bytes outlive the call.
+                check(unsafe { libc::write(socket, call.as_ptr().cast(), call.len()) } as i64);
+            }
+        });
+        for ((calls, whole), captured) in cases.into_iter().zip(captured) {
+            let captured: usize = captured.iter().map(Vec::len).sum();
+            let all: usize = PREFACE.len() + calls.iter().map(Vec::len).sum::<usize>();
+            assert_eq!(captured == all, whole, "{hook}: {captured} of {all}");
+            assert!(whole || captured < 64 * 1024, "{hook}: {captured} of {all}");
+        }
+    }
+}
+
+#[test]
+fn of_the_head_of_a_request_more_is_captured() {
+    let head = |line: &str, bytes: usize| {
+        let begin = format!("{line} HTTP/1.1\r\nCookie: ");
+        format!("{begin}{}\r\nTraceparent: 00\r\n\r\n", "c".repeat(bytes)).into_bytes()
+    };
+    let get = head("GET /", 7000);
+    let (first, second) = get.split_at(4096);
+    let post = [head("POST /", 1100), b"b".repeat(40_000)].concat();
+    let cases: [(Vec<&[u8]>, usize); 5] = [
+        (vec![&get], get.len()),
+        (vec![first, second], get.len()),
+        // Of what may be a body, a little.
+        (vec![&post], 4096),
+        (vec![&get[1..]], 1024),
+        (vec![b"GET / HTTP/1.1\r\n\r\n"], 18),
+    ];
+    for hook in ways() {
+        let captured = sent_on_each(hook, cases.len(), |socket, number| {
+            for call in &cases[number].0 {
+                // SAFETY: The bytes outlive the call.
+                check(unsafe { libc::write(socket, call.as_ptr().cast(), call.len()) } as i64);
+            }
+        });
+        for ((calls, expected), captured) in cases.iter().zip(captured) {
+            let captured = captured.concat();
+            assert_eq!(captured.len(), *expected, "{hook}: {}", calls[0][..8].escape_ascii());
+            assert!(calls.concat().starts_with(&captured), "{hook}");
+        }
     }
 }
 

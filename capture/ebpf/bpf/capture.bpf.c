@@ -40,7 +40,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
  * each call: a body is passing by. */
 #define TURN_BYTES 16384
 #define TAIL_PAYLOAD 64
-#define MAX_VECTORS 64
+/* Of a call's vectors, as many are looked at for one piece: the rest is the next one's. */
+#define MAX_VECTORS 128
 #define MAX_MESSAGES 16
 
 /* In a section of its own, which user space writes. */

@@ -17,6 +17,7 @@ struct transfer {
     __u32 sleeps; /* see thread_sleeps */
     __u8 kind;
     __u8 sent;
+    __u8 pieces; /* that are captured of a long call, where not as many as user space asks for */
 };
 PASSED(transfer)
 
@@ -100,29 +101,38 @@ __noinline int emit_plain(transfer_handle handle, __u64 buffer, __u64 wanted)
     return 0;
 }
 
+/* What `emit_vector` tells where what follows cannot be found. */
+#define LOST_PLACE (~0ull)
+
 /* Writes an event whose bytes stand in several buffers, `skip` bytes behind their
- * beginning. The record has twice the room, so that an offset and a length below
+ * beginning. The record has twice the room, so that an offset and a length of at most
  * 1024 each need no sum. The offsets lie in the record, where the verifier does
  * not follow their values: it would try every combination of them. A function of its
- * own to it, which is followed once and not for each piece. */
-__noinline int emit_vector(transfer_handle handle, __u64 vectors, __u64 count, __u64 skip,
-                           __u64 wanted)
+ * own to it, which is followed once and not for each piece.
+ *
+ * Tells where it ended: in the lower half how many vectors are behind it, in the upper one how many
+ * bytes of the next. Where it ran out of vectors to look at, it shortens the transfer to what it
+ * has written. */
+__noinline __u64 emit_vector(transfer_handle handle, __u64 vectors, __u64 count, __u64 skip,
+                             __u64 wanted)
 {
-    const struct transfer *transfer = passed_transfer(handle);
+    struct transfer *transfer = passed_transfer(handle);
     if (!transfer)
-        return 0;
+        return LOST_PLACE;
     struct {
         struct spanwise_event event;
         __u8 payload[2 * MAX_PAYLOAD];
         volatile __u64 offset;
         volatile __u64 skip;
+        volatile __u32 passed;
     } *record = bpf_ringbuf_reserve(&events, sizeof *record, 0);
     if (!record) {
         __sync_fetch_and_add(&tallies.lost_data, 1);
-        return 0;
+        return LOST_PLACE;
     }
     record->offset = 0;
     record->skip = skip;
+    record->passed = 0;
     for (int i = 0; i < MAX_VECTORS; i++) {
         struct iovec vector;
         __u64 offset = record->offset;
@@ -131,29 +141,42 @@ __noinline int emit_vector(transfer_handle handle, __u64 vectors, __u64 count, _
                                    (const struct iovec *)vectors + i))
             break;
         __u64 over = record->skip;
-        if (over >= vector.iov_len) {
-            record->skip = over - vector.iov_len;
-            continue;
-        }
-        record->skip = 0;
         __u64 bytes = wanted - offset;
-        if (bytes > vector.iov_len - over)
+        if (over + bytes < vector.iov_len) {
+            record->skip = over + bytes;
+        } else {
+            record->passed = i + 1;
+            record->skip = 0;
+            if (over >= vector.iov_len) {
+                record->skip = over - vector.iov_len;
+                continue;
+            }
             bytes = vector.iov_len - over;
-        if (bytes > MAX_PAYLOAD - 1)
-            bytes = MAX_PAYLOAD - 1;
-        BOUND(bytes, 1023);
+        }
+        BOUND(bytes, 2047);
+        if (bytes > MAX_PAYLOAD)
+            bytes = MAX_PAYLOAD;
         __u64 at = offset;
         BOUND(at, 1023);
-        if (bytes && bpf_probe_read_user(record->payload + at, bytes, vector.iov_base + over))
+        if (bytes && bpf_probe_read_user(record->payload + at, bytes, vector.iov_base + over)) {
+            record->passed = 0;
             break;
+        }
         record->offset = offset + bytes;
     }
     __u64 offset = record->offset;
     if (offset > MAX_PAYLOAD)
         offset = MAX_PAYLOAD;
+    __u64 place = record->skip << 32 | record->passed;
+    if (offset < wanted) {
+        if (count > MAX_VECTORS && (__u32)place == MAX_VECTORS && transfer->length == wanted)
+            transfer->length = offset;
+        else
+            place = LOST_PLACE;
+    }
     fill_data(&record->event, transfer, offset);
     bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-    return 0;
+    return place;
 }
 
 /* Connections on which many messages go out together: user space asks for more of
@@ -170,11 +193,14 @@ struct {
 #define MAX_PIECES 32
 
 /* Asked only about what would be cut, and not of long turns. */
-static __always_inline bool is_generous(const struct transfer *transfer, __u64 wanted)
+static __always_inline bool is_generous(struct transfer *transfer, __u64 wanted)
 {
     __u64 connection = transfer->connection;
-    return wanted == MAX_PAYLOAD && transfer->length > MAX_PAYLOAD
-        && bpf_map_lookup_elem(&generous_connections, &connection);
+    if (wanted != MAX_PAYLOAD || transfer->length <= MAX_PAYLOAD)
+        return false;
+    if (bpf_map_lookup_elem(&generous_connections, &connection))
+        transfer->pieces = MAX_PIECES;
+    return transfer->pieces;
 }
 
 /* Of the bytes, or of vectors to them, that are here: so many; 0: these are the bytes. A function
@@ -185,25 +211,34 @@ __noinline int emit_pieces(transfer_handle handle, __u64 at, __u64 vectors)
     if (!whole)
         return 0;
     /* Changed for each piece, not copied: a stack is small. */
-    const __u32 seq = whole->seq, length = whole->length, extra = whole->extra;
-    for (__u32 i = 0; i < MAX_PIECES; i++) {
-        __u32 skip = i * MAX_PAYLOAD;
-        if (skip >= length)
-            break;
-        __u32 rest = length - skip;
-        __u64 wanted = rest < MAX_PAYLOAD ? rest : MAX_PAYLOAD;
-        whole->length = i < MAX_PIECES - 1 ? wanted : rest;
-        if (vectors)
-            emit_vector(HANDLE(whole), at, vectors, skip, wanted);
-        else
-            emit_plain(HANDLE(whole), at + skip, wanted);
-        whole->seq += MAX_PAYLOAD;
+    const __u32 length = whole->length;
+    __u32 left = length, skip = 0;
+    for (__u32 i = 0; i < MAX_PIECES && i < whole->pieces && left; i++) {
+        __u32 passed = left < MAX_PAYLOAD ? left : MAX_PAYLOAD;
+        whole->length = i + 1 < whole->pieces ? passed : left;
+        if (vectors) {
+            __u64 place = emit_vector(HANDLE(whole), at, vectors, skip, passed);
+            if (place == LOST_PLACE)
+                break;
+            passed = whole->length;
+            skip = place >> 32;
+            at += (__u32)place * sizeof(struct iovec);
+            vectors -= (__u32)place;
+            if (!vectors) /* all of them are behind it */
+                left = passed;
+        } else {
+            emit_plain(HANDLE(whole), at, passed);
+            at += passed;
+        }
+        left -= passed;
+        whole->seq += passed;
         if (whole->kind != SPANWISE_DATA) /* of plaintext, how much went before */
-            whole->extra += MAX_PAYLOAD;
+            whole->extra += passed;
     }
-    whole->seq = seq;
     whole->length = length;
-    whole->extra = extra;
+    whole->seq -= length - left;
+    if (whole->kind != SPANWISE_DATA)
+        whole->extra -= length - left;
     return 0;
 }
 
@@ -259,7 +294,9 @@ __noinline int emit_several(transfer_handle handle, __u64 vectors, __u64 count, 
     struct transfer *transfer = passed_transfer(handle);
     if (!transfer)
         return 0;
-    if (is_generous(transfer, wanted))
+    if (count > MAX_VECTORS && wanted > TAIL_PAYLOAD)
+        transfer->pieces = MAX_PIECES;
+    if (is_generous(transfer, wanted) || transfer->pieces == MAX_PIECES)
         return emit_pieces(HANDLE(transfer), vectors, count);
     struct iovec both[2];
     if (bpf_probe_read_user(both, sizeof both, (void *)vectors))
@@ -271,7 +308,8 @@ __noinline int emit_several(transfer_handle handle, __u64 vectors, __u64 count, 
         && is_body(both[1].iov_base)
         && emit_head(transfer, (__u64)both[0].iov_base, both[0].iov_len))
         return 0;
-    return emit_vector(HANDLE(transfer), vectors, count, 0, wanted);
+    emit_vector(HANDLE(transfer), vectors, count, 0, wanted);
+    return 0;
 }
 
 /* Where the bytes of a call are that are wanted of it. */
@@ -371,9 +409,9 @@ static __always_inline __u64 message_header_of(struct socket_state *state, const
     return call->array + state->message_index++ * sizeof(struct message_entry);
 }
 
-/* Where the bytes of a call stand in user memory that names them so; 0 where not in one
- * piece. */
-static __always_inline __u64 one_buffer(__u64 array, int shape, __u64 length)
+/* Where the first bytes of a call stand in user memory that names them so; 0 where fewer than
+ * these stand together. */
+static __always_inline __u64 first_buffer(__u64 array, int shape, __u64 length)
 {
     struct iovec first;
     __u64 vectors = array;
@@ -408,14 +446,76 @@ static __always_inline bool expect_batches(const struct transfer *transfer, __u6
     return true;
 }
 
+/* Of HTTP/2's frames, these bytes are the header (RFC 9113, section 4.1). */
+#define HTTP2_HEADER 9
+#define HTTP2_LAST_TYPE 9
+/* Content of DATA beyond which it is a piece of a body. */
+#define HTTP2_SHORT_DATA 1024
+#define HTTP2_LONGEST_FRAME 16384
+
+/* Whether a call that goes on for long in one direction begins with a frame of HTTP/2 that is no
+ * long piece of a body: many requests, or many answers, are going out together. */
+static __noinline bool begins_frames(__u64 array, int shape)
+{
+    __u8 header[HTTP2_HEADER];
+    __u64 buffer = first_buffer(array, shape, HTTP2_HEADER);
+    if (!buffer || bpf_probe_read_user(header, sizeof header, (void *)buffer))
+        return false;
+    const __u32 length = header[0] << 16 | header[1] << 8 | header[2];
+    const __u32 most = header[3] ? HTTP2_LONGEST_FRAME : HTTP2_SHORT_DATA;
+    return length <= most && header[3] <= HTTP2_LAST_TYPE && !(header[5] & 0x80);
+}
+
 /* How many bytes of a call are captured, by how many went the same way before it. */
-static __always_inline __u64 wanted_in_turn(__u32 *turn_bytes, __u8 batches, __u32 length)
+static __always_inline __u64 wanted_in_turn(__u32 *turn_bytes, __u8 batches, __u32 length,
+                                            __u64 array, int shape)
 {
     const __u32 most = batches ? 2 * TURN_BYTES : TURN_BYTES;
-    __u64 wanted = *turn_bytes > most ? TAIL_PAYLOAD : settings.max_payload;
+    __u64 wanted = settings.max_payload;
     if (*turn_bytes <= most)
         *turn_bytes += length > most ? most + 1 : length;
+    else if (!batches || (length > MAX_PAYLOAD && !begins_frames(array, shape)))
+        wanted = TAIL_PAYLOAD; /* a short call on HTTP/2 is the end of a body, or what follows it */
     return wanted > length ? length : wanted;
+}
+
+/* Pieces of what may be the head of a request, by whether a body follows it in the same call. */
+#define HEAD_PIECES MAX_PIECES
+#define HEAD_AND_BODY_PIECES 4
+
+/* Asked about requests of which not all would be captured. Says by how many pieces these begin
+ * with the head of one of HTTP/1: what names its trace may stand far behind its cookies. */
+static __noinline __u8 head_pieces(__u64 array, int shape)
+{
+    char begin[4];
+    __u64 buffer = first_buffer(array, shape, sizeof begin);
+    if (!buffer || bpf_probe_read_user(begin, sizeof begin, (void *)buffer))
+        return 0;
+    switch (*(__u32 *)begin) { /* as the machine reads four bytes */
+    case 0x20544547: /* "GET " */
+    case 0x44414548: /* "HEAD" */
+    case 0x454c4544: /* "DELE" */
+    case 0x4954504f: /* "OPTI" */
+    case 0x4e4e4f43: /* "CONN" */
+        return HEAD_PIECES;
+    case 0x54534f50: /* "POST" */
+    case 0x20545550: /* "PUT " */
+    case 0x43544150: /* "PATC" */
+        return HEAD_AND_BODY_PIECES;
+    }
+    return 0;
+}
+
+/* Finds how many pieces are captured of a call: more of one with which the head of a request
+ * begins, and of those that follow in its turn, unless these are of its body. */
+static __always_inline void expect_head(__u8 *head, bool asks, bool begins_turn, __u32 turn_bytes,
+                                        struct transfer *transfer, __u64 array, int shape)
+{
+    transfer->pieces = 0;
+    if (begins_turn)
+        *head = asks && transfer->length >= MAX_PAYLOAD ? head_pieces(array, shape) : 0;
+    if (begins_turn || *head == HEAD_PIECES || turn_bytes <= HEAD_AND_BODY_PIECES * MAX_PAYLOAD)
+        transfer->pieces = *head;
 }
 
 /* The first bytes of a direction. */
@@ -423,7 +523,7 @@ static __noinline void begin_direction(struct socket_state *state, const struct 
                                        __u64 array, int shape)
 {
     state->begun |= 1 << transfer->sent;
-    state->batches |= expect_batches(transfer, one_buffer(array, shape, transfer->length));
+    state->batches |= expect_batches(transfer, first_buffer(array, shape, HTTP2_PREFACE_LENGTH));
 }
 
 static __always_inline void emit(struct socket_state *state, struct transfer *transfer,
@@ -436,10 +536,17 @@ static __always_inline void emit(struct socket_state *state, struct transfer *tr
     }
     if (!(state->begun >> transfer->sent & 1))
         begin_direction(state, transfer, call->array, call->shape);
+    const bool begins_turn = !state->turn_bytes;
     struct wanted wanted = {
         .at = call->array,
-        .bytes = wanted_in_turn(&state->turn_bytes, state->batches, transfer->length),
+        .bytes = wanted_in_turn(&state->turn_bytes, state->batches, transfer->length, call->array,
+                                call->shape),
     };
+    /* Who connected asks, and the other one answers. */
+    const bool asks =
+        state->role == SPANWISE_UNKNOWN || (state->role == SPANWISE_CLIENT) == transfer->sent;
+    expect_head(&state->head, asks, begins_turn, state->turn_bytes, transfer, call->array,
+                call->shape);
     switch (call->shape) {
     case BUFFER_PLAIN:
         break;

@@ -37,6 +37,7 @@ struct socket_state {
     __u8 closed_unseen; /* counted as such; what it received may still be read */
     __u8 begun; /* bytes were received: 1, sent: 2, both: 3 */
     __u8 batches; /* it is known that many messages go out together */
+    __u8 head; /* see expect_head */
     __u32 taskless_process; /* the last process that used it and has no rule in task.h, */
     __u32 taskless_generation; /* as of then */
     __u32 tls_less_process; /* the last one that used it and no TLS library, likewise */

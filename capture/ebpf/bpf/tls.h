@@ -97,6 +97,7 @@ struct tls_session {
     __u8 has_read; /* loose: plaintext that it gave was seen */
     __u8 stepwise; /* it reads headers by themselves, and so record by record */
     __u8 batches; /* see socket_state */
+    __u8 head; /* likewise */
 };
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -160,7 +161,7 @@ static __always_inline bool tls_covers_loose(struct socket_state *state,
 {
     if (state->tls == SOCKET_TLS_NOT || (transfer->sent && state->tls != SOCKET_TLS_LOOSE))
         return false;
-    __u64 buffer = one_buffer(array, shape, transfer->length);
+    __u64 buffer = first_buffer(array, shape, transfer->length);
     if (state->tls == SOCKET_TLS_UNKNOWN)
         state->tls = tls_begins_record(buffer) ? SOCKET_TLS_LOOSE : SOCKET_TLS_NOT;
     if (state->tls == SOCKET_TLS_NOT)
@@ -221,7 +222,7 @@ static __noinline bool tls_covers(struct socket_state *state, const struct trans
     struct tls_stream *stream =
         transfer->sent || open->header ? 0 : tls_stream_of(transfer->connection, false, true);
     if (stream)
-        tls_follow_records(stream, one_buffer(array, shape, transfer->length), transfer->seq,
+        tls_follow_records(stream, first_buffer(array, shape, transfer->length), transfer->seq,
                            transfer->length);
     state->tls = SOCKET_TLS_NESTED;
     return true;
@@ -373,10 +374,14 @@ static __always_inline void tls_emit(struct tls_session *session, struct transfe
         session->direction = sent;
         session->turn_bytes = 0;
     }
+    const bool begins_turn = !session->turn_bytes;
     const struct wanted wanted = {
         .at = buffer,
-        .bytes = wanted_in_turn(&session->turn_bytes, session->batches, length),
+        .bytes = wanted_in_turn(&session->turn_bytes, session->batches, length, buffer,
+                                BUFFER_PLAIN),
     };
+    expect_head(&session->head, true, begins_turn, session->turn_bytes, transfer, buffer,
+                BUFFER_PLAIN);
     emit_buffer(transfer, &wanted);
 }
 

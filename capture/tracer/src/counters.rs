@@ -51,6 +51,11 @@ counters! {
         gap_bytes,
         /// Events, or parts of them, that repeated bytes already seen.
         overlaps,
+        /// Spans of which it is not known what was asked for: it was said before the agent saw
+        /// the connection, or in bytes that it did not see.
+        operations_unknown,
+        /// Spans of which it is not known how they ended.
+        statuses_unknown,
         /// Client requests that belong to one of several open server requests.
         fragments_ambiguous,
         /// Processes found to handle requests on several threads, or several on one.

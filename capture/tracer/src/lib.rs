@@ -11,6 +11,8 @@ pub mod recording;
 pub mod sampling;
 mod spans;
 mod tracer;
+mod unknown;
 mod unsent;
 
 pub use tracer::{Assumed, Tracer, TracerConfig};
+pub use unknown::ServiceUnknown;

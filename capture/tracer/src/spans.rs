@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ahash::AHashMap;
 use spanwise_model::{
     AddressPlaces, AttributeRef, Capture, Emitter, EmitterPlaces, Evidence, Network, Observed,
-    RowWriter, SpanBatchBuilder, SpanId, SpanRef, Status,
+    RowWriter, SpanBatchBuilder, SpanId, SpanRef, Status, unknown,
 };
 
 use crate::event::{Endpoint, Opened, Role, UnixPath};
@@ -24,6 +24,19 @@ const SAMPLED_SHARE: &str = "spanwise.sampled_share";
 /// `unseen` where the last bytes of the response moved unseen: the span ends with
 /// those that were seen.
 const RESPONSE_END: &str = "spanwise.response_end";
+
+/// What is not known of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unknown {
+    pub(crate) operation: bool,
+    pub(crate) status: bool,
+}
+
+impl Unknown {
+    pub(crate) fn of(exchange: &Exchange) -> Self {
+        Self { operation: exchange.request.unnamed, status: exchange.ended_unseen() }
+    }
+}
 
 /// The two ends that an exchange passed between.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +56,13 @@ pub(crate) struct Passage {
     client_port: Option<u16>,
     server_port: Option<u16>,
     network_namespace: Option<u32>,
+}
+
+impl Passage {
+    /// The server's port.
+    pub(crate) const fn server_port(&self) -> Option<u16> {
+        self.server_port
+    }
 }
 
 /// Where the spans that are being collected passed, and as which services they are emitted.
@@ -117,6 +137,7 @@ fn addresses(ends: Ends, flow: &Flow, into: &mut SpanBatchBuilder) -> AddressPla
     into.addresses(client, server)
 }
 
+#[expect(clippy::too_many_arguments, reason = "one caller, and all of it is needed")]
 /// Writes the span of an exchange between `ends` as the next row.
 pub(crate) fn write(
     exchange: &Exchange,
@@ -125,6 +146,7 @@ pub(crate) fn write(
     unix_minus_monotonic_nano: i64,
     span_id: SpanId,
     kept: Kept,
+    missing: Unknown,
     into: &mut SpanBatchBuilder,
 ) {
     let Exchange { request, answer, serving, .. } = exchange;
@@ -166,6 +188,12 @@ pub(crate) fn write(
     }
     if ends.opened.as_ref().is_some_and(|opened| opened.unix.is_some()) {
         row.attribute("network.transport", AttributeRef::String("unix"));
+    }
+    if missing.operation {
+        row.attribute(unknown::OPERATION, AttributeRef::String(unknown::UNKNOWN));
+    }
+    if missing.status {
+        row.attribute(unknown::STATUS, AttributeRef::String(unknown::UNKNOWN));
     }
     if end.missed {
         row.attribute(RESPONSE_END, AttributeRef::String("unseen"));

@@ -23,7 +23,8 @@ use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::event::{Closed, Command, Data, Datagram, Event, Opened, Role, Task, Thread};
 use crate::sampling::{Sampler, Sampling};
-use crate::spans::{self, Ends, Passages};
+use crate::spans::{self, Ends, Passages, Unknown};
+use crate::unknown::{ServiceUnknown, Unknowns};
 
 /// Timers are looked at no more often than this.
 const TICK_NANO: u64 = 20_000_000;
@@ -85,6 +86,7 @@ pub struct Tracer {
     pending_calls: PendingCalls<Ends>,
     spans: SpanBatchBuilder,
     passages: Passages,
+    unknowns: Unknowns,
     /// Unix sockets whose requests are read since the last call of
     /// [`Self::take_followed`].
     followed: Vec<u64>,
@@ -119,6 +121,7 @@ impl Tracer {
             pending_calls: PendingCalls::default(),
             spans: SpanBatchBuilder::sharing_less(),
             passages: Passages::default(),
+            unknowns: Unknowns::default(),
             followed: Vec::new(),
         }
     }
@@ -224,6 +227,7 @@ impl Tracer {
             return;
         }
         self.last_tick_nano = now_monotonic_nano;
+        self.unknowns.tick(now_monotonic_nano);
         // Few have something to do; they are found first, for making spans
         // needs the whole tracer.
         let mut due: Vec<u64> = self
@@ -352,6 +356,11 @@ impl Tracer {
     /// side leaves the others alone.
     pub fn take_followed(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.followed)
+    }
+
+    /// Of which services how much is not known, of late.
+    pub fn unknown(&self) -> Vec<ServiceUnknown> {
+        self.unknowns.list()
     }
 
     fn opened(&mut self, opened: &Opened) {
@@ -526,7 +535,12 @@ impl Tracer {
                 .knows(process)
                 .then(|| self.common.attributor.directory.describe(process))
         });
-        spans::write(exchange, ends, &passage, offset, span_id, kept, &mut self.spans);
+        let unknown = Unknown::of(exchange);
+        self.common.counters.tracer.operations_unknown += u64::from(unknown.operation);
+        self.common.counters.tracer.statuses_unknown += u64::from(unknown.status);
+        let place = (exchange.head_end.process, passage.server_port().filter(|_| ends.serving));
+        self.unknowns.count(place, unknown, || exchange.process.service(place.1));
+        spans::write(exchange, ends, &passage, offset, span_id, kept, unknown, &mut self.spans);
     }
 
     /// Drops connections while there are too many or they hold too much.

@@ -5,6 +5,7 @@ mod support;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 use spanwise_capture_tracer::Tracer;
 use spanwise_capture_tracer::event::Direction;
 use spanwise_capture_tracer::recording::RecordedEvent;
@@ -453,9 +454,21 @@ impl Encoder {
     }
 }
 
+/// How client and server of [`numbered_calls`] speak.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Manners {
+    Plain,
+    /// Each request also has a field that no other has.
+    Churn,
+    /// As Node.js does: responses have a date, and an error is all of one.
+    Node,
+    /// The same, and errors tell much that no other does.
+    Verbose,
+}
+
 /// Calls on one connection of ten methods by turns, each with a code that follows
-/// from its method. With `churn`, each also has a field that no other has.
-fn numbered_calls(count: u32, churn: bool) -> Vec<Turn> {
+/// from its method.
+fn numbered_calls(count: u32, manners: Manners) -> Vec<Turn> {
     let mut turns = opened(vec![]);
     let (mut asking, mut answering) = (Encoder::new(4096), Encoder::new(4096));
     for number in 0..count {
@@ -468,14 +481,28 @@ fn numbered_calls(count: u32, churn: bool) -> Vec<Turn> {
         {
             block.extend(asking.say(name, value));
         }
-        if churn {
+        if manners == Manners::Churn {
             block.extend(asking.say("traceparent", &format!("00-{number:032}-{number:016}-01")));
         }
         turns.push((Received, frame(HEADERS, WHOLE, stream, &block)));
-        let head = [STATUS_200, &answering.say("content-type", "application/grpc")].concat();
-        turns.push((Sent, frame(HEADERS, END_HEADERS, stream, &head)));
+        let mut head = STATUS_200.to_vec();
+        if matches!(manners, Manners::Node | Manners::Verbose) {
+            head.extend(
+                answering.say("date", &format!("Fri, 27 Nov 2026 08:00:{:02} GMT", number / 7)),
+            );
+        }
+        head.extend(answering.say("content-type", "application/grpc"));
+        let message = match manners {
+            Manners::Verbose => format!("{number}{}", "why".repeat(number as usize % 38)),
+            _ => format!("m{}", number % 3),
+        };
         let mut trailers = answering.say("grpc-status", &(method % 5).to_string());
-        trailers.extend(answering.say("grpc-message", &format!("m{}", number % 3)));
+        trailers.extend(answering.say("grpc-message", &message));
+        if matches!(manners, Manners::Node | Manners::Verbose) && method % 5 > 0 {
+            turns.push((Sent, frame(HEADERS, WHOLE, stream, &[head, trailers].concat())));
+            continue;
+        }
+        turns.push((Sent, frame(HEADERS, END_HEADERS, stream, &head)));
         turns.push((Sent, frame(HEADERS, WHOLE, stream, &trailers)));
     }
     turns
@@ -483,8 +510,8 @@ fn numbered_calls(count: u32, churn: bool) -> Vec<Turn> {
 
 #[test]
 fn names_and_codes_are_known_without_loss() {
-    for churn in [false, true] {
-        let (spans, _) = found(&numbered_calls(60, churn));
+    for manners in [Manners::Plain, Manners::Churn, Manners::Node, Manners::Verbose] {
+        let (spans, _) = found(&numbered_calls(60, manners));
         assert_eq!(spans.len(), 60);
         for (number, span) in spans.iter().enumerate() {
             let method = number * 7 % 10;
@@ -496,7 +523,7 @@ fn names_and_codes_are_known_without_loss() {
 
 #[test]
 fn names_are_inferred_after_loss() {
-    let mut events = conversation(&numbered_calls(40, false));
+    let mut events = conversation(&numbered_calls(40, Manners::Plain));
     // Requests are every third, after what both sides say first.
     events.drain(2 + 20 * 3..2 + 22 * 3);
     let found = spans(&mut tracer(), &events);
@@ -509,7 +536,7 @@ fn names_are_inferred_after_loss() {
 
 #[test]
 fn codes_are_inferred_after_loss() {
-    let mut events = conversation(&numbered_calls(30, false));
+    let mut events = conversation(&numbered_calls(30, Manners::Plain));
     // Trailers of the twentieth call, and the head of another response.
     events.remove(2 + 19 * 3 + 2);
     events.remove(2 + 24 * 3);
@@ -517,6 +544,85 @@ fn codes_are_inferred_after_loss() {
     let last = found.iter().max_by_key(|span| span.start_unix_nano).unwrap();
     assert_eq!(summary(last), "grpc s/3 3 partial", "{}", render(std::slice::from_ref(last)));
     assert_eq!(last.attribute("spanwise.hpack").unwrap().as_str(), Some("inferred"));
+}
+
+/// What a burst costs: a header block of one response is not captured, and from the next on all is
+/// known again.
+#[test]
+fn a_block_that_was_not_captured_costs_its_own_answer_only() {
+    for manners in [Manners::Plain, Manners::Node] {
+        let mut events = conversation(&numbered_calls(60, manners));
+        let mut cut: Vec<_> = events
+            .iter_mut()
+            .filter_map(|event| match event {
+                RecordedEvent::Data(data) if data.direction == Sent => Some(data),
+                _ => None,
+            })
+            .collect();
+        cut[31].bytes.truncate(9);
+        let found = spans(&mut tracer(), &events);
+        assert_eq!(found.len(), 60, "{manners:?}");
+        let unknown = |span: &&Span| span.attribute("spanwise.status").is_some();
+        assert!(found.iter().filter(unknown).count() <= 1, "{manners:?}: {}", render(&found));
+        for span in &found[45..] {
+            let method: i32 = span.operation.strip_prefix("s/").unwrap().parse().unwrap();
+            assert_eq!(span.status_code, Some(method % 5), "{manners:?}: {}", render(&found));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_known_is_said_and_counted() {
+    let old = |stream, message: &[u8]| {
+        let head = [METHOD_POST, SCHEME_HTTP, b"\xc1\xc0\xbf"].concat();
+        let head = frame(HEADERS, END_HEADERS, stream, &head);
+        [head, frame(DATA, END_STREAM, stream, message)].concat()
+    };
+    let answer = |stream, trailers: &[u8]| {
+        let head = frame(HEADERS, END_HEADERS, stream, b"\x88\xbe");
+        let message = frame(DATA, 0, stream, b"\0\0\0\0\0");
+        [head, message, frame(HEADERS, WHOLE, stream, trailers)].concat()
+    };
+    let turns = [
+        (Received, old(101, b"\0\0\0\0\x02hi")),
+        (Sent, answer(101, b"\xc1\xc0")),
+        (Received, old(103, b"\0\0\0\0\x02hi")),
+        (Sent, answer(103, b"\x7f\x05\x0213\x7f\x05\x03why")),
+        (Received, old(105, b"\0\0\0\0\x02hi")),
+        (Sent, frame(RESET, 0, 105, &[0, 0, 0, 7])),
+        // All of it is known.
+        (Received, call(107, "/a.B/C")),
+        (Sent, frame(HEADERS, WHOLE, 107, &[STATUS_200, &named("grpc-status", "0")].concat())),
+    ];
+    let (spans, tracer) = found(&turns);
+    let says = |span: &Span| {
+        let key = |key| {
+            span.attribute(key).and_then(|value| value.as_str()).unwrap_or("known").to_owned()
+        };
+        (key("spanwise.operation"), key("spanwise.status"), span.error.is_some())
+    };
+    let (unknown, known) = ("unknown".to_owned(), "known".to_owned());
+    assert_eq!(
+        spans.iter().map(says).collect::<Vec<_>>(),
+        [
+            (unknown.clone(), unknown.clone(), false),
+            (unknown.clone(), known.clone(), true),
+            (unknown.clone(), known.clone(), true),
+            (known.clone(), known, false),
+        ],
+        "{}",
+        render(&spans)
+    );
+    assert_eq!(
+        (counter(&tracer, "operations_unknown"), counter(&tracer, "statuses_unknown")),
+        (3, 1)
+    );
+    let unknown = tracer.unknown();
+    let counts: Vec<_> = unknown
+        .iter()
+        .map(|one| (one.spans, one.operations_unknown, one.statuses_unknown))
+        .collect();
+    assert_eq!(counts, [(4, 3, 1)]);
 }
 
 #[test]
@@ -570,10 +676,10 @@ proptest! {
     fn after_loss_names_and_codes_are_right_or_unknown(
         lost in vec(0usize..300, 1..40),
         together in 1usize..30,
-        churn in any::<bool>(),
+        manners in select(vec![Manners::Plain, Manners::Churn, Manners::Node, Manners::Verbose]),
         size in 1usize..200,
     ) {
-        let mut events = conversation(&numbered_calls(100, churn));
+        let mut events = conversation(&numbered_calls(100, manners));
         for event in &lost {
             let first = (*event).min(events.len());
             events.drain(first..(first + together).min(events.len()));

@@ -14,16 +14,19 @@ use arrow::datatypes::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 use spanwise_assemble::{Node, Trace};
-use spanwise_model::{AttributeRef, SpanBatch, schema::column};
+use spanwise_model::{AttributeRef, SpanBatch, schema::column, unknown};
 
-use spanwise_api::exact;
+use spanwise_api::{SpanStatus, exact};
 
 /// Columns whose values come from the tree instead of the row.
 const OF_THE_TREE: [&str; 4] =
     [column::ASSEMBLED_TRACE_ID, column::ASSEMBLED_PARENT, column::EVIDENCE, column::CONFIDENCE];
 
 /// The spans of a batch.
-pub(super) struct SpanCells<'a>(Vec<(&'a str, Cells<'a>)>);
+pub(super) struct SpanCells<'a> {
+    columns: Vec<(&'a str, Cells<'a>)>,
+    attributes: Option<&'a MapArray>,
+}
 
 /// A column, with the way its cells are written.
 enum Cells<'a> {
@@ -52,13 +55,14 @@ impl<'a> SpanCells<'a> {
         let columns = columns.filter(|(field, array)| {
             array.null_count() < array.len() && !OF_THE_TREE.contains(&field.name().as_str())
         });
-        Self(
-            columns
-                .filter_map(|(field, array)| {
-                    Some((&**field.name(), Cells::of(field.name(), array)?))
-                })
-                .collect(),
-        )
+        let columns: Vec<_> = columns
+            .filter_map(|(field, array)| Some((&**field.name(), Cells::of(field.name(), array)?)))
+            .collect();
+        let attributes = columns.iter().find_map(|(name, cells)| match cells {
+            Cells::Attributes(maps) if *name == column::ATTRIBUTES => Some(*maps),
+            _ => None,
+        });
+        Self { columns, attributes }
     }
 
     /// Appends a span with its place in the tree: every column that is not null by
@@ -66,8 +70,11 @@ impl<'a> SpanCells<'a> {
     pub(super) fn write(&mut self, trace: &Trace, node: &Node, json: &mut Vec<u8>) {
         let row = node.row.at.row as usize;
         let mut object = Object::new(json);
-        for (name, cells) in &mut self.0 {
+        for (name, cells) in &mut self.columns {
             match *name {
+                column::STATUS if is_status_unknown(self.attributes, row) => {
+                    object.put(name, &SpanStatus::Unknown);
+                }
                 // The ids in a tree are unique, even if senders repeat them.
                 column::SPAN_ID => object.hex(name, &node.row.span_id.0),
                 _ => cells.write(name, row, &mut object),
@@ -161,6 +168,15 @@ impl<'a> Cells<'a> {
             _ => {}
         }
     }
+}
+
+/// Whether the agent did not see how the span of this row ended.
+fn is_status_unknown(attributes: Option<&MapArray>, row: usize) -> bool {
+    let Some(maps) = attributes else { return false };
+    let (from, until) = ends(maps.value_offsets(), row);
+    let (keys, values) = (maps.keys().as_string::<i32>(), maps.values().as_struct());
+    let texts = values.column(1).as_string::<i32>();
+    (from..until).any(|at| keys.value(at) == unknown::STATUS && texts.value(at) == unknown::UNKNOWN)
 }
 
 /// The text of a dictionary in a row, and its key.
@@ -361,7 +377,8 @@ mod tests {
             attributes: vec![("a".into(), "b".into())],
         }];
         let child = Span::new(id(2), Capture::App, Kind::Internal, "s", "o", 6, 1);
-        let child = Span { parent_span_id: Some(id(1)), trace_id: span.trace_id, ..child };
+        let mut child = Span { parent_span_id: Some(id(1)), trace_id: span.trace_id, ..child };
+        child.attributes = vec![(unknown::STATUS.into(), unknown::UNKNOWN.into())];
 
         let spans = [span, child];
         let mut builder: SpanBatchBuilder = spans.iter().collect();
@@ -409,6 +426,7 @@ mod tests {
                 "children": ["0000000000000002"],
             })
         );
+        assert_eq!(written[1]["status"], "unknown");
         assert_eq!(written[1]["parent"], "0000000000000001");
         assert_eq!(written[1]["assembled_parent"], "0000000000000001");
         assert_eq!(written[1]["parent_span_id"], "0000000000000001");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use spanwise_api::{self as api, AgentFacts, Count};
 use spanwise_capture_agent::plugins::{Plugin, PluginFacts};
-use spanwise_capture_agent::{Agent, AgentConfig};
+use spanwise_capture_agent::{Agent, AgentConfig, ServiceUnknown};
 use spanwise_wire::flight::{FlightSender, SenderConfig};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -203,7 +203,18 @@ fn facts(agent: &Agent, sender: &FlightSender) -> AgentFacts {
         hook: Some(facts.hook.to_string()),
         host: Some(facts.host),
         plugins: facts.plugins.into_iter().map(plugin).collect(),
+        unknown: facts.unknown.into_iter().map(unknown).collect(),
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+    }
+}
+
+fn unknown(service: ServiceUnknown) -> api::ServiceUnknown {
+    let ServiceUnknown { service, spans, operations_unknown, statuses_unknown } = service;
+    api::ServiceUnknown {
+        operations_unknown: operations_unknown.into(),
+        service,
+        spans: spans.into(),
+        statuses_unknown: statuses_unknown.into(),
     }
 }
 

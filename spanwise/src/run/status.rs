@@ -9,7 +9,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
-use spanwise_api::{self as api, AgentFacts, Count, Plugin, ReportingAgent};
+use spanwise_api::{self as api, AgentFacts, Count, Plugin, ReportingAgent, ServiceUnknown};
 use spanwise_ingest::{AgentStatus, Ingest, IngestStatus, Receiver};
 use spanwise_serve::{Receivers, ServerParts, StatusSource};
 use tokio::sync::watch;
@@ -17,6 +17,9 @@ use tokio::sync::watch;
 use super::assembly::AssemblyStatus;
 use super::process;
 use crate::config::{Config, Listen};
+
+/// The share of a service's spans of which something must be unknown to be worth a sentence.
+const LEAST_UNKNOWN_PERCENT: f64 = 1.0;
 
 /// What is known of the agent.
 #[derive(Debug)]
@@ -104,6 +107,7 @@ impl StatusSource for ServerStatus {
         for facts in ingest.agents.iter().filter_map(|agent| agent.facts.as_ref()) {
             warnings.extend(switched_off(facts));
             warnings.extend(reduced(facts));
+            warnings.extend(unknown(facts));
         }
         warnings.extend(self.assembly.warnings());
         ServerParts {
@@ -186,7 +190,8 @@ fn facts(facts: &Value) -> Option<AgentFacts> {
     let facts = facts.as_object()?;
     let text = |name: &str| facts.get(name).and_then(Value::as_str).map(str::to_owned);
     let counters = facts.get("counters").and_then(Value::as_object).into_iter().flatten();
-    let plugins = facts.get("plugins").and_then(Value::as_array).into_iter().flatten();
+    let list = |name: &str| facts.get(name).and_then(Value::as_array).into_iter().flatten();
+    let (plugins, unknown) = (list("plugins"), list("unknown"));
     Some(AgentFacts {
         counters: counters
             .filter_map(|(name, count)| Some((name.clone(), Count::deserialize(count).ok()?)))
@@ -196,6 +201,7 @@ fn facts(facts: &Value) -> Option<AgentFacts> {
         hook: text("hook"),
         host: text("host"),
         plugins: plugins.filter_map(|plugin| Plugin::deserialize(plugin).ok()).collect(),
+        unknown: unknown.filter_map(|one| ServiceUnknown::deserialize(one).ok()).collect(),
         version: text("version"),
     })
 }
@@ -219,6 +225,26 @@ fn switched_off(facts: &AgentFacts) -> Vec<String> {
             )
         })
         .collect()
+}
+
+/// A sentence for each service of whose spans an agent does not know all.
+fn unknown(facts: &AgentFacts) -> Vec<String> {
+    let host = host(facts);
+    let share = |part: Count, all: Count| 100.0 * part.0 as f64 / all.0.max(1) as f64;
+    let sentence = |one: &ServiceUnknown| {
+        let operations = share(one.operations_unknown, one.spans);
+        let statuses = share(one.statuses_unknown, one.spans);
+        // Of what is lost now and then, the counters tell.
+        (operations.max(statuses) >= LEAST_UNKNOWN_PERCENT).then(|| {
+            let service = &one.service;
+            format!(
+                "{operations:.0} % of the spans of {service} on {host} do not say what was called, \
+                 and {statuses:.0} % not how it ended: both ends of a connection say that only \
+                 once, and did before the agent saw it. Restart {service} to see names"
+            )
+        })
+    };
+    facts.unknown.iter().filter_map(sentence).collect()
 }
 
 fn host(facts: &AgentFacts) -> &str {
@@ -255,6 +281,22 @@ mod tests {
         assert_eq!(reduced(&told(json!({ "host": "an older agent" }))), None);
         let said = reduced(&facts("1 of 4 fast successes")).expect("a sentence");
         assert!(said.starts_with("the agent on a reports 1 of 4 fast successes"), "{said}");
+    }
+
+    #[test]
+    fn of_which_services_something_is_unknown_is_said() {
+        let one = |service: &str, operations: u64, statuses: u64| {
+            json!({
+                "service": service, "spans": 200, "operations_unknown": operations,
+                "statuses_unknown": statuses,
+            })
+        };
+        let all =
+            json!([one("shop", 192, 180), one("card", 1, 1), {"service": "of another version"}]);
+        let said = unknown(&told(json!({ "host": "a", "unknown": all })));
+        assert_eq!(said.len(), 1, "{said:?}");
+        let begin = "96 % of the spans of shop on a do not say what was called, and 90 % not how";
+        assert!(said[0].starts_with(begin) && said[0].ends_with("Restart shop to see names"));
     }
 
     #[test]

@@ -40,6 +40,8 @@ export interface AgentFacts {
   host?: string;
   /** Its plugins. */
   plugins: Plugin[];
+  /** The services of whose spans of the last minutes something is not known. */
+  unknown: ServiceUnknown[];
   /** Its version. */
   version?: string;
 }
@@ -500,6 +502,18 @@ export interface ServiceShare {
   spans: number;
 }
 
+/** How much is not known of the spans that a service made in the last one or two minutes. */
+export interface ServiceUnknown {
+  /** Its spans that do not say what was asked for. */
+  operations_unknown: Count;
+  /** The service. */
+  service: string;
+  /** Its spans. */
+  spans: Count;
+  /** Its spans that do not say how they ended. */
+  statuses_unknown: Count;
+}
+
 /** All services with stored spans. */
 export interface Services {
   /** The services, by name. */
@@ -639,7 +653,15 @@ export interface SpanLink {
 }
 
 /** How the operation of a span ended. */
-export type SpanStatus = "unset" | "ok" | "error";
+export type SpanStatus =
+  /** Nobody said. */
+  | "unset"
+  /** Said to be right. */
+  | "ok"
+  /** Failed. */
+  | "error"
+  /** The agent did not see how it ended (attribute `spanwise.status`). */
+  | "unknown";
 
 /** The rows that a statement gave. */
 export interface SqlAnswer {

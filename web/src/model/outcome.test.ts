@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { outcome } from "./outcome";
+import { isNameUnknown, outcome } from "./outcome";
 
 it("marks the side that answered 4xx, which by the standard is no error", () => {
   const server = outcome({ status: "unset", status_code: 404, protocol: "http" });
@@ -33,6 +33,15 @@ it("says code and text, none twice", () => {
   expect(words(undefined, 418)).toBe("418");
   expect(words(undefined, 13)).toBe("code 13");
   expect(words(undefined)).toBe("Failed");
+});
+
+it("says where the name was not seen", () => {
+  const says = (key: string) => ({
+    attributes: [{ key, type: "string" as const, value: "unknown" }],
+  });
+  expect(isNameUnknown(says("spanwise.operation"))).toBe(true);
+  expect(isNameUnknown(says("spanwise.status"))).toBe(false);
+  expect(isNameUnknown({})).toBe(false);
 });
 
 it("does not take what was not seen for good", () => {

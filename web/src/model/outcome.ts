@@ -48,9 +48,7 @@ export interface Outcome {
   text: string | null;
 }
 
-export type Answered = Pick<Span, "status_code" | "protocol" | "error"> & {
-  status: Span["status"] | "unknown";
-};
+export type Answered = Pick<Span, "status" | "status_code" | "protocol" | "error">;
 
 const isGrpc = (span: Answered) => span.protocol?.toLowerCase().includes("grpc") ?? false;
 
@@ -71,6 +69,13 @@ export function outcome(span: Answered): Outcome {
     code,
     text: failed ? said(span.error, code, grpc ? undefined : HTTP[number ?? 0]) : null,
   };
+}
+
+/** Whether it was not seen what the span's call asked for: its operation is what is known of it. */
+export function isNameUnknown(span: Pick<Span, "attributes">): boolean {
+  const says = (one: { key: string; value: unknown }) =>
+    one.key === "spanwise.operation" && one.value === "unknown";
+  return span.attributes?.some(says) ?? false;
 }
 
 /** The error's own words, with the code and its meaning where they do not say it. */

@@ -3,7 +3,7 @@
 
 use spanwise_model::AttributeValue;
 
-use crate::bytes::text;
+use crate::bytes::{json_list, text};
 use crate::formats::http::operation::is_identifier;
 use crate::redaction;
 use crate::sessions::{Attributes, Manner, Request};
@@ -101,6 +101,18 @@ impl Destination {
     pub(crate) fn is_empty(&self) -> bool {
         self.name.is_empty()
     }
+}
+
+/// Says where the messages of one request or answer go, or come from, where that is not one place:
+/// the names of all, or `several`.
+pub(crate) const DESTINATIONS: &str = "spanwise.destinations";
+
+/// The value of [`DESTINATIONS`]; `None` where not all names are known.
+pub(crate) fn destinations(names: Option<&[String]>) -> AttributeValue {
+    names.map_or_else(
+        || "several".into(),
+        |names| json_list(&names.iter().map(|name| shown(name.as_bytes())).collect::<Vec<_>>()),
+    )
 }
 
 /// A name as it is shown.

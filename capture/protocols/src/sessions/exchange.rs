@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use spanwise_model::protocol;
+
 use super::{Answer, Request, Shared};
 use crate::attribution::{Attribution, Fragment, Handled};
 use crate::bytes::Mark;
@@ -82,6 +84,14 @@ impl Exchange {
     pub fn was_read_at(&self, time_nano: u64) -> bool {
         let at = |mark: Option<Mark>| mark.is_some_and(|mark| mark.time_nano == time_nano);
         !self.serving && (at(self.response_end) || at(self.response_start))
+    }
+
+    /// Whether it is not known how it ended: its answer was not seen, or does not say what answers
+    /// of its protocol always say.
+    pub fn ended_unseen(&self) -> bool {
+        let Answer { status_code, failure, unseen, .. } = &*self.answer;
+        let always_said = matches!(self.protocol, protocol::HTTP | protocol::GRPC);
+        failure.is_none() && !self.outside && (*unseen || (always_said && status_code.is_none()))
     }
 
     /// Bytes that it holds, with itself, as counted now.

@@ -80,6 +80,9 @@ pub struct Request {
     pub manner: Manner,
     /// Makes a span only if it fails.
     pub silent: bool,
+    /// What it asks for was said before the agent saw the connection, or in what it did not see:
+    /// the operation is only what is known of it.
+    pub unnamed: bool,
 }
 
 impl Request {
@@ -94,6 +97,7 @@ impl Request {
             stream: 0,
             manner: Manner::Call,
             silent: false,
+            unnamed: false,
         }
     }
 
@@ -161,6 +165,8 @@ pub struct Answer {
     pub attributes: Attributes,
     /// X-Request-ID of the response.
     pub request_id: Option<String>,
+    /// It was not seen, or is not known to be this request's.
+    pub unseen: bool,
 }
 
 impl Answer {
@@ -171,8 +177,12 @@ impl Answer {
 
     /// Whether nothing is known of it.
     pub fn says_nothing(&self) -> bool {
-        let Self { status_code, failure, attributes, request_id } = self;
-        status_code.is_none() && failure.is_none() && attributes.is_empty() && request_id.is_none()
+        let Self { status_code, failure, attributes, request_id, unseen } = self;
+        status_code.is_none()
+            && failure.is_none()
+            && attributes.is_empty()
+            && request_id.is_none()
+            && !unseen
     }
 }
 

@@ -68,7 +68,7 @@ impl Conversation<'_> {
         self.uploading = None;
         while let Some(mut exchange) = self.open.pop_front() {
             let attributes = vec![(PAIRING, "lost".into())];
-            exchange.answer = Answer { attributes, ..Answer::default() }.into();
+            exchange.answer = Answer { attributes, unseen: true, ..Answer::default() }.into();
             (exchange.response_start, exchange.response_end) = (None, None);
             self.finish(exchange, false);
         }

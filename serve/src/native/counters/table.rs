@@ -128,6 +128,19 @@ const AGENT: &[CounterMeaning] = &[
         "answers could not be those of the requests that waited for one; these have no result",
         REPORT,
     ),
+    row(
+        "operations_unknown",
+        Info,
+        "spans that do not say what was called: that was said before the agent saw the connection, \
+         or in bytes that it did not see; they have the attribute spanwise.operation",
+        "",
+    ),
+    row(
+        "statuses_unknown",
+        Info,
+        "spans that do not say how they ended, as that was not seen; their status is unknown",
+        "",
+    ),
     info("orphan_responses", "responses whose requests were not seen, as at the agent's start"),
     row(
         "requests_lost",

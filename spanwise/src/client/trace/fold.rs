@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use spanwise_api::Span;
-use spanwise_model::Status;
+use spanwise_api::{Span, SpanStatus};
 
 /// Siblings of one kind in a row, of which at least this many are folded.
 const LEAST_REPEATED: usize = 4;
@@ -74,7 +73,7 @@ struct Subtrees<'a> {
 impl<'a> Subtrees<'a> {
     fn of(spans: &'a [Span]) -> Self {
         let mut ends = vec![spans.len(); spans.len()];
-        let mut failed: Vec<bool> = spans.iter().map(|span| span.status == Status::Error).collect();
+        let mut failed: Vec<bool> = spans.iter().map(|span| span.status == SpanStatus::Error).collect();
         let mut open: Vec<usize> = Vec::new();
         let mut close = |open: &mut Vec<usize>, at: usize, depth: u64| {
             while let Some(&last) = open.last().filter(|last| spans[**last].depth >= depth) {

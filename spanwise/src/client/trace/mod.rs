@@ -5,8 +5,8 @@ mod fold;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use spanwise_api::{Span, TraceHead, TracePage};
-use spanwise_model::{Evidence, Status};
+use spanwise_api::{Span, SpanStatus, TraceHead, TracePage};
+use spanwise_model::Evidence;
 
 use crate::terminal::{Paint, brief, counted, duration, fitted, harmless};
 use fold::{Folded, Line, lines};
@@ -195,7 +195,7 @@ fn repeated(folded: &Folded<'_>) -> String {
 }
 
 fn is_error(span: &Span) -> bool {
-    span.status == Status::Error
+    span.status == SpanStatus::Error
 }
 
 fn label(span: &Span, paint: Paint) -> String {
@@ -208,6 +208,9 @@ fn label(span: &Span, paint: Paint) -> String {
     if is_error(span) {
         let reason = span.error.as_deref().filter(|reason| !reason.is_empty()).unwrap_or("error");
         let _ = write!(text, " {}", paint.red(&brief(reason, 80)));
+    }
+    if span.status == SpanStatus::Unknown {
+        let _ = write!(text, " {}", paint.dim("status unknown"));
     }
     let _ = write!(text, "  {}", paint.dim(&format!("[{}]", span.capture)));
     if !is_certain(span) {

@@ -4,7 +4,7 @@ import { formatDuration, formatOffset, nano } from "../../model/duration";
 import { captureWords, explain } from "../../model/evidence";
 import type { Explanation } from "../../model/evidence";
 import { formatBytes, formatCount, formatShare, plural } from "../../model/number";
-import { outcome } from "../../model/outcome";
+import { isNameUnknown, outcome } from "../../model/outcome";
 import { formatMoment, milliseconds } from "../../model/time";
 import { otherSide } from "../../model/tree";
 import type { Tree } from "../../model/tree";
@@ -72,6 +72,14 @@ export function Details(props: { tree: Tree; span: Span; onSelect: (id: string) 
         <section>
           <div className="notice" data-testid="span-unknown">
             Status unknown: it was not seen how this call ended.
+          </div>
+        </section>
+      )}
+      {isNameUnknown(span) && (
+        <section>
+          <div className="notice" data-testid="span-unnamed">
+            Name unknown: it was said before the agent saw this connection, or in bytes that it did
+            not see. Restart the service to see names.
           </div>
         </section>
       )}

@@ -114,6 +114,12 @@ pub(crate) fn add_agent(attributes: &mut Attributes, agent: Option<&[u8]>) {
     }
 }
 
+/// Says that a request's head is longer than what was captured of it: headers may be missing, among
+/// them those that name its trace.
+pub(crate) fn cut(attributes: &mut Attributes) {
+    add(attributes, "spanwise.request.head", "cut");
+}
+
 fn known_method(method: Option<&str>) -> Option<&str> {
     method.filter(|method| METHODS.contains(method))
 }

@@ -280,6 +280,7 @@ impl Http1 {
         self.strikes.clear();
         conversation.open(start, end, found.request);
         if !complete {
+            conversation.change_request(|request| http::cut(&mut request.attributes));
             conversation.counters.heads_cut += 1;
             self.lose(Side::Request, conversation);
             return Outcome::Read;

@@ -1,8 +1,8 @@
 //! HPACK (RFC 7541): header fields of one direction, of which only those that a
 //! span shows are kept.
 
-use super::names::{Name, Named, STATIC};
-use super::table::{ENTRY_BYTES, Entry, Knowledge, MAX_BRIDGED_FIELDS, Table};
+use super::names::{Name, Named, STATIC, STATIC_NUMBERS, number_of};
+use super::table::{ENTRY_BYTES, Entry, Field, Knowledge, MAX_BRIDGED_FIELDS, Shape, Table};
 use super::{Malformed, huffman};
 
 /// Bytes of a value that are kept.
@@ -68,9 +68,9 @@ impl Decoder {
 
     /// Looks for what was not seen in a block that is going to be read: see
     /// [`Table::bridge`].
-    pub(super) fn bridge(&mut self, block: &[u8], same: bool) -> bool {
+    pub(super) fn bridge(&mut self, block: &[u8], shape: Shape) -> bool {
         self.table.has_gap()
-            && references(block).is_some_and(|places| self.table.bridge(&places, same))
+            && fields(block).is_some_and(|fields| self.table.bridge(&fields, shape))
     }
 
     /// Reads a header block, calling `each` with the fields of interest. `cut`
@@ -116,13 +116,14 @@ impl Decoder {
         }
         let indexed = first & 0x40 != 0;
         let index = integer(rest, if indexed { 6 } else { 4 })?;
-        let (name, name_bytes, known) = if index == 0 {
+        let OfName { name, name_bytes, number, known } = if index == 0 {
             let text = string(rest)?;
             text.decode(MAX_NAME_BYTES + 1, value)?;
-            (Named::of(value), value.len(), Knowledge::Known)
+            OfName::literal(value)
         } else {
             self.name(index)?
         };
+        self.table.says(number);
         let text = string(rest)?;
         value.clear();
         let value_bytes = match name {
@@ -149,7 +150,7 @@ impl Decoder {
             let size = name_bytes + value_bytes + ENTRY_BYTES;
             let inferred = known == Knowledge::Inferred;
             let value = value.as_slice().into();
-            let entry = Entry { name, name_bytes, size, value, number: 0, inferred };
+            let entry = Entry { name, name_bytes, size, value, name_number: number, inferred };
             self.table.insert(entry, name_bytes + text.most_bytes() + ENTRY_BYTES);
         }
         Ok(known)
@@ -165,11 +166,13 @@ impl Decoder {
             if let Named::Known(name) = Named::of(name.as_bytes()) {
                 each(name, value.as_bytes());
             }
+            self.table.says(STATIC_NUMBERS[at]);
             return Ok(Knowledge::Known);
         }
         let at = at - STATIC.len();
         let Some(entry) = self.table.entry(at)? else {
             each(Name::Unseen, b"");
+            self.table.says(0);
             return Ok(Knowledge::Partial);
         };
         match entry.name {
@@ -178,21 +181,46 @@ impl Decoder {
             Named::Unknown if *entry.value != *NO_NUMBER => each(Name::Unnamed, &entry.value),
             Named::Unknown | Named::Other => {}
         }
-        let (known, number) = (entry.knowledge(), entry.number);
-        self.table.refers(number);
+        let (known, number) = (entry.knowledge(), entry.name_number);
+        self.table.says(number);
         Ok(known)
     }
 
-    /// The name of an entry, and how long it is.
-    fn name(&self, index: u64) -> Result<(Named, usize, Knowledge), Malformed> {
+    /// The name of an entry.
+    fn name(&self, index: u64) -> Result<OfName, Malformed> {
         let at = usize::try_from(index).map_err(|_| Malformed)?.checked_sub(1).ok_or(Malformed)?;
         if let Some((name, _)) = STATIC.get(at) {
-            return Ok((Named::of(name.as_bytes()), name.len(), Knowledge::Known));
+            let (name_bytes, number) = (name.len(), STATIC_NUMBERS[at]);
+            let name = Named::of(name.as_bytes());
+            return Ok(OfName { name, name_bytes, number, known: Knowledge::Known });
         }
         Ok(match self.table.entry(at - STATIC.len())? {
-            Some(entry) => (entry.name, entry.name_bytes, entry.knowledge()),
-            None => (Named::Unknown, 0, Knowledge::Partial),
+            Some(entry) => OfName {
+                name: entry.name,
+                name_bytes: entry.name_bytes,
+                number: entry.name_number,
+                known: entry.knowledge(),
+            },
+            None => OfName::UNKNOWN,
         })
+    }
+}
+
+/// What is known of a name.
+struct OfName {
+    name: Named,
+    name_bytes: usize,
+    number: u32,
+    known: Knowledge,
+}
+
+impl OfName {
+    const UNKNOWN: Self =
+        Self { name: Named::Unknown, name_bytes: 0, number: 0, known: Knowledge::Partial };
+
+    fn literal(name: &[u8]) -> Self {
+        let (name_bytes, number) = (name.len(), number_of(name));
+        Self { name: Named::of(name), name_bytes, number, known: Knowledge::Known }
     }
 }
 
@@ -222,36 +250,40 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<u64, Stop> {
     Err(Stop::Malformed)
 }
 
-/// For each field that a block refers to in the dynamic table, or adds to it: its
-/// place there before the block, or none. `None` where the block changes the table
-/// in another way.
-fn references(block: &[u8]) -> Option<Vec<Option<usize>>> {
-    let (mut rest, mut places, mut added) = (block, Vec::new(), 0);
+/// The fields of a block, as far as they are looked at, before it is read. `None` where it changes
+/// the table in another way than by adding them.
+fn fields(block: &[u8]) -> Option<Vec<Field>> {
+    let (mut rest, mut fields, mut added, mut name) = (block, Vec::new(), 0, Vec::new());
+    let place = |index: u64, added: usize| {
+        let index = usize::try_from(index).ok()?.checked_sub(1)?;
+        Some(match index.checked_sub(STATIC.len()) {
+            None => Field::Named(STATIC_NUMBERS[index]),
+            Some(place) => place.checked_sub(added).map_or(Field::Own, Field::At),
+        })
+    };
     while let Some(first) = rest.first().copied() {
-        if places.len() == MAX_BRIDGED_FIELDS {
+        if fields.len() == MAX_BRIDGED_FIELDS {
             break;
         }
         if first & 0x80 != 0 {
-            let index = usize::try_from(integer(&mut rest, 7).ok()?).ok()?;
-            if let Some(place) = index.checked_sub(STATIC.len() + 1) {
-                places.push(place.checked_sub(added));
-            }
+            fields.push(place(integer(&mut rest, 7).ok()?, added)?);
             continue;
         }
         if first & 0xe0 == 0x20 {
             return None;
         }
         let adds = first & 0x40 != 0;
-        if integer(&mut rest, if adds { 6 } else { 4 }).ok()? == 0 {
-            string(&mut rest).ok()?;
-        }
+        fields.push(match integer(&mut rest, if adds { 6 } else { 4 }).ok()? {
+            0 => {
+                string(&mut rest).ok()?.decode(MAX_NAME_BYTES + 1, &mut name).ok()?;
+                Field::Named(number_of(&name))
+            }
+            index => place(index, added)?,
+        });
         string(&mut rest).ok()?;
-        if adds {
-            places.push(None);
-            added += 1;
-        }
+        added += usize::from(adds);
     }
-    Some(places)
+    Some(fields)
 }
 
 /// RFC 7541, section 5.2.
@@ -393,7 +425,7 @@ mod tests {
     /// A response's head, its trailers, and what refers to them.
     fn call(decoder: &mut Decoder) {
         read(decoder, b"\x88\x5f\x10application/grpc", false).unwrap();
-        decoder.table.is_usual();
+        decoder.table.is_usual(Shape::Answer);
         read(decoder, b"\x40\x0bgrpc-status\x010\x40\x0cgrpc-message\x00", false).unwrap();
     }
 
@@ -406,7 +438,7 @@ mod tests {
         assert_eq!(read(&mut decoder, b"\xbf\xbe", false), Ok((String::new(), true)));
         // Two entries were added unseen, and one that is seen.
         read(&mut decoder, b"\x40\x01x\x01y", false).unwrap();
-        assert!(decoder.bridge(b"\x88\xc3", true));
+        assert!(decoder.bridge(b"\x88\xc3", Shape::Answer));
         assert_eq!(
             learn(&mut decoder, b"\xc2\xc1", false),
             Ok(("GrpcStatus=0 GrpcMessage=".to_owned(), Knowledge::Inferred))
@@ -420,7 +452,7 @@ mod tests {
         decoder.table.lose_sight();
         read(&mut decoder, b"\x40\x01x\x01y", false).unwrap();
         decoder.table.lose_sight();
-        assert!(!decoder.bridge(b"\x88\xc3", true));
+        assert!(!decoder.bridge(b"\x88\xc3", Shape::Answer));
     }
 
     #[test]
@@ -430,8 +462,47 @@ mod tests {
             call(&mut decoder);
             read(&mut decoder, b"\x40\x01x\x01y", false).unwrap();
             decoder.table.lose_sight();
-            assert!(!decoder.bridge(block, true), "{}", block.escape_ascii());
+            assert!(!decoder.bridge(block, Shape::Answer), "{}", block.escape_ascii());
         }
+    }
+
+    #[test]
+    fn a_date_that_changes_is_no_hindrance_and_errors_have_a_shape_of_their_own() {
+        let mut decoder = fresh();
+        // Date, content-type; then both again, with the error that is the whole answer.
+        read(&mut decoder, b"\x88\x61\x011\x5f\x10application/grpc", false).unwrap();
+        decoder.table.is_usual(Shape::Answer);
+        let error = b"\x88\xbf\xbe\x40\x0bgrpc-status\x015\x40\x0cgrpc-message\x01x";
+        read(&mut decoder, error, false).unwrap();
+        decoder.table.is_usual(Shape::LastAnswer);
+        decoder.table.lose_sight();
+        // A new date; two others were added unseen.
+        assert!(decoder.bridge(b"\x88\x61\x012\xc3", Shape::Answer));
+        assert_eq!(
+            learn(&mut decoder, b"\x88\x61\x012\xc3", false).unwrap().1,
+            Knowledge::Inferred
+        );
+        let error = learn(&mut decoder, b"\x88\xbe\xc3\xc2\xc1", false).unwrap();
+        let expected = "Status=200 ContentType=application/grpc GrpcStatus=5 GrpcMessage=x";
+        assert_eq!(error, (expected.to_owned(), Knowledge::Inferred));
+        // Only errors come.
+        decoder.table.lose_sight();
+        let seen = b"\x88\x61\x013\xc4\xc3\xc2";
+        assert!(!decoder.bridge(&seen[..5], Shape::LastAnswer));
+        assert!(decoder.bridge(seen, Shape::LastAnswer));
+    }
+
+    #[test]
+    fn where_two_numbers_of_unseen_entries_fit_there_is_no_bridge() {
+        let mut decoder = fresh();
+        // Two content types, next to each other.
+        read(&mut decoder, b"\x88\x5f\x01a", false).unwrap();
+        read(&mut decoder, b"\x88\x5f\x01b", false).unwrap();
+        decoder.table.is_usual(Shape::Answer);
+        decoder.table.lose_sight();
+        assert!(!decoder.bridge(b"\x88\xbf", Shape::Answer));
+        // Only the newer one can be so near.
+        assert!(decoder.bridge(b"\x88\xbe", Shape::Answer));
     }
 
     /// Requests for `/a` by a client that adds an own field to each.
@@ -449,19 +520,19 @@ mod tests {
             );
             decoder.table.passed(100, true);
         }
-        decoder.table.is_usual();
+        decoder.table.is_usual(Shape::Request);
         decoder
     }
 
     #[test]
     fn over_a_small_gap_a_request_is_a_bridge_whatever_it_asks_for() {
-        for (path, found) in [(0x83, "Path=/a "), (0x80 - 3, "")] {
+        for (path, found) in [(0x83, "Path=/a "), (0xc0 - 62 - 9 - 4, "")] {
             let mut decoder = requests(9);
             decoder.table.lose_sight();
             // Four were added unseen.
             let at = 62 + 9 + 4;
             let block = [0x83, 0x86, path + at, 0x82 + at, 0x81 + at, 0x80 + at, 0x40, 1, b'n', 0];
-            assert!(decoder.bridge(&block, false));
+            assert!(decoder.bridge(&block, Shape::Request));
             let known = learn(&mut decoder, &block, false).unwrap().0;
             let expected = format!("Scheme=http {found}Authority=h ContentType=t UserAgent=ua");
             assert!(known.ends_with(&expected), "{known}");
@@ -477,15 +548,19 @@ mod tests {
             let mut decoder = requests(9);
             decoder.table.lose_sight();
             decoder.table.passed(unseen, false);
-            assert_eq!(decoder.bridge(&same, false), bridged, "{unseen} bytes");
+            assert_eq!(decoder.bridge(&same, Shape::Request), bridged, "{unseen} bytes");
         }
         // Too few agree, all in another order, nearer than they were, others.
         let mut decoder = requests(9);
         decoder.table.lose_sight();
-        assert!(!decoder.bridge(&asked([0x83 + at, 0x82 + at, 0x90 + at, 0x91 + at]), false));
-        assert!(!decoder.bridge(&asked([0x80 + at, 0x81 + at, 0x82 + at, 0x83 + at]), false));
-        assert!(!decoder.bridge(&asked([0xc3, 0xc2, 0xc1, 0xc0]), false));
-        assert!(!decoder.bridge(&same[..6], false));
+        assert!(
+            !decoder.bridge(&asked([0x83 + at, 0x82 + at, 0x90 + at, 0x91 + at]), Shape::Request)
+        );
+        assert!(
+            !decoder.bridge(&asked([0x80 + at, 0x81 + at, 0x82 + at, 0x83 + at]), Shape::Request)
+        );
+        assert!(!decoder.bridge(&asked([0xc3, 0xc2, 0xc1, 0xc0]), Shape::Request));
+        assert!(!decoder.bridge(&same[..6], Shape::Request));
     }
 
     #[test]

@@ -97,7 +97,12 @@ impl Fields {
 
     /// The request that it makes.
     pub(super) fn request(self, known: Knowledge) -> Request {
+        // What connects to a host has no path (RFC 9113, section 8.5).
+        let unnamed = known == Knowledge::Partial
+            && self.path.is_none()
+            && self.method.as_deref() != Some("CONNECT");
         let mut request = if self.is_grpc { self.grpc_request() } else { self.http_request() };
+        request.unnamed = unnamed;
         request.headers = self.trace;
         add_knowledge(&mut request.attributes, known);
         request

@@ -16,7 +16,7 @@ use self::frame::{Frame, HEADER_BYTES, Http2Framing, Kind, PREFACE, recognise};
 use self::hpack::Decoder;
 use self::message::Fields;
 use self::streams::Streams;
-use self::table::Knowledge;
+use self::table::{Knowledge, Shape};
 use crate::bytes::{Input, MAX_HEAD_BYTES, Mark, Side};
 use crate::framing::driver::{Framed, Verdict, drive};
 use crate::framing::strikes::Strikes;
@@ -89,16 +89,22 @@ impl Half {
     fn fields(&mut self, block: &Block, call: bool) -> Result<(Fields, Knowledge), Malformed> {
         // The status of a response's head comes first, and nearly always is in
         // the static table.
-        let is_answer = call && !block.frame.ends_stream() && block.bytes.first() == Some(&0x88);
-        let is_request = self.side == Side::Request;
-        if !block.cut && (is_request || is_answer) {
-            self.hpack.bridge(&block.bytes, is_answer);
+        let shape = match (self.side, block.frame.ends_stream()) {
+            (Side::Request, _) => Some(Shape::Request),
+            (Side::Response, _) if !call || block.bytes.first() != Some(&0x88) => None,
+            (Side::Response, false) => Some(Shape::Answer),
+            (Side::Response, true) => Some(Shape::LastAnswer),
+        };
+        if let Some(shape) = shape.filter(|_| !block.cut) {
+            self.hpack.bridge(&block.bytes, shape);
         }
         let mut fields = Fields::default();
         let each = |name, value: &[u8]| fields.add(name, value);
         let known = self.hpack.decode(&block.bytes, block.cut, each)?;
-        if known != Knowledge::Partial && ((is_request && fields.asks()) || is_answer) {
-            self.hpack.table.is_usual();
+        if let Some(shape) = shape.filter(|_| known != Knowledge::Partial)
+            && (shape != Shape::Request || fields.asks())
+        {
+            self.hpack.table.is_usual(shape);
         }
         Ok((fields, known))
     }
@@ -290,6 +296,7 @@ impl Http2 {
         let stream = block.frame.stream;
         if side == Side::Request {
             if self.streams.is_new(stream) && (fields.asks() || known == Knowledge::Partial) {
+                let known = (known, block.cut);
                 self.streams.open(stream, block.start, end, fields, known, conversation);
             }
             self.streams.frame_passed(side, stream, end, block.frame_bytes, conversation);

@@ -108,6 +108,28 @@ pub(super) const STATIC: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
+/// A name, as a number by which it is told from others; 0 is none. Names are of a few words.
+pub(super) const fn number_of(name: &[u8]) -> u32 {
+    // FNV-1a.
+    let (mut hash, mut at) = (0x811c_9dc5_u32, 0);
+    while at < name.len() {
+        hash = (hash ^ name[at] as u32).wrapping_mul(0x0100_0193);
+        at += 1;
+    }
+    if hash == 0 { 1 } else { hash }
+}
+
+/// The numbers of the names in the static table.
+pub(super) const STATIC_NUMBERS: [u32; STATIC.len()] = {
+    let mut numbers = [0; STATIC.len()];
+    let mut at = 0;
+    while at < STATIC.len() {
+        numbers[at] = number_of(STATIC[at].0.as_bytes());
+        at += 1;
+    }
+    numbers
+};
+
 /// What is known of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Named {

@@ -10,7 +10,7 @@ use super::message::{Fields, add_knowledge};
 use super::opens_after;
 use super::table::Knowledge;
 use crate::bytes::{Mark, Side};
-use crate::formats::http::add;
+use crate::formats::http::{self, add};
 use crate::sessions::{Conversation, Exchange, Failure};
 
 /// Streams that are known at once; of those opened first, only their exchanges
@@ -120,7 +120,7 @@ impl Streams {
         start: Mark,
         end: Mark,
         fields: Fields,
-        known: Knowledge,
+        (known, cut): (Knowledge, bool),
         conversation: &mut Conversation<'_>,
     ) {
         let is_grpc = fields.is_grpc;
@@ -128,6 +128,9 @@ impl Streams {
         let deadline_nano = timeout_nano.map(|timeout| start.time_nano.saturating_add(timeout));
         let mut request = fields.request(known);
         request.stream = u64::from(stream);
+        if cut {
+            http::cut(&mut request.attributes);
+        }
         conversation.open(start, end, request);
         if is_grpc && let Some(exchange) = conversation.uploading() {
             exchange.protocol = protocol::GRPC;

@@ -4,10 +4,10 @@
 //! since bytes were lost, are known whatever was in the table before. What refers
 //! to older ones is said to be unknown.
 //!
-//! Unless there is a bridge: how many entries were added unseen can be told from
-//! a block that says what an earlier one said, each field as far from the others
-//! as it was. To be wrong about that, the whole table would have to have been
-//! replaced unseen, by fields in the same order. What rests on it is said to be
+//! Unless there is a bridge: of how many entries were added unseen, only one number gives a
+//! block the fields that blocks of its shape have had until then, in their order. To be wrong
+//! about that, what it refers to would have to have been replaced unseen, and the gap is too
+//! small for this by how fast entries were added before. What rests on it is said to be
 //! inferred.
 
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ pub(super) const ENTRY_BYTES: usize = 32;
 /// these to be told.
 pub(super) const MAX_BRIDGED_FIELDS: usize = 16;
 const MAX_BRIDGED_ENTRIES: usize = USUAL_TABLE_BYTES / ENTRY_BYTES;
-/// Fields that must agree for a bridge where not all do.
+/// Fields that must agree for a bridge where one may be new.
 const MIN_AGREEING_FIELDS: usize = 3;
 /// How much faster fields may have been added unseen than they were before.
 const CAUTION: u64 = 4;
@@ -43,6 +43,30 @@ pub(super) enum Knowledge {
     Partial,
 }
 
+/// What a block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A request's head.
+    Request,
+    /// The head of a response of which more follows.
+    Answer,
+    /// A head that is the whole of a response.
+    LastAnswer,
+}
+
+const SHAPES: usize = 3;
+
+/// What tells the name of a block's field before the block is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field {
+    /// It is there, or in the static table.
+    Named(u32),
+    /// The entry that was at this place before the block.
+    At(usize),
+    /// An entry that the block itself adds.
+    Own,
+}
+
 /// A field in the dynamic table.
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -52,8 +76,8 @@ pub(super) struct Entry {
     pub(super) size: usize,
     /// Empty where the name is of no interest, or where it was not seen.
     pub(super) value: Box<[u8]>,
-    /// Counts those that were seen.
-    pub(super) number: u64,
+    /// Its name, see [`super::names::number_of`]; 0 where that was not seen.
+    pub(super) name_number: u32,
     /// Its place is inferred.
     pub(super) inferred: bool,
 }
@@ -86,11 +110,10 @@ pub(super) struct Table {
     /// Entries that were added after an unknown number of others; those behind
     /// them are older.
     gap: Option<usize>,
-    next_number: u64,
-    /// The entries that the last block referred to and added.
-    block: Vec<u64>,
-    /// Those of the last block that was called usual.
-    usual: Vec<u64>,
+    /// The names of the last block's fields, but of those beyond the bound.
+    block: Vec<u32>,
+    /// Those of the last block of each shape that was called usual.
+    usual: [Vec<u32>; SHAPES],
     /// Bytes that passed and were read, what they added to the table, and bytes
     /// that passed in the gap.
     read_bytes: u64,
@@ -109,9 +132,8 @@ impl Table {
             whole: false,
             held: 0,
             gap: None,
-            next_number: 0,
             block: Vec::new(),
-            usual: Vec::new(),
+            usual: [const { Vec::new() }; SHAPES],
             read_bytes: 0,
             added_bytes: 0,
             gap_bytes: 0,
@@ -123,10 +145,11 @@ impl Table {
         self.block.clear();
     }
 
-    /// The block refers to this entry, or adds it.
-    pub(super) fn refers(&mut self, number: u64) {
+    /// The block has a field of this name.
+    #[inline]
+    pub(super) fn says(&mut self, name_number: u32) {
         if self.block.len() < MAX_BRIDGED_FIELDS {
-            self.block.push(number);
+            self.block.push(name_number);
         }
     }
 
@@ -137,8 +160,8 @@ impl Table {
 
     /// Fields may have been added that were not seen.
     pub(super) fn lose(&mut self) {
-        let Self { limit, limit_known, next_number, .. } = *self;
-        *self = Self { limit, limit_known, next_number, ..Self::new() };
+        let Self { limit, limit_known, .. } = *self;
+        *self = Self { limit, limit_known, ..Self::new() };
     }
 
     /// As [`Self::lose`], but a bridge to what was before may be found.
@@ -160,51 +183,29 @@ impl Table {
         *count = count.saturating_add(bytes);
     }
 
-    /// The last block is what others nearly always are.
-    pub(super) fn is_usual(&mut self) {
-        self.usual.clone_from(&self.block);
+    /// The last block is what others of its shape nearly always are.
+    pub(super) fn is_usual(&mut self, shape: Shape) {
+        self.usual[shape as usize].clone_from(&self.block);
     }
 
-    /// Looks for a bridge in a block before it is read: the places that it refers
-    /// to, none for what it adds. `same` where it can be nothing but the usual one;
-    /// otherwise one of its fields may be another.
-    pub(super) fn bridge(&mut self, places: &[Option<usize>], same: bool) -> bool {
+    /// Looks for a bridge in a block before it is read.
+    pub(super) fn bridge(&mut self, fields: &[Field], shape: Shape) -> bool {
         let Some(fresh) = self.gap.filter(|fresh| *fresh < self.entries.len()) else {
             return false;
         };
-        if places.len() != self.usual.len() {
+        if !self.is_too_small_a_gap_to_replace_the_table() {
             return false;
         }
-        // For each field, how many entries it says were added.
-        let place = |number: u64| self.entries.iter().position(|entry| entry.number == number);
-        let fields: Vec<Option<usize>> = places
-            .iter()
-            .zip(&self.usual)
-            .filter_map(|(now, usual)| Some((now.filter(|now| *now >= fresh)?, place(*usual)?)))
-            .map(|(now, before)| now.checked_sub(before))
-            .collect();
-        let agreeing = |added: &usize| fields.iter().filter(|f| **f == Some(*added)).count();
-        let Some(added) = fields.iter().flatten().copied().max_by_key(agreeing) else {
-            return false;
-        };
-        let count = agreeing(&added);
-        let agrees = if same {
-            count == self.usual.len()
-        } else {
-            count >= MIN_AGREEING_FIELDS
-                && count + 1 >= fields.len()
-                && self.is_too_small_a_gap_to_replace_the_table()
-        };
-        if !agrees || added > MAX_BRIDGED_ENTRIES {
-            return false;
-        }
+        let mut fitting =
+            (0..=MAX_BRIDGED_ENTRIES).filter(|added| self.fits(fields, shape, *added));
+        let (Some(added), None) = (fitting.next(), fitting.next()) else { return false };
         self.entries.range_mut(fresh..).for_each(|entry| entry.inferred = true);
         let unknown = |_| Entry {
             name: Named::Unknown,
             name_bytes: 0,
             size: ENTRY_BYTES,
             value: Box::default(),
-            number: u64::MAX,
+            name_number: 0,
             inferred: true,
         };
         let old = self.entries.split_off(fresh);
@@ -215,6 +216,40 @@ impl Table {
         self.gap_bytes = 0;
         self.evict();
         true
+    }
+
+    /// Whether a block has the fields that blocks of its shape have, if so many entries were
+    /// added in the gap.
+    fn fits(&self, fields: &[Field], shape: Shape, added: usize) -> bool {
+        let usual = &self.usual[shape as usize];
+        let fresh = self.gap.unwrap_or(0);
+        let (mut agreeing, mut new) = (0, 0);
+        let same = |(field, usual): (&Field, &u32)| {
+            let place = match *field {
+                Field::Named(number) => return number == *usual,
+                Field::Own => return true,
+                Field::At(place) => place,
+            };
+            let known = match place.checked_sub(fresh) {
+                None => return self.entries.get(place).is_some_and(|e| e.name_number == *usual),
+                Some(behind) => behind.checked_sub(added),
+            };
+            let Some(known) = known else {
+                // It was added in the gap.
+                new += 1;
+                return true;
+            };
+            agreeing += 1;
+            self.entries.get(fresh + known).is_some_and(|entry| entry.name_number == *usual)
+        };
+        let (least, most_new) = match shape {
+            Shape::Request => (MIN_AGREEING_FIELDS, 1),
+            Shape::Answer | Shape::LastAnswer => (1, 0),
+        };
+        fields.len() == usual.len()
+            && fields.iter().zip(usual).all(same)
+            && agreeing >= least
+            && new <= most_new
     }
 
     /// Judged by how fast fields were added before, and some times that.
@@ -230,7 +265,8 @@ impl Table {
 
     /// Bytes that it holds.
     pub(super) fn held_bytes(&self) -> usize {
-        let numbers = (self.block.capacity() + self.usual.capacity()) * size_of::<u64>();
+        let numbers = self.usual.iter().chain([&self.block]).map(Vec::capacity).sum::<usize>();
+        let numbers = numbers * size_of::<u32>();
         self.held + self.entries.capacity() * size_of::<Entry>() + numbers
     }
 
@@ -245,11 +281,8 @@ impl Table {
         }
     }
 
-    /// Adds an entry, which takes its number. It has at most `most_bytes`.
-    pub(super) fn insert(&mut self, mut entry: Entry, most_bytes: usize) {
-        entry.number = self.next_number;
-        self.next_number += 1;
-        self.refers(entry.number);
+    /// Adds an entry. It has at most `most_bytes`.
+    pub(super) fn insert(&mut self, entry: Entry, most_bytes: usize) {
         self.added_bytes = self.added_bytes.saturating_add(most_bytes as u64);
         self.size += entry.size;
         self.held += entry.value.len();

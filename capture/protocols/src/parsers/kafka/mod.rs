@@ -67,6 +67,7 @@ impl Kafka {
         let Some(header) = request_header(&head.header) else { return };
         self.strikes.clear();
         let asked = requests::asked(header, &head.content, conversation.memory.of::<Topics>());
+        conversation.counters.heads_cut += u64::from(asked.cut);
         if !asked.answered {
             self.passing = Some(Passing::Untold(head.start, Box::new(asked.request)));
             return;
@@ -110,13 +111,9 @@ impl Kafka {
         conversation.response_reached(head.end);
         let (key, version) = ((stream >> 48) as i16, (stream >> 32) as i16);
         if let (Some(api), Some(exchange)) = (api::api(key), conversation.exchanges.answering()) {
-            responses::answered(
-                api,
-                version,
-                &head.content,
-                exchange,
-                conversation.memory.of::<Topics>(),
-            );
+            let topics = conversation.memory.of::<Topics>();
+            let cut = responses::answered(api, version, &head.content, exchange, topics);
+            conversation.counters.heads_cut += u64::from(cut);
         }
     }
 }

@@ -12,25 +12,56 @@ use crate::sessions::{Attributes, Manner, Request};
 
 /// Longest name of a client or of a group that is shown.
 const MAX_NAME_BYTES: usize = 128;
+/// Topics of one message that are named.
+const MAX_TOPICS: usize = 16;
 
 /// A request, as far as it is understood.
 pub(super) struct Asked {
     pub(super) request: Request,
     /// Whether the broker answers it.
     pub(super) answered: bool,
+    /// What was not captured would tell which topics it is about.
+    pub(super) cut: bool,
 }
 
 /// What lies in the topics of a request or response.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// The first topic's name, where it is known.
-    pub(super) topic: Option<String>,
-    /// Whether there are further topics.
-    pub(super) several: bool,
+    /// The topics' names.
+    pub(super) topics: Vec<String>,
+    /// Whether there are, or may be, topics besides.
+    pub(super) others: bool,
     /// The partition, where there is but one.
     pub(super) partition: Option<i32>,
     /// Records, where all of them could be counted.
     pub(super) records: Option<i64>,
+}
+
+impl Found {
+    /// Takes note of a topic; of one without a name it is not known which it is.
+    pub(super) fn add(&mut self, name: String) {
+        if self.topics.contains(&name) {
+            return;
+        }
+        if name.is_empty() || self.topics.len() >= MAX_TOPICS {
+            self.others = true;
+        } else {
+            self.topics.push(name);
+        }
+    }
+
+    /// The topic, where there is but one.
+    pub(super) fn topic(&self) -> Option<&str> {
+        match self.topics.as_slice() {
+            [only] if !self.others => Some(only),
+            _ => None,
+        }
+    }
+
+    /// Whether there are several topics.
+    pub(super) fn is_several(&self) -> bool {
+        self.topics.len() + usize::from(self.others) > 1
+    }
 }
 
 /// A topic's name, or its id of which the name may be known.
@@ -50,11 +81,12 @@ pub(super) fn asked(header: RequestHeader, content: &[u8], topics: &Topics) -> A
     let mut reader = Reader::new(content, false);
     let client = reader.string().map(|name| text(name, MAX_NAME_BYTES));
     let mut reader = reader.with_flexible(flexible);
-    let mut answered = true;
+    let (mut answered, mut cut) = (true, false);
     let mut asked = match (reader.tags(), api.key) {
         (Some(()), api::PRODUCE) => {
-            let (acks, request) = produce(version, &mut reader, topics);
+            let (acks, found, request) = produce(version, &mut reader, topics);
             answered = acks != Some(0);
+            cut = found.others && found.is_several();
             request
         }
         (_, api::FETCH) => {
@@ -87,7 +119,7 @@ pub(super) fn asked(header: RequestHeader, content: &[u8], topics: &Topics) -> A
     if let Some(client) = client {
         add(&mut asked, "messaging.client.id", client.as_bytes());
     }
-    Asked { request: asked, answered }
+    Asked { request: asked, answered, cut }
 }
 
 fn named(operation: &str, kind: Option<&str>, topic: Option<String>, manner: Manner) -> Request {
@@ -104,6 +136,10 @@ fn add(request: &mut Request, key: &'static str, value: &[u8]) {
 
 /// What was found in topics, as attributes.
 pub(super) fn attributes(found: &Found, to: &mut Attributes) {
+    if found.is_several() {
+        let names = (!found.others).then_some(found.topics.as_slice());
+        to.push((messaging::DESTINATIONS, messaging::destinations(names)));
+    }
     if let Some(partition) = found.partition {
         to.push(("messaging.destination.partition.id", partition.to_string().into()));
     }
@@ -113,18 +149,22 @@ pub(super) fn attributes(found: &Found, to: &mut Attributes) {
 }
 
 /// The acknowledgements that a Produce request wants, and what it is.
-fn produce(version: i16, reader: &mut Reader<'_>, topics: &Topics) -> (Option<i16>, Request) {
+fn produce(
+    version: i16,
+    reader: &mut Reader<'_>,
+    topics: &Topics,
+) -> (Option<i16>, Found, Request) {
     let mut found = Found { records: Some(0), ..Found::default() };
     let mut headers = None;
     let acks = produced(version, reader, topics, &mut found, &mut headers);
-    let topic = found.topic.take().filter(|_| !found.several);
+    let topic = found.topic().map(str::to_owned);
     let mut request = named("produce", Some("send"), topic, Manner::Publish);
     attributes(&found, &mut request.attributes);
     // Several messages may be of several traces.
     if let (Some(1), Some(headers)) = (found.records, headers) {
         request.headers = headers;
     }
-    (acks, request)
+    (acks, found, request)
 }
 
 fn produced(
@@ -140,10 +180,10 @@ fn produced(
     let (acks, _timeout) = (reader.int16()?, reader.int32()?);
     let complete = (|| {
         let count = reader.count()?;
-        found.several = count > 1;
+        // Until all of them are read.
+        found.others = count > 1;
         for _ in 0..count {
-            let name = topic(reader, version >= 13, topics)?;
-            found.topic.get_or_insert(name);
+            found.add(topic(reader, version >= 13, topics)?);
             let partitions = reader.count()?;
             for _ in 0..partitions {
                 let partition = reader.int32()?;
@@ -161,6 +201,7 @@ fn produced(
             }
             reader.tags()?;
         }
+        found.others = found.topics.len() < count;
         Some(())
     })();
     if complete.is_none() {
@@ -190,12 +231,13 @@ fn commit(key: i16, version: i16, reader: &mut Reader<'_>, topics: &Topics) -> R
         if !transactional && (2..=4).contains(&version) {
             let _retention = reader.int64()?;
         }
-        found.several = reader.count()? != 1;
-        found.topic = Some(topic(reader, !transactional && version >= 10, topics)?);
+        found.others = reader.count()? != 1;
+        found.add(topic(reader, !transactional && version >= 10, topics)?);
         Some(())
     })();
-    let topic = found.topic.filter(|_| !found.several);
+    let topic = found.topic().map(str::to_owned);
     let mut request = named("commit", Some("settle"), topic, Manner::Call);
+    attributes(&found, &mut request.attributes);
     add(&mut request, "messaging.consumer.group.name", group);
     request
 }

@@ -10,25 +10,25 @@ use crate::formats::messaging::Destination;
 use crate::sessions::{Exchange, Failure};
 
 /// Reads a response after its header into the exchange that it answers. What was
-/// not captured is not told.
+/// not captured is not told; says whether that would tell which topics it is about.
 pub(super) fn answered(
     api: &Api,
     version: i16,
     content: &[u8],
     exchange: &mut Exchange,
     topics: &mut Topics,
-) {
+) -> bool {
     let flexible = api.is_flexible(version);
     let mut reader = Reader::new(content, flexible);
     // Whoever asks for the versions cannot know yet which there are.
     if api.key != api::API_VERSIONS && reader.tags().is_none() {
-        return;
+        return false;
     }
     let error = match api.key {
         api::FETCH => return fetched(version, &mut reader, exchange, topics),
         api::METADATA => {
             let _ = learn(version, &mut reader, topics);
-            return;
+            return false;
         }
         api::PRODUCE => produced(version, &mut reader),
         api::OFFSET_COMMIT => partitions(&mut reader, version >= 3, version >= 10),
@@ -50,6 +50,7 @@ pub(super) fn answered(
     if let Some(code) = error.filter(|code| !is_usual(api.key, *code)) {
         fail(exchange, code);
     }
+    false
 }
 
 /// Errors that are a step of an orderly conversation.
@@ -185,10 +186,18 @@ fn learn(version: i16, reader: &mut Reader<'_>, topics: &mut Topics) -> Option<(
 }
 
 /// A fetch that brought messages, or failed, is worth a span.
-fn fetched(version: i16, reader: &mut Reader<'_>, exchange: &mut Exchange, topics: &Topics) {
+/// Says whether further topics may be in what was not captured.
+fn fetched(
+    version: i16,
+    reader: &mut Reader<'_>,
+    exchange: &mut Exchange,
+    topics: &Topics,
+) -> bool {
     let mut found = Found { records: Some(0), ..Found::default() };
     let mut bytes = 0;
     let (mut error, mut partitions) = (None, 0);
+    // Topics that were not read, and whether it is known that the last one read brought nothing.
+    let (mut topics_left, mut last_known) = (0, true);
     let complete = (|| {
         if version >= 1 {
             let _delay = reader.int32()?;
@@ -197,7 +206,9 @@ fn fetched(version: i16, reader: &mut Reader<'_>, exchange: &mut Exchange, topic
             error = reader.int16().filter(is_error);
             let _session = reader.int32()?;
         }
-        for _ in 0..reader.count()? {
+        topics_left = reader.count()?;
+        while topics_left > 0 {
+            (topics_left, last_known) = (topics_left - 1, false);
             let name = topic(reader, version >= 13, topics)?;
             for _ in 0..reader.count()? {
                 let partition = reader.int32()?;
@@ -222,14 +233,15 @@ fn fetched(version: i16, reader: &mut Reader<'_>, exchange: &mut Exchange, topic
                 let here = records(reader, length);
                 if length > 0 {
                     bytes += length;
-                    found.several |= found.topic.as_ref().is_some_and(|known| *known != name);
-                    found.topic.get_or_insert_with(|| name.clone());
+                    found.add(name.clone());
+                    last_known = true;
                     partitions += 1;
                     found.partition = (partitions == 1).then_some(partition);
                 }
                 found.records = found.records.zip(here.count).map(|(sum, more)| sum + more);
                 reader.tags()?;
             }
+            last_known = true;
             reader.tags()?;
         }
         Some(())
@@ -237,14 +249,14 @@ fn fetched(version: i16, reader: &mut Reader<'_>, exchange: &mut Exchange, topic
     if complete.is_none() {
         found.records = None;
         found.partition = None;
+        found.others |= topics_left > 0 || !last_known;
     }
     if let Some(code) = error.filter(|code| !is_usual(api::FETCH, *code)) {
         fail(exchange, code);
     }
     // What could not be read to its end is longer than an empty answer.
     exchange.request.silent = bytes == 0 && complete.is_some();
-    let topic = found.topic.take().filter(|topic| !found.several && !topic.is_empty());
-    if let Some(topic) = topic {
+    if let Some(topic) = found.topic() {
         let destination = Destination::plain(topic.as_bytes());
         exchange.request.operation = format!("fetch {topic}");
         exchange.answer.attributes.extend(destination.attributes());
@@ -252,4 +264,5 @@ fn fetched(version: i16, reader: &mut Reader<'_>, exchange: &mut Exchange, topic
     if bytes > 0 {
         attributes(&found, &mut exchange.answer.attributes);
     }
+    complete.is_none() && found.is_several()
 }

@@ -129,6 +129,10 @@ impl Mysql {
             }
             Meaning::Malformed => {
                 self.lose_responses();
+                // What has answered before, and now cannot, is of another command.
+                if self.answered {
+                    conversation.lose_step();
+                }
                 return self.strike(conversation);
             }
         }
@@ -183,6 +187,7 @@ impl Mysql {
             }
         }
         self.strikes.clear();
+        self.answered = true;
         self.next_sequence = None;
         self.sending_file = false;
         conversation.end_response();

@@ -14,6 +14,7 @@ pub(super) const INIT_DB: u8 = 0x02;
 pub(super) const QUERY: u8 = 0x03;
 pub(super) const FIELD_LIST: u8 = 0x04;
 pub(super) const STATISTICS: u8 = 0x09;
+pub(super) const PING: u8 = 0x0e;
 pub(super) const CHANGE_USER: u8 = 0x11;
 pub(super) const BINLOG_DUMP: u8 = 0x12;
 pub(super) const TABLE_DUMP: u8 = 0x13;
@@ -21,6 +22,8 @@ pub(super) const STMT_PREPARE: u8 = 0x16;
 pub(super) const STMT_EXECUTE: u8 = 0x17;
 pub(super) const STMT_SEND_LONG_DATA: u8 = 0x18;
 pub(super) const STMT_CLOSE: u8 = 0x19;
+pub(super) const STMT_RESET: u8 = 0x1a;
+pub(super) const SET_OPTION: u8 = 0x1b;
 pub(super) const STMT_FETCH: u8 = 0x1c;
 pub(super) const BINLOG_DUMP_GTID: u8 = 0x1e;
 pub(super) const RESET_CONNECTION: u8 = 0x1f;
@@ -150,7 +153,8 @@ pub(super) fn request(place: Place<'_>, kind: u8, statement: Option<&Statement>)
         add("db.query.text", statement.text.as_str().into());
     }
     add("db.query.summary", summary.as_str().into());
-    Request { attributes, ..Request::new(summary) }
+    let runs = matches!(kind, STMT_EXECUTE | STMT_BULK_EXECUTE | STMT_FETCH);
+    Request { attributes, unnamed: runs && statement.is_none(), ..Request::new(summary) }
 }
 
 /// The text of a query, past its attributes where it may have some ("COM_QUERY");

@@ -73,6 +73,8 @@ pub(super) struct Mysql {
     /// What the packet being read of a response means.
     meaning: Meaning,
     pending: VecDeque<Pending>,
+    /// A response has been read to its end.
+    answered: bool,
     statements: Statements,
     system: &'static str,
     database: Option<String>,
@@ -95,6 +97,7 @@ impl Mysql {
             reply: Reply::new(),
             meaning: Meaning::Part,
             pending: VecDeque::new(),
+            answered: false,
             statements: Statements::default(),
             system: "mysql",
             database: None,

@@ -20,6 +20,8 @@ pub(super) enum Expected {
     Columns,
     /// One packet with text.
     Text,
+    /// That it is done, or an error.
+    Done,
 }
 
 impl Expected {
@@ -30,6 +32,11 @@ impl Expected {
             command::STMT_FETCH => Self::Rows,
             command::FIELD_LIST => Self::Columns,
             command::STATISTICS => Self::Text,
+            command::PING
+            | command::INIT_DB
+            | command::STMT_RESET
+            | command::SET_OPTION
+            | command::RESET_CONNECTION => Self::Done,
             _ => Self::Results,
         }
     }
@@ -112,8 +119,13 @@ impl Reply {
             Place::Before => match self.expected {
                 Expected::Text => self.end(),
                 Expected::Rows | Expected::Columns => self.row(first, content, length, 0),
+                Expected::Results => self.result(first, content, length),
                 Expected::Prepared if first == OK => self.prepared(content),
-                Expected::Prepared | Expected::Results => self.result(first, content, length),
+                Expected::Done if first == OK || (first == EOF && length < 9) => {
+                    self.result_over(content, length)
+                }
+                Expected::Prepared | Expected::Done if first == ERROR => self.error(content),
+                Expected::Prepared | Expected::Done => Meaning::Malformed,
             },
             Place::Next => self.result(first, content, length),
             Place::Columns { .. } if first == ERROR => self.error(content),
@@ -324,6 +336,25 @@ mod tests {
         assert_eq!(meanings(&mut reply, &packets), [part, part, part, end]);
         reply.begin(Expected::Prepared);
         assert_eq!(meanings(&mut reply, &[b"\xff\x28\x04#42000no"]), [Meaning::Error]);
+    }
+
+    #[test]
+    fn what_cannot_answer_a_command_is_refused() {
+        for (expected, packet) in [
+            (Expected::Done, &b"\x01"[..]),
+            (Expected::Done, b"\xfb/a"),
+            (Expected::Prepared, b"\x02"),
+            (Expected::Prepared, b"\0\0\0\x02\0\0\0"),
+        ] {
+            let mut reply = Reply::new();
+            reply.begin(expected);
+            assert_eq!(meanings(&mut reply, &[packet]), [Meaning::Malformed], "{expected:?}");
+        }
+        for packet in [&b"\0\0\0\x02\0\0\0"[..], CLASSIC_END] {
+            let mut reply = Reply::new();
+            reply.begin(Expected::Done);
+            assert_eq!(meanings(&mut reply, &[packet]), [Meaning::End { rows: None }]);
+        }
     }
 
     #[test]

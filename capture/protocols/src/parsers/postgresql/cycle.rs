@@ -205,6 +205,7 @@ impl Cycle {
             add("db.query.text", texts.join("; ").into());
         }
         add("db.query.summary", summary.as_ref().into());
+        request.unnamed = name == EXECUTE && texts.is_empty();
         request.operation = summary.into_owned();
     }
 }
