@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::model::Model;
-use super::solve::{Call, Random, Request, State, learn, nobodys, solve};
+use super::solve::{Call, Effort, Random, Request, State, learn, nobodys, solve};
 use super::{MOST_AT_WORK, SURE_ENOUGH, explain, nobodys_shares, sure};
 
 const MICRO: i64 = 1_000;
@@ -94,10 +94,11 @@ fn right(clients: usize, plans: &[Plan], work_micros: i64) -> (f64, f64) {
     let mut random = Random::new(7);
     let (requests, calls, truth) = event_loop(clients, 300, plans, work_micros, &mut random);
     let mut model = Model::default();
-    let plain = solve(&model, &requests, &calls, 2, None, &mut random);
+    let plain = solve(&model, &requests, &calls, 2, None, (&mut random, Effort::FULL));
     let of = |call: usize| plain.found[call].map(|(request, _)| request);
     learn(&mut model, &requests, &calls, of, |_| 1.0);
-    let found = explain(plain, &model, &requests, &calls, 2, &mut random).found;
+    let chances = (&mut random, Effort::FULL);
+    let found = explain(plain, &model, &requests, &calls, 2, chances).found;
     let said = found.iter().flatten().filter(|(_, sure)| *sure >= SURE_ENOUGH).count();
     let right = found.iter().zip(&truth).filter(|(found, truth)| {
         found.is_some_and(|(request, sure)| request == **truth && sure >= SURE_ENOUGH)
