@@ -310,7 +310,7 @@ fn looping(beside: u64) -> Vec<String> {
         process.transfer(the_loop, 100 + request, Received, RESPONSE);
         process.answer(the_loop, (request + beside - 1) % 40 + 1);
     }
-    process.time_nano += 30 * MILLI;
+    process.time_nano += 1_100 * MILLI;
     process.links()
 }
 
