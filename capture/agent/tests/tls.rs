@@ -5,13 +5,14 @@
 
 mod support;
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use spanwise_capture_agent::{Agent, AgentConfig};
+use spanwise_capture_agent::{Agent, AgentConfig, LiveConfig};
+use spanwise_capture_host::filter::Filter;
 use spanwise_model::{Capture, Span, SpanBatch, SpanRows};
 use support::programs::{
     Directory, Running, free_port, wait_for, wait_until_looked_at, wait_until_probed,
@@ -48,11 +49,16 @@ fn nginx(directory: &Path, port: u16, environment: &[(&str, &str)]) -> Running {
 }
 
 fn agent() -> (Agent, Receiver<SpanRows>) {
+    agent_of(LiveConfig::default())
+}
+
+fn agent_of(live: LiveConfig) -> (Agent, Receiver<SpanRows>) {
     let (send, batches) = channel();
     let deliver = Box::new(move |batch| {
         let _ = send.send(batch);
     });
-    let agent = Agent::start(AgentConfig::default(), deliver).expect("BPF is allowed here");
+    let config = AgentConfig { live, ..AgentConfig::default() };
+    let agent = Agent::start(config, deliver).expect("BPF is allowed here");
     (agent, batches)
 }
 
@@ -490,6 +496,59 @@ func main() {
         command.arg(port.to_string());
         command
     });
+}
+
+/// Short connections inside the filter, whose sockets' addresses are used again by those of a
+/// program outside that speaks TLS.
+#[test]
+fn what_is_left_out_is_neither_read_nor_probed() {
+    let directory = Directory::new("tls-left-out");
+    directory.certificate();
+    let port = free_port();
+    let _nginx = nginx(directory.path(), port, &[]);
+    let other = free_port();
+    let served = std::net::TcpListener::bind(("127.0.0.1", other)).expect("a port");
+    std::thread::spawn(move || {
+        for mut connection in served.incoming().flatten() {
+            let _ = connection.read(&mut [0; 256]);
+            let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    for (only, except, inside) in [
+        (format!("port={other}"), String::new(), true),
+        (String::new(), format!("port={port}"), true),
+        ("netns=there-is-none".to_owned(), String::new(), false),
+    ] {
+        let filter = Filter {
+            only: only.parse().expect("selectors"),
+            except: except.parse().expect("selectors"),
+        };
+        let (agent, batches) = agent_of(LiveConfig { filter, ..LiveConfig::default() });
+        let mut client = go_client(directory.path(), port, &[]).spawn().expect("the client runs");
+        for _ in 0..1000 {
+            let mut asked = std::net::TcpStream::connect(("127.0.0.1", other)).expect("a server");
+            asked.write_all(b"GET /inside HTTP/1.1\r\nHost: x\r\n\r\n").expect("it reads");
+            asked.read_to_end(&mut Vec::new()).expect("it answers");
+        }
+        assert!(client.wait().expect("it ends").success());
+        wait_until_looked_at(&agent);
+        let probed = agent.facts().counters["tls_libraries_probed"];
+        std::thread::sleep(Duration::from_millis(300));
+        agent.stop();
+        let mut found = 0;
+        for batch in batches.try_iter() {
+            let batch = SpanBatch::try_from(batch).expect("the span schema");
+            for span in batch.spans().map(|span| span.expect("a span")) {
+                found += usize::from(span.flow.server_port == Some(other));
+                let path = span.attribute("url.path").and_then(|path| path.as_str());
+                assert!(!matches!(path, Some("/one" | "/two" | "/gone")), "{only}: {span:?}");
+            }
+        }
+        assert_eq!(found > 0, inside, "{only} {except}: {found} spans");
+        if !inside {
+            assert_eq!(probed, 0, "nobody is of interest");
+        }
+    }
 }
 
 #[test]
