@@ -141,7 +141,7 @@ fn of_a_loop_that_is_too_busy_nothing_is_said() {
 #[test]
 fn what_was_found_every_time_is_surer_the_fewer_are_at_work() {
     let alone = sure(1.0, 1.0, 1.0, 1.0);
-    assert!(alone > 0.95, "{alone}");
+    assert!(alone > 0.93, "{alone}");
     // Each of the three counts, and one alone is not enough among several at work.
     for less in [(0.5, 1.0, 1.0), (1.0, 0.5, 1.0), (1.0, 1.0, 0.5)] {
         assert!(sure(less.0, less.1, less.2, 1.0) < alone, "{less:?}");

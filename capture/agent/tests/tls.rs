@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -498,6 +498,24 @@ func main() {
     });
 }
 
+/// Serves on a port, and connects to it a thousand times.
+const SHORT: &str = "
+import socket, sys, threading
+listener = socket.create_server(('127.0.0.1', int(sys.argv[1])))
+def serve():
+    while True:
+        connection, _ = listener.accept()
+        connection.recv(256)
+        connection.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\n\\r\\n')
+        connection.close()
+threading.Thread(target=serve, daemon=True).start()
+for _ in range(1000):
+    with socket.create_connection(listener.getsockname()) as asked:
+        asked.sendall(b'GET /inside HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
+        while asked.recv(256):
+            pass
+";
+
 /// Short connections inside the filter, whose sockets' addresses are used again by those of a
 /// program outside that speaks TLS.
 #[test]
@@ -507,13 +525,6 @@ fn what_is_left_out_is_neither_read_nor_probed() {
     let port = free_port();
     let _nginx = nginx(directory.path(), port, &[]);
     let other = free_port();
-    let served = std::net::TcpListener::bind(("127.0.0.1", other)).expect("a port");
-    std::thread::spawn(move || {
-        for mut connection in served.incoming().flatten() {
-            let _ = connection.read(&mut [0; 256]);
-            let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-        }
-    });
     for (only, except, inside) in [
         (format!("port={other}"), String::new(), true),
         (String::new(), format!("port={port}"), true),
@@ -525,11 +536,8 @@ fn what_is_left_out_is_neither_read_nor_probed() {
         };
         let (agent, batches) = agent_of(LiveConfig { filter, ..LiveConfig::default() });
         let mut client = go_client(directory.path(), port, &[]).spawn().expect("the client runs");
-        for _ in 0..1000 {
-            let mut asked = std::net::TcpStream::connect(("127.0.0.1", other)).expect("a server");
-            asked.write_all(b"GET /inside HTTP/1.1\r\nHost: x\r\n\r\n").expect("it reads");
-            asked.read_to_end(&mut Vec::new()).expect("it answers");
-        }
+        let mut inside_it = script("python3", directory.path(), "inside.py", SHORT, other);
+        assert!(inside_it.status().expect("python3 runs").success());
         assert!(client.wait().expect("it ends").success());
         wait_until_looked_at(&agent);
         let probed = agent.facts().counters["tls_libraries_probed"];

@@ -27,7 +27,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use smallvec::SmallVec;
 use spanwise_capture_protocols::attribution::{
-    Attribution, Call, Caller, Fragment, Handled, NO_SORT,
+    Attribution, ByOrder, Call, Caller, Fragment, Handled, NO_SORT,
 };
 use spanwise_capture_protocols::process::{Process, ProcessDirectory, Runtime};
 use spanwise_model::Evidence;
@@ -199,10 +199,17 @@ impl Attributor {
 
     /// What was read is the answer to a call that was made for this fragment's request, where
     /// that is known, or some of it.
-    pub fn answer_read(&mut self, reader: Caller, call: u64, fragment: Option<u64>) {
+    pub fn answer_read(&mut self, reader: Caller, call: u64, fragment: Option<ByOrder>) {
         if let Some(state) = self.processes.get_mut(&reader.process) {
-            state.turns.read_for(reader, fragment.unwrap_or(turns::UNKNOWN), call);
+            state.turns.read_for(reader, fragment.unwrap_or([turns::UNKNOWN; 2]), call);
         }
+    }
+
+    /// Of what is known of a call by order, that which counts in the process, while so many
+    /// requests are open.
+    pub(crate) fn in_order(&self, process: u32, open: usize, made_for: ByOrder) -> u64 {
+        let order = self.processes.get(&process).map_or(0, |state| state.turns.order(open));
+        made_for[order]
     }
 
     /// Whether what a process does when it has read something may tell of its calls.
@@ -389,7 +396,7 @@ impl Attribution for Attributor {
         };
         let fragment = self.random.random::<u64>() & !STRAND;
         state.background.passed(state.open.count(), reader.time_nano);
-        state.turns.read_for(reader, fragment, 0);
+        state.turns.read_for(reader, [fragment; 2], 0);
         let line = match Line::of(&reader) {
             // Until it is handed over, nobody makes calls for it.
             Line::Task(_) if stream != 0 && state.hands_streams_over => Line::None,
@@ -552,15 +559,16 @@ impl Attribution for Attributor {
         }
     }
 
-    fn turn_of(&mut self, sender: Caller, opener: Option<Caller>) -> Option<u64> {
+    fn turn_of(&mut self, sender: Caller, opener: Option<Caller>) -> Option<ByOrder> {
         let state = self.processes.get(&sender.process)?;
         let caller = opener.unwrap_or(sender);
         if caller.sleeps == 0 || !state.follows_turns(sender.task) || !state.has_turns() {
             return None;
         }
-        let found = state.turns.made_for(caller, state.open.count());
-        let found = found.filter(|found| is_strand(*found) || state.open.has_fragment(*found));
-        Some(found.unwrap_or_else(|| self.random.random::<u64>() | STRAND))
+        let new = self.random.random::<u64>() | STRAND;
+        let is_of_it =
+            |found: &u64| state.turns.is_unled(*found) || state.open.has_fragment(*found);
+        Some(state.turns.causes(caller).map(|found| found.filter(is_of_it).unwrap_or(new)))
     }
 
     fn answer_awaited(&mut self, sender: Caller, connection: u64, fragment: Fragment) {
@@ -624,7 +632,8 @@ impl Attribution for Attributor {
         // Where no other request is open, whatever is done is done for this one.
         if state.open.count() > 0 {
             let (open, alone) = (state.open.count() + 1, state.readers.len() <= 1);
-            if let Some(call) = state.turns.answered(first_writer, fragment, open, alone)
+            let led = state.turns.answered(first_writer, fragment, open, alone);
+            if let Some(call) = led.filter(|_| state.has_turns())
                 && self.woken.len() < MAX_WOKEN
             {
                 self.woken.push((call, fragment));

@@ -189,14 +189,24 @@ impl<E> PendingCalls<E> {
         self.calls.insert(id, PendingCall { exchange, ends });
     }
 
-    /// A request is over: the calls that are certainly its own, those that its maker made, and
-    /// those of which it is clear now that they are for none that this maker answers.
-    pub fn answered(&mut self, request: &Exchange, attributor: &Attributor) -> Vec<PendingCall<E>> {
+    /// A request is over: the calls whose answers have led to that, those that were taken to be
+    /// its own, those that its maker made, and those of which it is clear now that they are for
+    /// none that this maker answers.
+    pub fn answered(
+        &mut self,
+        request: &Exchange,
+        attributor: &mut Attributor,
+    ) -> Vec<PendingCall<E>> {
+        let woken = attributor.take_woken();
         let Fragment::Own(fragment) = request.fragment else { return Vec::new() };
         if request.outside || self.calls.is_empty() {
             return Vec::new();
         }
-        let mut taken = self.of_request(request.head_end.process, fragment, attributor);
+        let mut taken = Vec::new();
+        for (call, fragment) in woken {
+            taken.extend(self.led_to(call, fragment, attributor));
+        }
+        taken.extend(self.of_request(request.head_end.process, fragment, attributor));
         let (Some(first), Some(last)) = (request.response_start, request.response_end) else {
             return taken;
         };
@@ -236,22 +246,39 @@ impl<E> PendingCalls<E> {
     /// as nothing else is known of them.
     fn led_to(&mut self, call: u64, fragment: u64, attributor: &Attributor) -> Vec<PendingCall<E>> {
         let Some(held) = self.calls.get(&call) else { return Vec::new() };
+        let is_open_to_it = match held.exchange.fragment {
+            Fragment::Ambiguous { .. } => true,
+            Fragment::Within { evidence, .. } => evidence == Evidence::Turn,
+            _ => false,
+        };
+        if !is_open_to_it {
+            return Vec::new();
+        }
         let process = held.exchange.request_start.process;
-        let strand = held.exchange.made_for().filter(|made_for| is_strand(*made_for));
+        let open = attributor.open(process);
+        let made_for =
+            |exchange: &Exchange| Some(attributor.in_order(process, open, exchange.made_for()?));
+        let before = made_for(&held.exchange);
+        let trust = attributor.trust_in_turns(process, open);
+        let confidence = match (trust, before) {
+            (Trust::Sure(sure), _) => sure,
+            // What came before says otherwise, and nothing is known of which to believe.
+            (_, Some(before)) if !is_strand(before) && before != fragment => return Vec::new(),
+            _ => LIKELY,
+        };
         let mut ids = vec![call];
-        if let Some(strand) = strand
+        if trust != Trust::None
+            && before.is_some_and(|before| is_strand(before) || before == fragment)
             && let Some(of_process) = self.processes.get(&process)
         {
             let calls = &self.calls;
             let waiting = of_process.by_turn.iter().map(|waiting| waiting.call);
-            ids.extend(waiting.filter(|id| {
-                calls.get(id).is_some_and(|held| held.exchange.made_for() == Some(strand))
-            }));
+            ids.extend(
+                waiting.filter(|id| {
+                    calls.get(id).is_some_and(|held| made_for(&held.exchange) == before)
+                }),
+            );
         }
-        let confidence = match attributor.trust_in_turns(process, attributor.open(process)) {
-            Trust::Sure(sure) => sure,
-            Trust::Unknown | Trust::None => LIKELY,
-        };
         let mut taken = self.take_all(ids, false);
         for held in &mut taken {
             let evidence = Evidence::Turn;
@@ -298,13 +325,15 @@ impl<E> PendingCalls<E> {
                     return false;
                 };
                 // What its answer leads to may still tell of the others.
-                let is_known = held.exchange.made_for().is_some_and(|found| !is_strand(found));
-                let trust = attributor.trust_in_turns(*process, candidates);
-                let is_told = is_known && matches!(trust, Trust::Sure(_));
-                if is_told {
-                    told.push((*call, trust));
+                let made_for = held.exchange.made_for();
+                let made_for = made_for.map(|it| attributor.in_order(*process, candidates, it));
+                match (attributor.trust_in_turns(*process, candidates), made_for) {
+                    (Trust::Sure(sure), Some(fragment)) if !is_strand(fragment) => {
+                        told.push((*call, fragment, sure));
+                        false
+                    }
+                    _ => true,
                 }
-                !is_told
             });
             let oldest_nano = attributor.oldest_open_nano(*process).unwrap_or(u64::MAX);
             let is_over_after = |id: u64, longest_nano: u64| {
@@ -336,12 +365,10 @@ impl<E> PendingCalls<E> {
         for (process, fragment) in of_requests {
             again.extend(self.of_request(process, fragment, attributor));
         }
-        for (id, trust) in told {
+        for (id, fragment, confidence) in told {
             let Some(held) = self.calls.get_mut(&id) else { continue };
-            if let (Trust::Sure(confidence), Some(fragment)) = (trust, held.exchange.made_for()) {
-                let evidence = Evidence::Turn;
-                held.exchange.fragment = Fragment::Within { fragment, evidence, confidence };
-            }
+            let evidence = Evidence::Turn;
+            held.exchange.fragment = Fragment::Within { fragment, evidence, confidence };
             over.push(id);
         }
         again.extend(self.take_all(over, true));

@@ -11,9 +11,11 @@
 
 use std::collections::VecDeque;
 
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use smallvec::SmallVec;
-use spanwise_capture_protocols::attribution::Caller;
+use spanwise_capture_protocols::attribution::{ByOrder, Caller};
+
+use super::is_strand;
 
 /// Threads of a process whose turns are remembered, those of more are not: loops are few.
 const MAX_THREADS: usize = 256;
@@ -24,6 +26,8 @@ const MAX_TURNS: usize = 512;
 const MAX_CAUSES: usize = 256;
 /// Turns without a wait between that are gone through for what was read first.
 const MAX_STRETCH: usize = 64;
+/// As many are remembered that have led to an answer.
+const MAX_LED: usize = 4096;
 /// Answers that must have been looked at before turns say anything.
 const LEAST_ANSWERS: f32 = 20.0;
 /// The share of them that must have been written in a turn of their request's.
@@ -64,8 +68,8 @@ const ORDERS: [Order; 2] = [Order::Last, Order::First];
 /// A request, or the answer to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cause {
-    /// Its fragment, or what stands for one; [`UNKNOWN`].
-    fragment: u64,
+    /// Its fragment, or what stands for one, by each order; [`UNKNOWN`].
+    fragments: ByOrder,
     /// The number of the call; 0: it is a request.
     call: u64,
 }
@@ -110,10 +114,10 @@ impl Answers {
         }
     }
 
-    /// The order in which more were right.
-    fn order(&self) -> Order {
+    /// The order in which more were right, by its place.
+    fn order(&self) -> usize {
         let [last, first] = self.right;
-        if first > last { Order::First } else { Order::Last }
+        usize::from(first > last)
     }
 
     fn trust(&self) -> Trust {
@@ -134,6 +138,8 @@ pub(crate) struct Turns {
     by_thread: AHashMap<u32, Thread>,
     /// By how many requests were open.
     answers: [Answers; LOADS],
+    /// What stands for a fragment and has led to an answer.
+    led: AHashSet<u64>,
 }
 
 /// Where so many open requests are counted.
@@ -167,12 +173,22 @@ impl Thread {
         found.copied()
     }
 
+    /// For whose fragment's request it is then, by each order.
+    fn causes(&self, at: usize) -> [Option<u64>; ORDERS.len()] {
+        let mut found = [None; ORDERS.len()];
+        for (place, order) in ORDERS.into_iter().enumerate() {
+            let cause = self.cause(at, order).map(|cause| cause.fragments[place]);
+            found[place] = cause.filter(|fragment| *fragment != UNKNOWN);
+        }
+        found
+    }
+
     /// Something was done in this turn; for this fragment where that is known.
     fn did(&mut self, at: usize, fragment: Option<u64>) {
         self.left = self.left.saturating_sub(1);
         let Some(turn) = self.turns.get_mut(at) else { return };
-        let known =
-            fragment.and_then(|known| turn.causes.iter().position(|one| one.fragment == known));
+        let known = fragment
+            .and_then(|known| turn.causes.iter().position(|one| one.fragments.contains(&known)));
         turn.done = known.map_or(turn.done + 1, |at| at + 1).min(turn.causes.len());
     }
 }
@@ -197,15 +213,16 @@ impl Turns {
 
     /// What the thread has read is of this fragment: its request, or the answer to one
     /// of its calls, which has this number.
-    pub(crate) fn read_for(&mut self, reader: Caller, fragment: u64, call: u64) {
+    pub(crate) fn read_for(&mut self, reader: Caller, fragments: ByOrder, call: u64) {
         let Some(thread) = self.by_thread.get_mut(&reader.thread) else { return };
         // It may have read other things since, where bytes had to wait for their place.
         let mut turns = thread.turns.iter_mut().rev();
         if let Some(turn) = turns.find(|turn| turn.read_nano == reader.time_nano)
             && turn.causes.len() < MAX_CAUSES
-            && (fragment == UNKNOWN || turn.causes.iter().all(|cause| cause.fragment != fragment))
+            && (fragments.contains(&UNKNOWN)
+                || turn.causes.iter().all(|cause| cause.fragments != fragments))
         {
-            turn.causes.push(Cause { fragment, call });
+            turn.causes.push(Cause { fragments, call });
             thread.left += 1;
         }
     }
@@ -243,15 +260,25 @@ impl Turns {
             return None;
         };
         let causes = ORDERS.map(|order| thread.cause(at, order));
-        if causes[0].is_some_and(|cause| cause.fragment != UNKNOWN) {
-            let is_right = |cause: Option<Cause>| cause.is_some_and(|it| it.fragment == fragment);
-            answers.count(causes.map(is_right));
+        let by_order = thread.causes(at);
+        if let Some(strand) = by_order[answers.order()].filter(|found| is_strand(*found)) {
+            // What comes after it is another's.
+            if self.led.len() >= MAX_LED {
+                self.led.clear();
+            }
+            self.led.insert(strand);
         }
-        // Of several that were read at once, one of this request, if there is any.
-        let own = thread.turns[at].causes.iter().find(|cause| cause.fragment == fragment).copied();
-        let by_order = causes[ORDERS.iter().position(|order| *order == answers.order())?];
+        if by_order.iter().flatten().any(|found| !is_strand(*found)) {
+            answers.count(by_order.map(|found| found == Some(fragment)));
+        }
+        // Of several that were read at once, one that both orders take for this request's, if
+        // there is any.
+        let (order, read) = (answers.order(), &thread.turns[at].causes);
+        let own = read.iter().find(|cause| cause.fragments == [fragment; 2]).copied();
+        let is_told = matches!(answers.trust(), Trust::Sure(_)) || (alone && read.len() == 1);
+        let led = own.or(causes[order].filter(|_| is_told));
         thread.did(at, Some(fragment));
-        own.or(by_order).map(|cause| cause.call).filter(|call| *call != 0)
+        led.map(|cause| cause.call).filter(|call| *call != 0)
     }
 
     /// What its answers say of the process's turns, while so many requests are open.
@@ -265,11 +292,26 @@ impl Turns {
         known.find(|some| some.all >= LEAST_ANSWERS).unwrap_or(&self.answers[load(open)])
     }
 
-    /// For which fragment's request a thread makes a call, if turns can be trusted.
+    /// Whether this stands for a fragment that is still not known.
+    pub(crate) fn is_unled(&self, strand: u64) -> bool {
+        is_strand(strand) && !self.led.contains(&strand)
+    }
+
+    /// The order that counts while so many requests are open, by its place.
+    pub(crate) fn order(&self, open: usize) -> usize {
+        self.answers_at(open).order()
+    }
+
+    /// For which fragment's request a thread makes a call, by each order.
+    pub(crate) fn causes(&self, sender: Caller) -> [Option<u64>; ORDERS.len()] {
+        let thread = self.by_thread.get(&sender.thread);
+        let found = thread.and_then(|thread| Some(thread.causes(thread.turn(sender)?)));
+        found.unwrap_or_default()
+    }
+
+    /// The same by the order that counts, if turns can be trusted.
     pub(crate) fn made_for(&self, sender: Caller, open: usize) -> Option<u64> {
-        let thread = self.by_thread.get(&sender.thread)?;
-        let cause = thread.cause(thread.turn(sender)?, self.answers_at(open).order())?;
-        Some(cause.fragment).filter(|fragment| *fragment != UNKNOWN)
+        self.causes(sender)[self.order(open)]
     }
 }
 
@@ -300,7 +342,7 @@ mod tests {
     /// Something of a fragment is read.
     fn read(turns: &mut Turns, reader: Caller, fragment: u64) {
         turns.read(reader);
-        turns.read_for(reader, fragment, 0);
+        turns.read_for(reader, [fragment; 2], 0);
     }
 
     /// A loop that has answered so many requests, each in its turn.
@@ -344,9 +386,9 @@ mod tests {
     fn what_comes_in_one_read_is_gone_on_with_in_turn() {
         let mut turns = proven(30);
         read(&mut turns, at(100, 5), 1);
-        turns.read_for(at(100, 5), 1, 0);
-        turns.read_for(at(100, 5), 2, 0);
-        turns.read_for(at(100, 5), 3, 0);
+        turns.read_for(at(100, 5), [1; 2], 0);
+        turns.read_for(at(100, 5), [2; 2], 0);
+        turns.read_for(at(100, 5), [3; 2], 0);
         let who = |turns: &Turns| made_for(turns, at(110, 5)).map(|(fragment, _)| fragment);
         assert_eq!(who(&turns), Some(1));
         turns.called(at(105, 5));

@@ -11,6 +11,10 @@ use crate::process::Process;
 /// Sort of the calls of which it is not known what they are.
 pub const NO_SORT: u64 = 0;
 
+/// A fragment by each order in which a program may go on with what it has read: with the last
+/// at once; with the first, when all is read.
+pub type ByOrder = [u64; 2];
+
 /// Knows the open server requests of processes, and by them which request a call is for.
 pub trait Attribution {
     /// Who a process is. Its requests are followed from now on.
@@ -48,7 +52,7 @@ pub trait Attribution {
 
     /// The fragment for which a call was made, if turns can be trusted in the process; or what
     /// stands for it and for that of what follows from the call.
-    fn turn_of(&mut self, sender: Caller, opener: Option<Caller>) -> Option<u64>;
+    fn turn_of(&mut self, sender: Caller, opener: Option<Caller>) -> Option<ByOrder>;
 
     /// A request was sent that will be answered, and for whom, as far as is known.
     fn answer_awaited(&mut self, sender: Caller, connection: u64, fragment: Fragment);
