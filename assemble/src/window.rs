@@ -369,6 +369,12 @@ impl Window {
             _ if index.row(at.slot).evidence == Some(Evidence::Ambiguous) => {
                 timing::CallLink::Orphan
             }
+            // The rules may not have been asked yet.
+            Verdict::Nothing => {
+                let fragment = index.row(at.slot).fragment_id;
+                let request = fragment.and_then(|found| index.servers_of_fragment(found).next());
+                request.map_or(timing::CallLink::OfNone, timing::CallLink::Of)
+            }
             _ => timing::CallLink::OfNone,
         });
         for (call, parent) in decided {

@@ -200,6 +200,9 @@ impl Play {
             network_namespace: 1,
             command: Command::default(),
             length: step.captured.len() as u32,
+            task: 0,
+            parent_task: 0,
+            sleeps: 0,
             bytes: step.captured.to_vec(),
         });
         self.tracer.event(&event.event());

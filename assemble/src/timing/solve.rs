@@ -60,9 +60,6 @@ const MAX_CANDIDATES: usize = 96;
 const CLOSE: usize = 6;
 /// Calls of a request; it takes no more.
 const MAX_CALLS: usize = 64;
-/// Rounds in which the first guess is left behind, and rounds that count.
-const SETTLING: usize = 7;
-const COUNTED: usize = 18;
 /// Calls of two requests that are divided among them in every way.
 const MOST_DIVIDED: usize = 7;
 /// Requests this much less likely than others, as a logarithm, are looked at for
@@ -77,6 +74,24 @@ const HEAT: f64 = 1.0;
 /// A call that no request made, beside one for which any moment of a second and
 /// any of the calls would be as good: one of so many.
 const BACKGROUND: f64 = 1e-3;
+
+/// How long is looked for what is likely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Effort {
+    /// Rounds in which the first guess is left behind,
+    settling: usize,
+    /// and rounds that count.
+    counted: usize,
+}
+
+impl Effort {
+    /// As long as is worth it.
+    pub(super) const FULL: Self = Self { settling: 7, counted: 18 };
+    /// Where there is less time.
+    pub(super) const HALF: Self = Self { settling: 5, counted: 9 };
+    /// Where there is hardly any.
+    pub(super) const LEAST: Self = Self { settling: 3, counted: 5 };
+}
 
 /// A generator of numbers that are random enough, and the same in every run
 /// (xorshift64*).
@@ -493,7 +508,7 @@ pub(super) fn solve(
     calls: &[Call],
     sorts: usize,
     first: Option<&[Option<(usize, f32)>]>,
-    random: &mut Random,
+    (random, effort): (&mut Random, Effort),
 ) -> Solution {
     let mut solution = Solution { found: vec![None; calls.len()], ..Solution::default() };
     let begin = requests.first().map_or(0, |first| first.start_nano);
@@ -541,14 +556,15 @@ pub(super) fn solve(
     }
     let mut changes = Vec::new();
     let mut times: Vec<Vec<(usize, u32)>> = vec![Vec::new(); calls.len()];
-    for round in 0..SETTLING + COUNTED {
+    for round in 0..effort.settling + effort.counted {
         // What is hotter leaves a guess for one a little worse more readily.
-        let heat = 1.0 + HEAT * (SETTLING.saturating_sub(round)) as f64 / SETTLING as f64;
+        let heat =
+            1.0 + HEAT * (effort.settling.saturating_sub(round)) as f64 / effort.settling as f64;
         for call in &free {
             solver.visit(*call, random, heat, &mut changes);
         }
         solver.divide_unlikely(random, heat);
-        if round < SETTLING {
+        if round < effort.settling {
             continue;
         }
         for call in &free {
@@ -562,7 +578,7 @@ pub(super) fn solve(
     }
     for (found, times) in solution.found.iter_mut().zip(times) {
         let most = times.into_iter().max_by_key(|(_, count)| *count);
-        *found = most.map(|(request, count)| (request, count as f32 / COUNTED as f32));
+        *found = most.map(|(request, count)| (request, count as f32 / effort.counted as f32));
     }
     solution.steps = solver.steps;
     let of = |call: usize| match calls[call].state {

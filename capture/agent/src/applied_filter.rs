@@ -3,12 +3,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use spanwise_capture_ebpf::kernel::{FilterError, Kernel};
 use spanwise_capture_host::filter::{Filter, Namespace};
 use spanwise_capture_protocols::process::Process;
-use spanwise_capture_tracer::event::{Datagram, Endpoint, Event, Opened, Role};
+use spanwise_capture_tracer::event::{Closed, Datagram, Endpoint, Event, LeftOut, Opened, Role};
 
 /// Connections that the kernel reports and nobody wants to see, at once; beyond,
 /// all are forgotten and told of anew.
@@ -27,6 +28,8 @@ pub(crate) struct Applied {
     /// Of processes that have other services as well, and of those of whom the
     /// kernel learns with the next [`Self::tell`].
     connections: HashMap<u64, Opened>,
+    /// Those that are wanted, where there is a filter.
+    wanted: HashSet<u64>,
     /// What the kernel does not know yet.
     untold: HashMap<u32, bool>,
     stale: bool,
@@ -47,6 +50,7 @@ impl Applied {
         self.filter = filter;
         self.untold.extend(self.processes.drain().map(|process| (process, false)));
         self.stale = true;
+        self.wanted.clear();
         self.connections.drain().map(|(_, opened)| opened).collect()
     }
 
@@ -69,19 +73,20 @@ impl Applied {
                         self.connections.clear();
                     }
                     self.connections.insert(opened.connection, *opened);
+                } else if !self.filter.is_empty() {
+                    self.wants(opened.connection);
                 }
                 left_out
             }
-            Event::Data(data) => {
-                !self.connections.is_empty() && self.connections.contains_key(&data.connection)
-            }
-            Event::Task(task) => {
-                task.connection != 0 && self.connections.contains_key(&task.connection)
-            }
-            Event::Records(records) => self.connections.contains_key(&records.connection),
+            Event::Data(data) => self.leaves_out(data.connection),
+            Event::Task(task) => task.connection != 0 && self.leaves_out(task.connection),
+            Event::Records(records) => self.leaves_out(records.connection),
             Event::Datagram(datagram) => self.leaves_out_datagram(datagram, describe),
-            Event::Closed(closed) => self.connections.remove(&closed.connection).is_some(),
-            Event::LeftOut(left_out) => self.connections.remove(&left_out.connection).is_some(),
+            Event::Closed(Closed { connection, .. })
+            | Event::LeftOut(LeftOut { connection, .. }) => {
+                self.wanted.remove(connection);
+                self.connections.remove(connection).is_some()
+            }
             Event::Thread(_) => false,
             Event::Exec(process) | Event::Exit(process) => {
                 self.servers.remove(&process.process);
@@ -93,6 +98,50 @@ impl Applied {
         }
     }
 
+    /// Whether nothing of a connection is to be seen. Where anything is left out, what is not
+    /// known to be wanted is not.
+    fn leaves_out(&self, connection: u64) -> bool {
+        if self.filter.is_empty() {
+            return !self.connections.is_empty() && self.connections.contains_key(&connection);
+        }
+        !self.wanted.contains(&connection)
+    }
+
+    fn wants(&mut self, connection: u64) {
+        if self.wanted.len() >= 4 * MAX_CONNECTIONS {
+            // Numbers grow: these are the oldest, and most likely of no connection any more.
+            let before = connection.saturating_sub(2 * MAX_CONNECTIONS as u64);
+            self.wanted.retain(|known| *known >= before);
+        }
+        self.wanted.insert(connection);
+    }
+
+    /// Whether a process is of interest, as far as is known: what is left out is not looked
+    /// into.
+    pub(crate) fn wants_process(
+        &self,
+        process: u32,
+        describe: impl FnOnce(u32) -> Arc<Process>,
+    ) -> bool {
+        if self.filter.is_empty() {
+            return true;
+        }
+        if self.processes.contains(&process) || self.servers.contains(&process) {
+            return false;
+        }
+        let namespaces = [&self.filter.only.namespaces, &self.filter.except.namespaces];
+        let inode = || {
+            let found = std::fs::metadata(format!("/proc/{process}/ns/net")).ok()?;
+            u32::try_from(found.ino()).ok()
+        };
+        if namespaces.into_iter().any(|some| !some.is_empty())
+            && inode().is_none_or(|inode| !self.filter.wants_namespace(inode))
+        {
+            return false;
+        }
+        !self.filter.names_services() || !self.leaves_out_all_of(&describe(process))
+    }
+
     fn opened(&mut self, opened: &Opened, describe: impl FnOnce(u32) -> Arc<Process>) -> bool {
         let is_server = |endpoint: &Endpoint| {
             self.server.contains(&SocketAddr::new(endpoint.address, endpoint.port))
@@ -101,6 +150,17 @@ impl Applied {
             self.servers.insert(opened.process);
         }
         if self.servers.contains(&opened.process) || is_server(&opened.remote) {
+            return true;
+        }
+        // The kernel may not have known the filter yet.
+        let (port, or) = match opened.role {
+            Role::Client => (opened.remote.port, None),
+            Role::Server => (opened.local.port, None),
+            Role::Unknown => (opened.local.port, Some(opened.remote.port)),
+        };
+        if !self.filter.wants_server_port(port, or)
+            || !self.filter.wants_namespace(opened.network_namespace)
+        {
             return true;
         }
         if !self.filter.names_services() {
@@ -132,13 +192,7 @@ impl Applied {
         if !self.filter.wants_ports(datagram.local.port, remote_port) {
             return true;
         }
-        let inside = |namespaces: &[Namespace]| {
-            let inode = Some(datagram.network_namespace);
-            namespaces.iter().any(|namespace| namespace.inode() == inode)
-        };
-        if !self.filter.only.namespaces.is_empty() && !inside(&self.filter.only.namespaces)
-            || inside(&self.filter.except.namespaces)
-        {
+        if !self.filter.wants_namespace(datagram.network_namespace) {
             return true;
         }
         self.filter.names_services()
@@ -196,7 +250,7 @@ fn served_port(role: Role, local: u16) -> Option<u16> {
 mod tests {
     use super::*;
     use spanwise_capture_protocols::process::{Naming, Runtime};
-    use spanwise_capture_tracer::event::{Closed, Command, LeftOut, ProcessEvent};
+    use spanwise_capture_tracer::event::{Command, Data, Direction, Plaintext, ProcessEvent};
     use spanwise_model::ResourceJson;
 
     fn named(executable: &str, ports: &[u16]) -> Arc<Process> {
@@ -271,6 +325,73 @@ mod tests {
         assert!(applied.covers(&opened(3, Role::Client, 5000, 9000), |_| alone));
         assert!(applied.processes.contains(&10));
         assert_eq!(applied.untold.get(&10), Some(&true));
+    }
+
+    fn decrypted(connection: u64) -> Event<'static> {
+        Event::Data(Data {
+            time_nano: 1,
+            connection,
+            process: 10,
+            thread: 10,
+            direction: Direction::Sent,
+            seq: 1,
+            length: 18,
+            bytes: b"GET /x HTTP/1.1\r\n\r\n",
+            srtt_micros: 0,
+            retransmits: 0,
+            plaintext: Some(Plaintext { offset: 0, placed: true }),
+            unread: None,
+            task: 0,
+            parent_task: 0,
+            sleeps: 0,
+        })
+    }
+
+    /// The kernel reports them until it knows the filter.
+    #[test]
+    fn what_a_filter_leaves_out_is_left_out_from_the_first_event_on() {
+        let nobody = |_| -> Arc<Process> { panic!("nobody asks for names") };
+        for (only, wanted) in [
+            ("netns=1", true),
+            ("netns=2", false),
+            ("netns=of-this-name-is-none", false),
+            ("port=80", true),
+            ("port=5000", false),
+            ("netns=1,port=80", true),
+            ("netns=2,port=80", false),
+        ] {
+            let only = only.parse().expect("selectors");
+            let mut applied = Applied::new(Filter { only, ..Filter::default() }, Vec::new());
+            let of_server = opened(1, Role::Server, 80, 5000);
+            assert_eq!(applied.covers(&of_server, nobody), !wanted, "{}", applied.filter());
+            let of_client = opened(2, Role::Client, 5000, 80);
+            assert_eq!(applied.covers(&of_client, nobody), !wanted, "{}", applied.filter());
+            assert_eq!(applied.covers(&decrypted(1), nobody), !wanted);
+            // Of a connection that nobody has announced, or that is over.
+            assert!(applied.covers(&decrypted(9), nobody), "{}", applied.filter());
+            let end = LeftOut { time_nano: 1, connection: 1 };
+            assert_eq!(applied.covers(&Event::LeftOut(end), nobody), !wanted);
+            assert!(applied.covers(&decrypted(1), nobody), "{}", applied.filter());
+        }
+        let mut all = Applied::new(Filter::default(), Vec::new());
+        assert!(!all.covers(&decrypted(9), nobody));
+    }
+
+    #[test]
+    fn processes_that_are_left_out_are_not_looked_into() {
+        let own = std::process::id();
+        let nobody = |_| -> Arc<Process> { panic!("nobody asks for names") };
+        let inode = std::fs::metadata("/proc/self/ns/net").expect("a namespace").ino();
+        let wants = |only: &str, except: &str| {
+            let [only, except] = [only, except].map(|text| text.parse().expect("selectors"));
+            Applied::new(Filter { only, except }, Vec::new()).wants_process(own, nobody)
+        };
+        assert!(wants("", "") && wants("port=80", "port=81"));
+        assert!(wants(&format!("netns={inode}"), "netns=2"));
+        assert!(!wants("netns=2", "") && !wants("", &format!("netns={inode}")));
+        let by_name = except("service=wrk");
+        assert!(!by_name.wants_process(own, |_| named("wrk", &[])));
+        assert!(by_name.wants_process(own, |_| named("shop", &[])));
     }
 
     #[test]

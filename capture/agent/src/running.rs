@@ -103,6 +103,7 @@ fn watch(libraries: &mut Libraries, event: &Event<'_>) {
     match event {
         Event::Exec(process) => libraries.started(process.process),
         Event::Exit(process) => libraries.ended(process.process),
+        Event::Opened(opened) => libraries.met(opened.process),
         Event::Data(data) if data.plaintext.is_none() && data.bytes.starts_with(&HANDSHAKE) => {
             libraries.speaks_tls(data.process);
         }
@@ -179,6 +180,12 @@ impl Course {
                 if !state.leaves_out(&Event::Opened(opened)) {
                     state.tracer.event(&Event::Opened(opened));
                 }
+            }
+            if let Some(libraries) = &mut state.libraries {
+                libraries.wanted_anew();
+            }
+            if let Some(tasks) = &mut state.tasks {
+                tasks.wanted_anew();
             }
         }
         state.tracer.set_labels(&live.labels);
@@ -299,12 +306,15 @@ pub(super) fn run(
             ticked = Instant::now();
             state.tracer.set_clock(unix_minus_monotonic_nano());
             state.tracer.tick(monotonic_nano());
-            if let Some(libraries) = &mut state.libraries {
-                libraries.tick(kernel);
-            }
             let orphans = state.tracer.take_orphans();
-            if let Some(tasks) = &mut state.tasks {
-                tasks.tick(kernel);
+            let Pipeline { libraries, tasks, filter, tracer, .. } = &mut *state;
+            let mut wanted =
+                |process| filter.wants_process(process, |process| tracer.describe(process));
+            if let Some(libraries) = libraries {
+                libraries.tick(kernel, &mut wanted);
+            }
+            if let Some(tasks) = tasks {
+                tasks.tick(kernel, &mut wanted);
                 for process in orphans {
                     tasks.watch_births(kernel, process);
                 }

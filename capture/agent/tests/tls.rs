@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use spanwise_capture_agent::{Agent, AgentConfig};
+use spanwise_capture_agent::{Agent, AgentConfig, LiveConfig};
+use spanwise_capture_host::filter::Filter;
 use spanwise_model::{Capture, Span, SpanBatch, SpanRows};
 use support::programs::{
     Directory, Running, free_port, wait_for, wait_until_looked_at, wait_until_probed,
@@ -48,11 +49,16 @@ fn nginx(directory: &Path, port: u16, environment: &[(&str, &str)]) -> Running {
 }
 
 fn agent() -> (Agent, Receiver<SpanRows>) {
+    agent_of(LiveConfig::default())
+}
+
+fn agent_of(live: LiveConfig) -> (Agent, Receiver<SpanRows>) {
     let (send, batches) = channel();
     let deliver = Box::new(move |batch| {
         let _ = send.send(batch);
     });
-    let agent = Agent::start(AgentConfig::default(), deliver).expect("BPF is allowed here");
+    let config = AgentConfig { live, ..AgentConfig::default() };
+    let agent = Agent::start(config, deliver).expect("BPF is allowed here");
     (agent, batches)
 }
 
@@ -490,6 +496,67 @@ func main() {
         command.arg(port.to_string());
         command
     });
+}
+
+/// Serves on a port, and connects to it a thousand times.
+const SHORT: &str = "
+import socket, sys, threading
+listener = socket.create_server(('127.0.0.1', int(sys.argv[1])))
+def serve():
+    while True:
+        connection, _ = listener.accept()
+        connection.recv(256)
+        connection.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\n\\r\\n')
+        connection.close()
+threading.Thread(target=serve, daemon=True).start()
+for _ in range(1000):
+    with socket.create_connection(listener.getsockname()) as asked:
+        asked.sendall(b'GET /inside HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
+        while asked.recv(256):
+            pass
+";
+
+/// Short connections inside the filter, whose sockets' addresses are used again by those of a
+/// program outside that speaks TLS.
+#[test]
+fn what_is_left_out_is_neither_read_nor_probed() {
+    let directory = Directory::new("tls-left-out");
+    directory.certificate();
+    let port = free_port();
+    let _nginx = nginx(directory.path(), port, &[]);
+    let other = free_port();
+    for (only, except, inside) in [
+        (format!("port={other}"), String::new(), true),
+        (String::new(), format!("port={port}"), true),
+        ("netns=there-is-none".to_owned(), String::new(), false),
+    ] {
+        let filter = Filter {
+            only: only.parse().expect("selectors"),
+            except: except.parse().expect("selectors"),
+        };
+        let (agent, batches) = agent_of(LiveConfig { filter, ..LiveConfig::default() });
+        let mut client = go_client(directory.path(), port, &[]).spawn().expect("the client runs");
+        let mut inside_it = script("python3", directory.path(), "inside.py", SHORT, other);
+        assert!(inside_it.status().expect("python3 runs").success());
+        assert!(client.wait().expect("it ends").success());
+        wait_until_looked_at(&agent);
+        let probed = agent.facts().counters["tls_libraries_probed"];
+        std::thread::sleep(Duration::from_millis(300));
+        agent.stop();
+        let mut found = 0;
+        for batch in batches.try_iter() {
+            let batch = SpanBatch::try_from(batch).expect("the span schema");
+            for span in batch.spans().map(|span| span.expect("a span")) {
+                found += usize::from(span.flow.server_port == Some(other));
+                let path = span.attribute("url.path").and_then(|path| path.as_str());
+                assert!(!matches!(path, Some("/one" | "/two" | "/gone")), "{only}: {span:?}");
+            }
+        }
+        assert_eq!(found > 0, inside, "{only} {except}: {found} spans");
+        if !inside {
+            assert_eq!(probed, 0, "nobody is of interest");
+        }
+    }
 }
 
 #[test]

@@ -167,6 +167,8 @@ impl ProcessState {
         self.lineage.note(sender.task, sender.parent_task);
         let mut child = sender.task;
         let mut lasting = false;
+        // The one before, which `child` has made.
+        let mut below = None;
         for _ in 0..lineage::MAX_GENERATIONS {
             let root = self.lineage.root(child);
             let parent = self.lineage.parent(child);
@@ -183,8 +185,19 @@ impl ProcessState {
                     if lasting && !self.lineage.trusts_lasting() {
                         return Origin::Elsewhere;
                     }
+                    let is_open = self.open.get(exchange).is_some();
+                    // Who handles it is its own, and not what that has made.
+                    let made_in_it =
+                        if self.lineage.is_handler(child) { below } else { Some(child) };
+                    if let Some(task) = made_in_it {
+                        self.lineage.child_calls(task, exchange, !is_open, now_nano);
+                        if !self.lineage.trusts_children() {
+                            return Origin::Elsewhere;
+                        }
+                    }
                     if let Some(open) = self.open.get(exchange) {
                         let sure = sure(open.read_nano);
+                        let sure = made_in_it.map_or(sure, |_| self.as_child(sure));
                         return Origin::Request(within(open.fragment, Evidence::Task, sure));
                     }
                     // What outlives its request may by now work for others, as who writes
@@ -217,13 +230,22 @@ impl ProcessState {
                     let serves = self.served_by(parent, now_nano);
                     if let Root::Request(exchange) = serves.root() {
                         self.lineage.bind(child, exchange);
+                        let is_over = matches!(serves, Serves::Ended(_));
+                        self.lineage.child_calls(child, exchange, is_over, now_nano);
+                        if !self.lineage.trusts_children() {
+                            return Origin::Elsewhere;
+                        }
                     }
                     serves
                 }
             };
             match serves {
                 Serves::Open { fragment, read_nano, .. } => {
-                    return Origin::Request(within(fragment, Evidence::Task, sure(read_nano)));
+                    let sure = match root {
+                        Root::Unknown => self.as_child(sure(read_nano)),
+                        _ => sure(read_nano),
+                    };
+                    return Origin::Request(within(fragment, Evidence::Task, sure));
                 }
                 Serves::Several(candidates) => {
                     return Origin::Request(Fragment::Ambiguous { candidates });
@@ -234,9 +256,16 @@ impl ProcessState {
                 Serves::Nothing => {}
             }
             let Some(parent) = parent else { break };
+            below = Some(child);
             child = parent;
         }
         Origin::Elsewhere
+    }
+
+    /// How sure a link is of a task that was made in a request: it may serve others later,
+    /// until those of the process were seen not to.
+    fn as_child(&self, sure: f32) -> f32 {
+        if self.lineage.is_certain_of_children() { sure } else { sure.min(LIKELY) }
     }
 
     /// Whether a task of which no request is known works for none, as tasks have told of

@@ -8,12 +8,23 @@
 //!
 //! Calls are told apart by who makes them (a thread or a task) and by what they are: a
 //! timer's thread is found out soon, and threads that make calls for requests only keep
-//! their name. Of who makes a first call, that is known which first calls of others were.
+//! their name. Of who makes a first call, that is known which first calls of others were. What
+//! a call is may be new each time, as is a query with its date: as long as one of a sort is
+//! new, it is judged by all that whoever makes it has called.
 
 use ahash::AHashMap;
 
 /// Below this chance that a call is the request's, it may be or may not be.
 const LEAST_LIKELY: f32 = 0.5;
+/// Below this one it is made for none, if enough such calls were seen.
+const UNLIKELY: f32 = 0.25;
+/// Calls without a request that are enough.
+const ENOUGH_IDLE: f32 = 3.0;
+/// Calls of a sort that a line must have made, or others have begun with, to be judged by
+/// those alone.
+const KNOWN_SORT: f32 = 3.0;
+/// Stands for all sorts.
+const ANY: u64 = u64::MAX;
 /// Lines of execution, each with what it calls, that are remembered of a process.
 const MAX_CALLERS: usize = 256;
 /// Sorts of calls that are told apart in it.
@@ -44,6 +55,13 @@ impl Calls {
         *if busy { &mut self.busy } else { &mut self.idle } += 1.0;
     }
 
+    /// Counts it; `true` where it is the first.
+    fn count_first(&mut self, busy: bool) -> bool {
+        let first = self.total() == 0.0;
+        self.count(busy);
+        first
+    }
+
     fn halve(&mut self) -> bool {
         self.idle /= 2.0;
         self.busy /= 2.0;
@@ -60,8 +78,19 @@ pub(crate) struct BackgroundCalls {
     idle_nano: u64,
     busy_nano: u64,
     by_caller: AHashMap<(u64, u64), Calls>,
+    by_line: AHashMap<u64, Calls>,
     /// Of each sort, the first calls of each line of execution.
     firsts: AHashMap<u64, Calls>,
+}
+
+/// Whose a call is of which nothing else is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Whose {
+    /// The only request's that is open, this likely.
+    Request(f32),
+    Unclear,
+    /// No request's.
+    Nobodys,
 }
 
 impl BackgroundCalls {
@@ -82,6 +111,7 @@ impl BackgroundCalls {
             self.idle_nano /= 2;
             self.busy_nano /= 2;
             self.by_caller.retain(|_, calls| calls.halve());
+            self.by_line.retain(|_, calls| calls.halve());
             self.firsts.retain(|_, calls| calls.halve());
         }
     }
@@ -93,38 +123,65 @@ impl BackgroundCalls {
             return;
         }
         self.passed(open, now_nano);
-        if self.by_caller.len() >= MAX_CALLERS && !self.by_caller.contains_key(&(line, sort)) {
-            // Tasks make one call and are gone; what lasts makes more.
-            self.by_caller.retain(|_, calls| calls.total() > 1.0);
-            if self.by_caller.len() > MAX_CALLERS / 2 {
-                self.by_caller.clear();
-            }
+        let busy = open == 1;
+        make_room(&mut self.by_caller, &(line, sort));
+        make_room(&mut self.by_line, &line);
+        if self.by_line.entry(line).or_default().count_first(busy) {
+            self.firsts.entry(ANY).or_default().count(busy);
         }
-        let calls = self.by_caller.entry((line, sort)).or_default();
-        let first = calls.total() == 0.0;
-        calls.count(open == 1);
-        if first && (self.firsts.len() < MAX_SORTS || self.firsts.contains_key(&sort)) {
-            self.firsts.entry(sort).or_default().count(open == 1);
+        if self.by_caller.entry((line, sort)).or_default().count_first(busy)
+            && (self.firsts.len() < MAX_SORTS || self.firsts.contains_key(&sort))
+        {
+            self.firsts.entry(sort).or_default().count(busy);
         }
     }
 
-    /// The chance that a call which was made while one request was open, and counted, was
-    /// made for it, at most `most`; `None` where that is no more than a guess.
-    pub(crate) fn made_for(&self, line: u64, sort: u64, most: f32) -> Option<f32> {
+    /// Whose a call is that was made, and counted, while so many requests were open: with one,
+    /// it is that one's, at most this sure, or nobody's.
+    pub(crate) fn whose(&self, line: u64, sort: u64, open: usize, most: f32) -> Whose {
         let firsts = self.firsts.get(&sort).copied().unwrap_or_default();
-        let mut own = self.by_caller.get(&(line, sort)).copied().unwrap_or_default();
+        let own = self.by_caller.get(&(line, sort)).copied().unwrap_or_default();
+        if own.total() + firsts.total() > KNOWN_SORT {
+            return self.judged(own, firsts, open, most);
+        }
+        let firsts = self.firsts.get(&ANY).copied().unwrap_or_default();
+        let own = self.by_line.get(&line).copied().unwrap_or_default();
+        self.judged(own, firsts, open, most)
+    }
+
+    fn judged(&self, mut own: Calls, firsts: Calls, open: usize, most: f32) -> Whose {
         // That it is made says nothing of the line yet, if it is the first.
-        own.busy = (own.busy - 1.0).max(0.0);
+        if open == 1 {
+            own.busy = (own.busy - 1.0).max(0.0);
+        }
         let weight = FIRSTS_WEIGHT / firsts.total().max(1.0);
         let idle = own.idle + weight * firsts.idle;
         if idle == 0.0 {
-            return Some(most);
+            return Whose::Request(most);
         }
         let busy = own.busy + weight * firsts.busy;
         let idle_nano = self.idle_nano.saturating_add(IDLE_BEFORE_NANO);
         let expected = idle * (self.busy_nano as f32 / idle_nano as f32);
         let likely = if busy > 0.0 { 1.0 - expected / busy } else { 0.0 };
-        (likely >= LEAST_LIKELY).then(|| likely.min(most))
+        if likely >= LEAST_LIKELY {
+            Whose::Request(likely.min(most))
+        } else if likely <= UNLIKELY && own.idle >= ENOUGH_IDLE {
+            Whose::Nobodys
+        } else {
+            Whose::Unclear
+        }
+    }
+}
+
+/// Makes room for one more.
+fn make_room<K: Eq + std::hash::Hash>(calls: &mut AHashMap<K, Calls>, next: &K) {
+    if calls.len() < MAX_CALLERS || calls.contains_key(next) {
+        return;
+    }
+    // Tasks make one call and are gone; what lasts makes more.
+    calls.retain(|_, calls| calls.total() > 1.0);
+    if calls.len() > MAX_CALLERS / 2 {
+        calls.clear();
     }
 }
 
@@ -163,9 +220,17 @@ mod tests {
         }
 
         /// What is said of one more call.
-        fn call(&mut self, caller: u64, sort: u64) -> Option<f32> {
+        fn whose(&mut self, caller: u64, sort: u64) -> Whose {
             self.background.called(caller, sort, 1, self.now_nano);
-            self.background.made_for(caller, sort, MOST)
+            self.background.whose(caller, sort, 1, MOST)
+        }
+
+        /// How likely it is a request's, where that is said.
+        fn call(&mut self, caller: u64, sort: u64) -> Option<f32> {
+            match self.whose(caller, sort) {
+                Whose::Request(likely) => Some(likely),
+                Whose::Unclear | Whose::Nobodys => None,
+            }
         }
     }
 
@@ -191,8 +256,38 @@ mod tests {
         // A third may be like the one or like the other.
         let sure = process.call(9, SORT).expect("of three, two began with a request");
         assert!(sure < 0.6, "{sure}");
-        // What nobody asks for between requests is asked for them.
+        assert_eq!(process.whose(TIMER, SORT), Whose::Nobodys);
+        // What it calls for the first time is like what it has called before,
+        assert_eq!(process.whose(TIMER, SORT + 1), Whose::Nobodys);
+        for _ in 0..5 {
+            process.spends(10, 0, &[TIMER], SORT);
+            process.spends(10, 1, &[TIMER, TIMER], SORT + 1);
+        }
+        // and what nobody asks for between requests is asked for them.
         assert_eq!(process.call(TIMER, SORT + 1), Some(MOST));
+    }
+
+    #[test]
+    fn jobs_whose_calls_are_new_each_time_are_nobodys_however_many_requests_are_open() {
+        let mut process = Process::new();
+        for round in 0..50 {
+            process.spends(10, 0, &[TIMER], 1000 + 2 * round);
+            process.spends(10, 1, &[TIMER, WORKER], 1001 + 2 * round);
+        }
+        assert_eq!(process.whose(TIMER, 5000), Whose::Nobodys);
+        assert_eq!(process.background.whose(TIMER, 5001, 7, MOST), Whose::Nobodys);
+        assert_eq!(process.background.whose(WORKER, 5001, 7, MOST), Whose::Request(MOST));
+        assert_eq!(process.whose(WORKER, 5002), Whose::Request(MOST));
+    }
+
+    #[test]
+    fn tasks_that_are_new_and_call_something_new_are_judged_by_those_before_them() {
+        let mut process = Process::new();
+        for round in 0..100 {
+            process.spends(10, 0, &[1000 + round], 10_000 + round);
+            process.spends(10, 1, &[2000 + round], 20_000 + round);
+        }
+        assert_eq!(process.call(5000, 50_000), None);
     }
 
     #[test]

@@ -8,12 +8,14 @@
 
 mod ancestry;
 mod background_calls;
+mod conduct;
 mod handoff;
 mod lineage;
 mod lines;
 mod names;
 mod open;
 pub mod pending_calls;
+mod share;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -23,16 +25,18 @@ use std::sync::Arc;
 use ahash::{AHashMap, AHashSet};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use smallvec::SmallVec;
 use spanwise_capture_protocols::attribution::{
-    Attribution, Call, Caller, Fragment, Handled, NO_SORT,
+    Attribution, ByOrder, Call, Caller, Fragment, Handled, NO_SORT,
 };
 use spanwise_capture_protocols::process::{Process, ProcessDirectory, Runtime};
 use spanwise_model::Evidence;
 
 use self::ancestry::Origin;
-use self::background_calls::BackgroundCalls;
+use self::background_calls::{BackgroundCalls, Whose};
+use self::conduct::Conduct;
 use self::lineage::{Ended, Lineage, Root};
-use self::lines::{Line, THREAD, is_work, origin};
+use self::lines::{Line, THREAD, is_threads, is_work, origin};
 pub use self::names::Names;
 use self::open::{Open, OpenRequests};
 pub use self::turns::Trust;
@@ -49,6 +53,11 @@ const MAX_PROCESSES: usize = 65_536;
 const MAX_MAKERS: usize = 4;
 /// Threads of a process of which it is remembered that they read requests.
 const MAX_READERS: usize = 4096;
+/// What has led to answers and was not asked for.
+const MAX_WOKEN: usize = 4096;
+/// No fragment has this bit: what has it stands for one that is not known yet, of which calls
+/// follow from each other.
+const STRAND: u64 = 1 << 63;
 /// How long a request that is over is remembered for those that it has made.
 const ENDED_NANO: u64 = 2_000_000_000;
 
@@ -63,17 +72,13 @@ struct ProcessState {
     hands_streams_over: bool,
     /// A task that writes to a connection which several share writes what waits of all.
     writes_for_others: bool,
-    /// A thread says nothing: by the runtime's nature, or as seen.
+    /// A thread says nothing, by the runtime's nature.
     threads_shared: bool,
+    conduct: Conduct,
     /// Whether it was asked for that its threads are seen being made.
     threads_watched: bool,
     /// Threads that have read requests, by no task.
     readers: AHashSet<u32>,
-    /// Requests handled each on one thread, alone,
-    disciplined: u32,
-    /// and those of them while others were open on other threads: loops serve one after
-    /// the other on one thread, too, as long as there is one at a time.
-    disciplined_among_others: u32,
     /// Calls whose task told that they were made for a request.
     told_by_task: u32,
     turns: Turns,
@@ -97,6 +102,10 @@ pub struct Attributor {
     /// When connections were established that were accepted since.
     established: AHashMap<u64, u64>,
     random: SmallRng,
+    /// By which process an answer is waited for, by connection.
+    awaited: AHashMap<u64, u32>,
+    /// Calls whose answers have led to that of a request, and its fragment.
+    woken: Vec<(u64, u64)>,
     /// When events were last found to be lost, `CLOCK_MONOTONIC`.
     lost_nano: u64,
     /// Processes found to have no thread discipline since the last look.
@@ -115,6 +124,8 @@ impl Attributor {
             directory,
             processes: AHashMap::new(),
             established: AHashMap::new(),
+            awaited: AHashMap::new(),
+            woken: Vec::new(),
             random,
             lost_nano: 0,
             demoted: 0,
@@ -157,6 +168,11 @@ impl Attributor {
     /// Nothing will be heard of a connection any more.
     pub fn closed(&mut self, connection: u64) {
         self.established.remove(&connection);
+        if let Some(process) = self.awaited.remove(&connection)
+            && let Some(state) = self.processes.get_mut(&process)
+        {
+            state.conduct.gave_up(connection);
+        }
     }
 
     /// Events were lost, at this time or before. A request that was open then
@@ -168,28 +184,81 @@ impl Attributor {
 
     /// A thread has read something on a connection; what, follows.
     pub fn bytes_read(&mut self, reader: Caller, connection: u64) {
-        if reader.task != 0 {
-            return;
-        }
         let Some(state) = self.processes.get_mut(&reader.process) else { return };
-        let ProcessState { open, turns, .. } = state;
-        turns.read(reader, connection, || {
-            let open = open.on_line(Line::Thread(reader.thread));
-            open.iter().any(|open| open.connection != connection)
-        });
-    }
-
-    /// What was read is the answer to a call that was made for this fragment's request, or
-    /// some of it.
-    pub fn answer_read(&mut self, reader: Caller, fragment: u64) {
-        if let Some(state) = self.processes.get_mut(&reader.process) {
-            state.turns.read_for(reader, fragment);
+        if state.follows_turns(reader.task) {
+            state.turns.read(reader);
+        }
+        let ProcessState { open, conduct, threads_shared, .. } = state;
+        if !*threads_shared && is_threads(reader.task) {
+            conduct.read(reader, connection, || {
+                let open = open.on_line(Line::Thread(reader.thread));
+                open.iter().any(|open| open.connection != connection)
+            });
         }
     }
 
-    /// Whether such fragments are those of the process's calls.
-    pub fn trust_in_turns(&self, process: u32) -> Trust {
-        self.processes.get(&process).map_or(Trust::None, ProcessState::trust_in_turns)
+    /// What was read is the answer to a call that was made for this fragment's request, where
+    /// that is known, or some of it.
+    pub fn answer_read(&mut self, reader: Caller, call: u64, fragment: Option<ByOrder>) {
+        if let Some(state) = self.processes.get_mut(&reader.process) {
+            state.turns.read_for(reader, fragment.unwrap_or([turns::UNKNOWN; 2]), call);
+        }
+    }
+
+    /// Of what is known of a call by order, that which counts in the process, while so many
+    /// requests are open.
+    pub(crate) fn in_order(&self, process: u32, open: usize, made_for: ByOrder) -> u64 {
+        let order = self.processes.get(&process).map_or(0, |state| state.turns.order(open));
+        made_for[order]
+    }
+
+    /// Whether what a process does when it has read something may tell of its calls.
+    pub fn has_turns(&self, process: u32) -> bool {
+        self.processes.get(&process).is_some_and(ProcessState::has_turns)
+    }
+
+    /// Calls whose answers were seen to lead to that of a request, with its fragment, since the
+    /// last call.
+    pub(crate) fn take_woken(&mut self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// Whether such fragments are those of the process's calls, while so many requests are
+    /// open.
+    pub fn trust_in_turns(&self, process: u32, open: usize) -> Trust {
+        self.processes.get(&process).map_or(Trust::None, |state| state.trust_in_turns(open))
+    }
+
+    /// Whether links by thread of the process may turn out not to be certain.
+    pub fn may_lose_certainty(&self, process: u32) -> bool {
+        self.processes.get(&process).is_some_and(|state| state.conduct.is_young())
+    }
+
+    /// What a link that was certain by thread is now.
+    pub(crate) fn again(&self, process: u32, link: Fragment) -> Fragment {
+        let (Some(state), Fragment::Within { fragment, evidence: Evidence::Thread, .. }) =
+            (self.processes.get(&process), link)
+        else {
+            return link;
+        };
+        let evidence = Evidence::Thread;
+        if state.conduct.is_clean() {
+            link
+        } else if state.conduct.trusts(NO_SORT) {
+            within(fragment, evidence, LIKELY)
+        } else {
+            Fragment::Ambiguous { candidates: state.open.count() + 1 }
+        }
+    }
+
+    /// How many requests of a process are open.
+    pub fn open(&self, process: u32) -> usize {
+        self.processes.get(&process).map_or(0, |state| state.open.count())
+    }
+
+    /// Whether a request of the process that has this fragment is open.
+    pub fn is_open(&self, process: u32, fragment: u64) -> bool {
+        self.processes.get(&process).is_some_and(|state| state.open.has_fragment(fragment))
     }
 
     /// A task was made at this time. Where `connection` is not 0, it was made in a
@@ -211,13 +280,16 @@ impl Attributor {
             _ => state.root_by(parent, time_nano),
         };
         state.lineage.born(task, parent, root, lasting, time_nano);
+        if connection != 0 && !known {
+            state.lineage.handles(task);
+        }
     }
 
     /// A thread is made.
     pub fn thread_made(&mut self, maker: Caller, thread: u32) {
         let Some(state) = self.processes.get_mut(&maker.process) else { return };
         let root = match Line::of(&maker) {
-            Line::Thread(_) if state.threads_shared => Root::None,
+            Line::Thread(_) if state.threads_shared || state.conduct.does_several() => Root::None,
             Line::Thread(thread) => state.root_of_thread(thread),
             Line::Task(task) => state.root_by(task, maker.time_nano),
             Line::None => Root::None,
@@ -249,15 +321,6 @@ impl Attributor {
     pub fn work_handed_over(&mut self, process: u32, work: u64, origin: u64, at: (u32, u64)) {
         if let Some(state) = self.processes.get_mut(&process) {
             state.work_handed_over(work, origin, at.0, at.1);
-        }
-    }
-
-    fn demote(&mut self, process: u32) {
-        if let Some(state) = self.processes.get_mut(&process)
-            && !state.threads_shared
-        {
-            state.threads_shared = true;
-            self.demoted += 1;
         }
     }
 
@@ -326,13 +389,14 @@ impl Attribution for Attributor {
         connection: u64,
         stream: u64,
         exchange: u64,
+        sort: u64,
     ) -> Fragment {
         let Some(state) = self.processes.get_mut(&reader.process) else {
             return Fragment::None;
         };
-        let fragment = self.random.random::<u64>();
+        let fragment = self.random.random::<u64>() & !STRAND;
         state.background.passed(state.open.count(), reader.time_nano);
-        state.turns.read_for(reader, fragment);
+        state.turns.read_for(reader, [fragment; 2], 0);
         let line = match Line::of(&reader) {
             // Until it is handed over, nobody makes calls for it.
             Line::Task(_) if stream != 0 && state.hands_streams_over => Line::None,
@@ -357,8 +421,7 @@ impl Attribution for Attributor {
         let lost_nano = self.lost_nano;
         let doubtful = |other: &Open| other.read_nano < lost_nano && other.connection != connection;
         if open.iter().any(|other| !other.weak && doubtful(other)) {
-            state.disciplined = 0;
-            state.disciplined_among_others = 0;
+            state.conduct.doubt();
         }
         let over = |other: &&Open| line != Line::None && (other.weak || doubtful(other));
         let gone: Vec<u64> = open.iter().filter(over).map(|other| other.exchange).collect();
@@ -367,11 +430,23 @@ impl Attribution for Attributor {
         }
         let others = state.open.on_line_mut(line);
         let overlapped = !others.is_empty();
-        let mut violated = false;
+        let mut left: SmallVec<[(u64, u64); 1]> = SmallVec::new();
         for other in others {
-            other.overlapped = true;
             // Requests pipelined on one connection are handled one by one.
-            violated |= other.connection != connection;
+            let is_first = !std::mem::replace(&mut other.overlapped, true);
+            if is_first && other.connection != connection && matches!(line, Line::Thread(_)) {
+                left.push((other.exchange, other.sort));
+            }
+        }
+        for (other, sort) in left {
+            if state.threads_shared {
+                break;
+            }
+            self.demoted += u64::from(state.conduct.handled(sort, false));
+            // Others go on with it, where threads do one thing at a time.
+            if state.conduct.trusts(sort) {
+                state.open.move_to(other, Line::None);
+            }
         }
         let read_nano = reader.time_nano;
         state
@@ -379,11 +454,9 @@ impl Attribution for Attributor {
             .read(line, handoff::Read { exchange, fragment, connection, nano: read_nano });
         let pipelined = state.open.on_connection(connection).next().is_some();
         let weak = false;
-        let open = Open { exchange, connection, fragment, read_nano, weak, overlapped, pipelined };
+        let open =
+            Open { exchange, connection, fragment, sort, read_nano, weak, overlapped, pipelined };
         state.open.insert(line, open);
-        if violated && matches!(line, Line::Thread(_)) {
-            self.demote(reader.process);
-        }
         Fragment::Own(fragment)
     }
 
@@ -415,6 +488,14 @@ impl Attribution for Attributor {
             }
             Origin::Unknown | Origin::Elsewhere => {}
         }
+        if sender.task != 0
+            && state.follows_turns(sender.task)
+            // It may be a worker, which goes on with what its thread did before.
+            && let Trust::Sure(sure) = state.trust_in_turns(state.open.count())
+            && let Some(fragment) = state.turn_of(opener.unwrap_or(sender))
+        {
+            return within(fragment, Evidence::Turn, sure);
+        }
         if state.is_of_others(sender.task, &self.established) {
             return state.nobodys(sender, call);
         }
@@ -425,25 +506,34 @@ impl Attribution for Attributor {
         if let Some(found) = state.of_started(sender, lost_nano) {
             return found;
         }
-        if let Trust::Sure(sure) = state.trust_in_turns()
-            && let Some(fragment) = state.turns.made_for(opener.unwrap_or(sender))
+        let count = state.open.count();
+        if let Trust::Sure(sure) = state.trust_in_turns(count)
+            && let Some(fragment) = state.turn_of(opener.unwrap_or(sender))
         {
             return within(fragment, Evidence::Turn, sure);
         }
         if !state.threads_shared {
             match state.open.on_line(Line::Thread(sender.thread)) {
-                [only] => {
-                    let proven = state.is_disciplined()
-                        && only.read_nano >= lost_nano
-                        && !state.turns.are_shared();
+                [only] if state.conduct.trusts(only.sort) => {
+                    let proven = only.read_nano >= lost_nano
+                        && state.conduct.is_certain_of(only.sort, count);
                     return within(
                         only.fragment,
                         Evidence::Thread,
                         if proven { 1.0 } else { LIKELY },
                     );
                 }
+                [_] => return state.sole(sender, call),
                 [] => {}
                 several => return Fragment::Ambiguous { candidates: several.len() },
+            }
+            let reads = state.readers.contains(&sender.thread);
+            if reads && matches!(call, Call::New(_)) {
+                state.conduct.called_without_request(sender);
+            }
+            if !reads && state.conduct.goes_on_for_nobody(sender) {
+                state.count(sender, call);
+                return Fragment::None;
             }
             if let Some(found) = state.of_thread(sender, lost_nano) {
                 return found;
@@ -469,14 +559,28 @@ impl Attribution for Attributor {
         }
     }
 
-    fn turn_of(&self, sender: Caller, opener: Option<Caller>) -> Option<u64> {
+    fn turn_of(&mut self, sender: Caller, opener: Option<Caller>) -> Option<ByOrder> {
         let state = self.processes.get(&sender.process)?;
-        state.turns.made_for(opener.unwrap_or(sender))
+        let caller = opener.unwrap_or(sender);
+        if caller.sleeps == 0 || !state.follows_turns(sender.task) || !state.has_turns() {
+            return None;
+        }
+        let new = self.random.random::<u64>() | STRAND;
+        let is_of_it =
+            |found: &u64| state.turns.is_unled(*found) || state.open.has_fragment(*found);
+        Some(state.turns.causes(caller).map(|found| found.filter(is_of_it).unwrap_or(new)))
     }
 
-    fn answer_awaited(&mut self, sender: Caller, connection: u64) {
-        if let Some(state) = self.processes.get_mut(&sender.process) {
-            state.turns.called(sender, connection);
+    fn answer_awaited(&mut self, sender: Caller, connection: u64, fragment: Fragment) {
+        let Some(state) = self.processes.get_mut(&sender.process) else { return };
+        if state.follows_turns(sender.task) {
+            state.turns.called(sender);
+        }
+        if !state.threads_shared && is_threads(sender.task) {
+            let serves = state.open.on_line(Line::Thread(sender.thread)).len() == 1;
+            let nobodys = fragment == Fragment::None;
+            state.conduct.called(sender, connection, serves, state.open.count(), nobodys);
+            self.awaited.insert(connection, sender.process);
         }
     }
 
@@ -517,42 +621,55 @@ impl Attribution for Attributor {
         if task.is_some() || state.lineage.has_tasks() || state.handoffs.has_begun() {
             state.lineage.ended(task, Ended { exchange, connection, fragment, end_nano });
         }
-        if !matches!(line, Line::Thread(_)) {
+        let by_task = task.is_some();
+        if (!by_task && !matches!(line, Line::Thread(_))) || !state.follows_turns(task.unwrap_or(0))
+        {
             return;
         }
         // What was written may answer another request, which nobody saw.
         let Some(handled) = handled.filter(|_| closed.read_nano >= self.lost_nano) else { return };
+        let Handled { first_writer, last_thread } = handled;
         // Where no other request is open, whatever is done is done for this one.
         if state.open.count() > 0 {
-            state.turns.answered(handled.first_writer, fragment);
+            let (open, alone) = (state.open.count() + 1, state.readers.len() <= 1);
+            let led = state.turns.answered(first_writer, fragment, open, alone);
+            if let Some(call) = led.filter(|_| state.has_turns())
+                && self.woken.len() < MAX_WOKEN
+            {
+                self.woken.push((call, fragment));
+            }
         }
-        if handled.first_writer.thread != thread || handled.last_thread != thread {
-            self.demote(process);
-        } else if !closed.overlapped {
-            let among_others = u32::from(state.open.count() > 0);
-            state.disciplined = state.disciplined.saturating_add(1);
-            state.disciplined_among_others =
-                state.disciplined_among_others.saturating_add(among_others);
+        if state.threads_shared || by_task {
+            return;
+        }
+        state.conduct.answered(first_writer);
+        let by_its_thread = first_writer.thread == thread && last_thread == thread;
+        if !by_its_thread || !closed.overlapped {
+            self.demoted += u64::from(state.conduct.handled(closed.sort, by_its_thread));
         }
     }
 }
 
 impl ProcessState {
-    /// Whether its threads serve one request each, as far as it has had as many to serve
-    /// as now.
-    const fn is_disciplined(&self) -> bool {
-        let handled = match self.open.count() {
-            0 | 1 => self.disciplined,
-            _ => self.disciplined_among_others,
-        };
-        handled >= PROVEN_AFTER
+    fn has_turns(&self) -> bool {
+        self.threads_shared || self.conduct.does_several() || self.follows_turns(1)
+    }
+
+    /// Whether turns are looked at where tasks are known: those tell nothing of workers.
+    fn follows_turns(&self, task: u64) -> bool {
+        task == 0 || !self.lineage.trusts_children()
     }
 
     /// Where a thread does several things at a time, its answers tell; where it does one,
     /// that tells more.
-    fn trust_in_turns(&self) -> Trust {
-        let is_shared = self.threads_shared || self.turns.are_shared();
-        if is_shared { self.turns.trust() } else { Trust::Unknown }
+    fn trust_in_turns(&self, open: usize) -> Trust {
+        if self.has_turns() { self.turns.trust(open) } else { Trust::Unknown }
+    }
+
+    /// For which request that is open a call is made, if turns can be trusted.
+    fn turn_of(&self, sender: Caller) -> Option<u64> {
+        let made_for = self.turns.made_for(sender, self.open.count());
+        made_for.filter(|fragment| self.open.has_fragment(*fragment))
     }
 
     fn count(&mut self, sender: Caller, call: Call) {
@@ -573,21 +690,25 @@ impl ProcessState {
     /// The only request that is open, unless calls of that kind are made for none as often.
     fn sole(&mut self, sender: Caller, call: Call) -> Fragment {
         self.count(sender, call);
-        let (line, sort) = (origin(&sender), call.sort());
-        match self.open.count() {
-            0 => Fragment::None,
-            1 => {
-                let Some(only) = self.open.any() else {
-                    return Fragment::None;
-                };
-                match self.background.made_for(line, sort, LIKELY) {
-                    Some(sure) => within(only.fragment, Evidence::SoleRequest, sure),
-                    None => Fragment::Ambiguous { candidates: 1 },
-                }
-            }
-            candidates => Fragment::Ambiguous { candidates },
+        let candidates = self.open.count();
+        if candidates == 0 {
+            return Fragment::None;
+        }
+        match (self.background.whose(origin(&sender), call.sort(), candidates, LIKELY), candidates)
+        {
+            (Whose::Nobodys, _) => Fragment::None,
+            (Whose::Request(sure), 1) => self
+                .open
+                .any()
+                .map_or(Fragment::None, |only| within(only.fragment, Evidence::SoleRequest, sure)),
+            _ => Fragment::Ambiguous { candidates },
         }
     }
+}
+
+/// Whether this stands for a fragment that is not known.
+pub(crate) const fn is_strand(fragment: u64) -> bool {
+    fragment & STRAND != 0
 }
 
 const fn within(fragment: u64, evidence: Evidence, confidence: f32) -> Fragment {

@@ -1,10 +1,12 @@
 //! Where the tasks of a process come from, and what they have served. As much is
 //! remembered as is likely to be asked for: what was not asked for the longest goes.
 
+use std::collections::VecDeque;
 use std::hash::Hash;
 
 use ahash::AHashMap;
 
+use super::share::Share;
 use super::{ENDED_NANO, PROVEN_AFTER};
 
 /// Tasks remembered of a process, and requests that are over, at least; at most twice
@@ -12,6 +14,12 @@ use super::{ENDED_NANO, PROVEN_AFTER};
 pub(crate) const REMEMBERED: usize = 8192;
 /// How far back a task is followed.
 pub(crate) const MAX_GENERATIONS: usize = 8;
+/// Tasks made in requests that are watched, whether they go on with the work of others.
+const MAX_WATCHED: usize = 1024;
+/// Tasks that went on may be as few by chance.
+const FEW_WORKERS: f32 = 3.0;
+/// How long after their request.
+const WATCHED_NANO: u64 = 300_000_000;
 /// How far above the task that reads a connection's bytes those are that were made for
 /// it: asyncio accepts in one task, and adds the reader in a callback of its.
 const CLAIMED_GENERATIONS: usize = 2;
@@ -52,7 +60,10 @@ struct Born {
     nano: u64,
     /// It may go on with what others than its parent give it, as a pool's worker does.
     lasting: bool,
-    /// Its own, and those of what comes of it; of lasting ones only.
+    /// It was made to handle what had just been read.
+    handler: bool,
+    /// Its own, and those of what comes of it; of lasting ones, and of those whose request is
+    /// known.
     calls: Calls,
 }
 
@@ -87,12 +98,82 @@ pub(crate) struct Lineage {
     /// before they did.
     lasted: u32,
     not_lasted: u32,
+    /// Tasks that were made in a request and have called, with that; looked at again when it
+    /// has been over for a while.
+    watched: VecDeque<(u64, u64)>,
+    /// Those that did no more than what they were made for, and those that went on.
+    children: Share,
 }
 
 impl Lineage {
     /// A task is made now.
     pub(crate) fn born(&mut self, task: u64, parent: u64, root: Root, lasting: bool, nano: u64) {
-        self.tasks.insert(task, Born { parent, root, nano, lasting, calls: Calls::None });
+        let (handler, calls) = (false, Calls::None);
+        self.tasks.insert(task, Born { parent, root, nano, lasting, handler, calls });
+    }
+
+    /// The task is made to handle what has just been read.
+    pub(crate) fn handles(&mut self, task: u64) {
+        if let Some(born) = self.tasks.get(&task) {
+            self.tasks.insert(task, Born { handler: true, ..born });
+        }
+    }
+
+    /// Whether it was.
+    pub(crate) fn is_handler(&mut self, task: u64) -> bool {
+        self.tasks.get(&task).is_some_and(|born| born.handler)
+    }
+
+    /// A task that was made in a request, or what comes of it, makes a call. One that has
+    /// called before, and does so when the request is over, may be a worker that serves
+    /// others by now.
+    pub(crate) fn child_calls(&mut self, task: u64, exchange: u64, is_over: bool, now_nano: u64) {
+        let Some(born) = self.tasks.get(&task).filter(|born| !born.lasting) else { return };
+        let calls = match born.calls {
+            Calls::None => {
+                if self.watched.len() >= MAX_WATCHED {
+                    self.watched.pop_front();
+                }
+                self.watched.push_back((task, exchange));
+                Calls::Some
+            }
+            Calls::Some if is_over => {
+                self.children.count(false);
+                Calls::Late
+            }
+            Calls::Some | Calls::Late => return self.look_again(now_nano),
+        };
+        self.tasks.insert(task, Born { calls, ..born });
+        self.look_again(now_nano);
+    }
+
+    /// Counts the tasks that were made in requests which are over for a while.
+    fn look_again(&mut self, now_nano: u64) {
+        while let Some((task, exchange)) = self.watched.front().copied() {
+            let Some(ended) = self.ended_exchanges.get(&exchange) else {
+                // It is open, or over for so long that it is forgotten; this one is asked for
+                // in its turn.
+                self.watched.rotate_left(1);
+                return;
+            };
+            if now_nano.saturating_sub(ended.end_nano) < WATCHED_NANO {
+                return;
+            }
+            self.watched.pop_front();
+            if self.tasks.get(&task).is_some_and(|born| born.calls == Calls::Some) {
+                self.children.count(true);
+            }
+        }
+    }
+
+    /// Whether tasks that are made in a request work for that.
+    pub(crate) fn trusts_children(&self) -> bool {
+        self.children.wrong() < FEW_WORKERS || self.children.is_believed()
+    }
+
+    /// Whether they do as far as was seen, and enough were.
+    pub(crate) fn is_certain_of_children(&self) -> bool {
+        self.children.is_clean() && self.children.total() >= PROVEN_AFTER as f32
     }
 
     /// Of a task that is lasting, whether it makes its first call now.
@@ -180,8 +261,8 @@ impl Lineage {
     pub(crate) fn note(&mut self, task: u64, parent: u64) {
         if parent != 0 && self.tasks.get(&task).is_none_or(|born| born.parent != parent) {
             let root = Root::Unknown;
-            let (lasting, calls) = (false, Calls::None);
-            self.tasks.insert(task, Born { parent, root, nano: 0, lasting, calls });
+            let (lasting, handler, calls) = (false, false, Calls::None);
+            self.tasks.insert(task, Born { parent, root, nano: 0, lasting, handler, calls });
         }
     }
 

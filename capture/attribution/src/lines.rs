@@ -14,6 +14,12 @@ pub(crate) const fn is_work(task: u64) -> bool {
     task >> WORK_BITS == 1
 }
 
+/// Whether what is done is done by a thread: no task is known, or only what it works on.
+#[inline]
+pub(crate) const fn is_threads(task: u64) -> bool {
+    task == 0 || is_work(task)
+}
+
 /// What a caller is in the lineage.
 #[inline]
 pub(crate) const fn origin(caller: &Caller) -> u64 {

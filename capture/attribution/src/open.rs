@@ -1,6 +1,6 @@
 //! The server requests that a process is handling.
 
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use smallvec::SmallVec;
 
 use super::lines::Line;
@@ -11,6 +11,8 @@ pub(crate) struct Open {
     pub(crate) exchange: u64,
     pub(crate) connection: u64,
     pub(crate) fragment: u64,
+    /// What those of one operation have in common.
+    pub(crate) sort: u64,
     /// When it was read, `CLOCK_MONOTONIC`.
     pub(crate) read_nano: u64,
     /// Its response has begun and its end cannot be seen in the bytes: it may
@@ -31,6 +33,7 @@ pub(crate) struct OpenRequests {
     lines: AHashMap<u64, Line>,
     /// The exchanges of each connection, in the order in which they were read.
     by_connection: AHashMap<u64, SmallVec<[u64; 2]>>,
+    fragments: AHashSet<u64>,
     count: usize,
 }
 
@@ -72,6 +75,11 @@ impl OpenRequests {
         self.by_line.get_mut(&line).map_or(&mut [], SmallVec::as_mut_slice)
     }
 
+    /// Whether the one of this fragment is still open.
+    pub(crate) fn has_fragment(&self, fragment: u64) -> bool {
+        self.fragments.contains(&fragment)
+    }
+
     /// Those of a connection, in the order in which they were read.
     pub(crate) fn on_connection(&self, connection: u64) -> impl Iterator<Item = &Open> {
         let exchanges = self.by_connection.get(&connection).map_or(&[][..], SmallVec::as_slice);
@@ -81,6 +89,7 @@ impl OpenRequests {
     pub(crate) fn insert(&mut self, line: Line, open: Open) {
         self.lines.insert(open.exchange, line);
         self.by_connection.entry(open.connection).or_default().push(open.exchange);
+        self.fragments.insert(open.fragment);
         self.by_line.entry(line).or_default().push(open);
         self.count += 1;
     }
@@ -88,6 +97,7 @@ impl OpenRequests {
     pub(crate) fn take(&mut self, exchange: u64) -> Option<(Line, Open)> {
         let line = self.lines.remove(&exchange)?;
         let taken = self.leave(line, exchange)?;
+        self.fragments.remove(&taken.fragment);
         if let Some(of_connection) = self.by_connection.get_mut(&taken.connection) {
             of_connection.retain(|other| *other != exchange);
             if of_connection.is_empty() {

@@ -53,7 +53,7 @@ fn read_at(
     read_nano: u64,
 ) -> u64 {
     let reader = Caller { time_nano: read_nano, ..caller(thread) };
-    match attributor.request_read(reader, connection, 0, exchange) {
+    match attributor.request_read(reader, connection, 0, exchange, NO_SORT) {
         Fragment::Own(fragment) => fragment,
         found => panic!("a server request has its own fragment, not {found:?}"),
     }
@@ -78,8 +78,21 @@ fn prove_at(attributor: &mut Attributor, read_nano: u64) {
 fn one_after_the_other(attributor: &mut Attributor, read_nano: u64) {
     for exchange in 1000..1000 + u64::from(PROVEN_AFTER) {
         read_at(attributor, 1, exchange, exchange, read_nano);
+        waits(attributor, 1, exchange + 1000, 1);
         over(attributor, 1, exchange, 1);
     }
+}
+
+/// A thread makes a call on a connection, on which this one reads the answer.
+fn waits(attributor: &mut Attributor, thread: u32, connection: u64, reader: u32) {
+    called(attributor, thread, connection);
+    attributor.bytes_read(caller(reader), connection);
+}
+
+fn called(attributor: &mut Attributor, thread: u32, connection: u64) -> Fragment {
+    let fragment = attributor.request_sent(caller(thread), None);
+    attributor.answer_awaited(caller(thread), connection, fragment);
+    fragment
 }
 
 #[test]
@@ -138,10 +151,9 @@ fn who_calls_as_often_while_no_request_is_open_calls_for_none() {
         assert_eq!(attributor.request_sent(at(7, from + 15), None), Fragment::None);
     }
     let fragment = read_at(&mut attributor, 1, 1, 100, 1_000_000_000);
-    let perhaps = Fragment::Ambiguous { candidates: 1 };
-    assert_eq!(attributor.request_sent(at(7, 1_005), None), perhaps);
+    assert_eq!(attributor.request_sent(at(7, 1_005), None), Fragment::None);
     // Asking again is no other call.
-    assert_eq!(attributor.call_made(at(7, 1_005), None, Call::Again(NO_SORT)), perhaps);
+    assert_eq!(attributor.call_made(at(7, 1_005), None, Call::Again(NO_SORT)), Fragment::None);
     // A thread that makes none in between.
     let sole = within(fragment, Evidence::SoleRequest, LIKELY);
     assert_eq!(attributor.request_sent(at(8, 1_006), None), sole);
@@ -162,34 +174,136 @@ fn go_and_node_threads_say_nothing() {
     }
 }
 
+/// Reads and answers requests of this sort, of which another thread answers some.
+fn handle(attributor: &mut Attributor, sort: u64, count: u64, writer: u32) {
+    for exchange in 5000..5000 + count {
+        attributor.request_read(caller(1), exchange, 0, exchange, sort);
+        over(attributor, 1, exchange, writer);
+    }
+}
+
 #[test]
-fn a_second_request_on_a_thread_ends_the_trust_in_threads_for_good() {
+fn an_endpoint_that_others_answer_says_nothing_of_the_rest() {
+    const OWN: u64 = 7;
+    const OTHERS: u64 = 8;
+    let mut attributor = attributor(other());
+    handle(&mut attributor, OTHERS, 20, 2);
+    assert_eq!(attributor.take_demoted(), 1);
+    // One of a new kind is as those that are known.
+    let ask = |attributor: &mut Attributor, sort| {
+        let read = attributor.request_read(caller(1), 1, 0, 1, sort);
+        read_at(attributor, 2, 2, 2, 0);
+        let found = attributor.request_sent(caller(1), None);
+        over(attributor, 2, 2, 2);
+        attributor.request_over(caller(1), 1, 0, None);
+        (read, found)
+    };
+    assert_eq!(ask(&mut attributor, OWN).1, Fragment::Ambiguous { candidates: 2 });
+    handle(&mut attributor, OWN, 20, 1);
+    let (Fragment::Own(fragment), found) = ask(&mut attributor, OWN) else { panic!() };
+    assert_eq!(found, within(fragment, Evidence::Thread, LIKELY), "as before");
+    assert_eq!(ask(&mut attributor, OTHERS).1, Fragment::Ambiguous { candidates: 2 });
+    // That threads wait for their calls says that those are of what they have read.
+    prove(&mut attributor);
+    let (Fragment::Own(fragment), found) = ask(&mut attributor, OTHERS) else { panic!() };
+    assert_eq!(found, within(fragment, Evidence::Thread, LIKELY));
+    let (Fragment::Own(fragment), found) = ask(&mut attributor, OWN) else { panic!() };
+    assert_eq!(found, within(fragment, Evidence::Thread, 1.0));
+}
+
+#[test]
+fn who_hands_a_request_over_reads_the_next() {
     let mut attributor = attributor(other());
     prove(&mut attributor);
     read(&mut attributor, 1, 1, 1);
-    read(&mut attributor, 1, 2, 2);
-    assert_eq!(attributor.request_sent(caller(1), None), Fragment::Ambiguous { candidates: 2 });
-    assert_eq!(attributor.take_demoted(), 1);
-    over(&mut attributor, 1, 1, 1);
+    let second = read(&mut attributor, 1, 2, 2);
+    assert_eq!(
+        attributor.request_sent(caller(1), None),
+        within(second, Evidence::Thread, LIKELY),
+        "the first is with another thread"
+    );
+    over(&mut attributor, 1, 1, 3);
     over(&mut attributor, 1, 2, 1);
-    prove(&mut attributor);
-    let fragment = read(&mut attributor, 1, 3, 3);
-    let sole = within(fragment, Evidence::SoleRequest, 0.9);
-    assert_eq!(attributor.request_sent(caller(1), None), sole);
     assert_eq!(attributor.take_demoted(), 0);
 }
 
 #[test]
-fn a_response_written_elsewhere_ends_it_too() {
+fn loops_that_never_did_one_thing_at_a_time_are_not_believed() {
+    let mut attributor = attributor(other());
+    read(&mut attributor, 1, 1, 1);
+    read(&mut attributor, 1, 2, 2);
+    assert_eq!(attributor.take_demoted(), 1);
+    assert_eq!(attributor.request_sent(caller(1), None), Fragment::Ambiguous { candidates: 2 });
+}
+
+/// What event loops with one connection each do, and threads that wait for their calls never.
+#[test]
+fn one_thing_that_a_waiting_thread_does_not_do_costs_all_certainty() {
+    type Does = fn(&mut Attributor);
+    let does: [(&str, Does); 4] = [
+        ("answers while its call is not answered", |attributor| {
+            read(attributor, 1, 1, 1);
+            called(attributor, 1, 50);
+            let first_writer = Caller { time_nano: 1, ..caller(1) };
+            let handled = Handled { first_writer, last_thread: 1 };
+            attributor.request_over(caller(1), 1, 1, Some(handled));
+        }),
+        ("has the answer read by another thread", |attributor| {
+            read(attributor, 1, 1, 1);
+            waits(attributor, 1, 50, 2);
+            over(attributor, 1, 1, 1);
+        }),
+        ("reads something else meanwhile", |attributor| {
+            read(attributor, 1, 1, 1);
+            called(attributor, 1, 50);
+            attributor.bytes_read(caller(1), 51);
+            over(attributor, 1, 1, 1);
+        }),
+        ("calls while it serves nobody", |attributor| {
+            attributor.bytes_read(caller(1), 51);
+            called(attributor, 1, 50);
+        }),
+    ];
+    for (what, does) in does {
+        let mut attributor = attributor(other());
+        prove(&mut attributor);
+        does(&mut attributor);
+        read(&mut attributor, 1, 3, 3);
+        let second = read(&mut attributor, 2, 4, 4);
+        assert_eq!(
+            attributor.request_sent(caller(2), None),
+            within(second, Evidence::Thread, LIKELY),
+            "{what}"
+        );
+        // Where it is the rule, threads tell nothing.
+        over(&mut attributor, 1, 3, 1);
+        over(&mut attributor, 2, 4, 2);
+        for _ in 0..5 {
+            does(&mut attributor);
+        }
+        read(&mut attributor, 1, 3, 3);
+        read(&mut attributor, 2, 4, 4);
+        let found = attributor.request_sent(caller(2), None);
+        assert_eq!(found, Fragment::Ambiguous { candidates: 2 }, "{what}");
+    }
+}
+
+#[test]
+fn a_thread_that_has_given_up_its_call_or_left_one_for_later_does_nothing_else() {
     let mut attributor = attributor(other());
     prove(&mut attributor);
     read(&mut attributor, 1, 1, 1);
-    over(&mut attributor, 1, 1, 2);
-    assert_eq!(attributor.take_demoted(), 1);
-    attributor.forget(PROCESS);
-    attributor.introduce(PROCESS, &other());
+    called(&mut attributor, 1, 50);
+    // It took too long, and the connection is closed.
+    attributor.closed(50);
+    over(&mut attributor, 1, 1, 1);
+    // What is left to do after the answer.
+    called(&mut attributor, 1, 51);
+    attributor.bytes_read(caller(1), 51);
     let fragment = read(&mut attributor, 1, 2, 2);
-    assert_eq!(attributor.request_sent(caller(1), None), within(fragment, Evidence::Thread, 0.9));
+    read(&mut attributor, 2, 3, 3);
+    let certain = within(fragment, Evidence::Thread, 1.0);
+    assert_eq!(attributor.request_sent(caller(1), None), certain);
 }
 
 #[test]
@@ -214,10 +328,11 @@ fn what_was_open_when_events_were_lost_blames_nobody_and_proves_nothing() {
     attributor.events_lost(33);
     over(&mut attributor, 1, 5, 2);
     assert_eq!(attributor.take_demoted(), 0);
-    // With nothing lost in between, two at a time are two at a time.
+    // With nothing lost in between, another thread has the first of two.
     read_at(&mut attributor, 1, 3, 6, 35);
-    read_at(&mut attributor, 1, 4, 4, 40);
-    assert_eq!(attributor.take_demoted(), 1);
+    let last = read_at(&mut attributor, 1, 4, 4, 40);
+    assert_eq!(attributor.request_sent(caller(1), None), within(last, Evidence::Thread, 0.9));
+    assert_eq!(attributor.take_demoted(), 0);
 }
 
 #[test]
@@ -267,14 +382,8 @@ fn a_thread_that_does_more_than_one_thing_at_a_time_is_never_certain() {
     attributor.bytes_read(caller(1), 1);
     let fragment = read(&mut attributor, 1, 1, 1);
     let (call, own) = (2, 3);
-    for round in 0..3 {
-        assert_eq!(
-            attributor.request_sent(caller(1), None),
-            within(fragment, Evidence::Thread, 1.0)
-        );
-        attributor.answer_awaited(caller(1), call);
-        attributor.bytes_read(Caller { time_nano: round, ..caller(1) }, own);
-    }
+    assert_eq!(called(&mut attributor, 1, call), within(fragment, Evidence::Thread, 1.0));
+    attributor.bytes_read(Caller { time_nano: 1, ..caller(1) }, own);
     assert_eq!(attributor.request_sent(caller(1), None), within(fragment, Evidence::Thread, 0.9));
 }
 
@@ -285,7 +394,7 @@ fn the_calls_of_a_loop_belong_to_what_it_has_read() {
     let at = |time_nano: u64| Caller { time_nano, sleeps: 1, ..caller(1) };
     let ask = |attributor: &mut Attributor, time_nano: u64| {
         attributor.bytes_read(at(time_nano), time_nano);
-        match attributor.request_read(at(time_nano), time_nano, 0, time_nano) {
+        match attributor.request_read(at(time_nano), time_nano, 0, time_nano, NO_SORT) {
             Fragment::Own(fragment) => fragment,
             found => panic!("{found:?}"),
         }
@@ -297,20 +406,20 @@ fn the_calls_of_a_loop_belong_to_what_it_has_read() {
         let handled = Handled { first_writer: at(exchange), last_thread: 1 };
         attributor.request_over(at(exchange), exchange, exchange, Some(handled));
     }
-    let turn = |fragment: u64| within(fragment, Evidence::Turn, 0.99);
+    let turn = |fragment: u64| within(fragment, Evidence::Turn, 20.0 / 20.5);
     let first = ask(&mut attributor, 100);
     assert_eq!(attributor.request_sent(at(101), None), turn(first));
     let second = ask(&mut attributor, 102);
     assert_eq!(attributor.request_sent(at(103), None), turn(second));
     // The answer to the first one's call is read.
     attributor.bytes_read(at(104), 7);
-    attributor.answer_read(at(104), first);
+    attributor.answer_read(at(104), 7, Some([first; 2]));
     assert_eq!(attributor.request_sent(at(105), None), turn(first));
     // It connects in that turn, and writes when it has read something else.
-    ask(&mut attributor, 106);
+    attributor.bytes_read(at(106), 8);
     assert_eq!(attributor.request_sent(at(107), Some(at(105))), turn(first));
     let after_a_timer = Caller { sleeps: 2, ..at(108) };
-    assert_eq!(attributor.request_sent(after_a_timer, None), Fragment::Ambiguous { candidates: 4 });
+    assert_eq!(attributor.request_sent(after_a_timer, None), Fragment::Ambiguous { candidates: 3 });
 }
 
 /// Goroutines on whatever threads.
@@ -320,7 +429,7 @@ fn goroutine(task: u64, parent_task: u64, time_nano: u64) -> Caller {
 }
 
 fn serve(attributor: &mut Attributor, reader: Caller, connection: u64, exchange: u64) -> u64 {
-    match attributor.request_read(reader, connection, 0, exchange) {
+    match attributor.request_read(reader, connection, 0, exchange, NO_SORT) {
         Fragment::Own(fragment) => fragment,
         found => panic!("a server request has its own fragment, not {found:?}"),
     }
@@ -330,9 +439,58 @@ fn certain(fragment: u64) -> Fragment {
     within(fragment, Evidence::Task, 1.0)
 }
 
+/// Tasks that are made in requests do no more than that.
+fn prove_children(attributor: &mut Attributor) {
+    let mut child_of_one = |number: u64, time_nano| {
+        let server = goroutine(30_000 + number, 0, time_nano);
+        serve(attributor, server, 30_000 + number, 30_000 + number);
+        attributor.request_sent(goroutine(40_000 + number, 30_000 + number, time_nano), None);
+        attributor.request_over(server, 30_000 + number, time_nano, None);
+    };
+    (0..u64::from(PROVEN_AFTER)).for_each(|number| child_of_one(number, 1));
+    child_of_one(u64::from(PROVEN_AFTER), 1 + ENDED_NANO);
+}
+
+/// A pool makes its workers in requests, and gives them the work of others later.
+#[test]
+fn workers_made_in_a_request_are_never_certain_and_nobodys_once_they_are_seen() {
+    let mut attributor = attributor(Runtime::Go);
+    let first = serve(&mut attributor, goroutine(50, 1, 1), 1, 1);
+    let likely = within(first, Evidence::Task, LIKELY);
+    let workers = 60..70;
+    for worker in workers.clone() {
+        assert_eq!(attributor.request_sent(goroutine(worker, 50, 2), None), likely);
+        assert_eq!(attributor.request_sent(goroutine(worker, 50, 2), None), likely);
+    }
+    attributor.request_over(goroutine(50, 1, 1), 1, 3, None);
+    serve(&mut attributor, goroutine(51, 1, 4), 2, 2);
+    serve(&mut attributor, goroutine(52, 1, 4), 3, 3);
+    let found: Vec<Fragment> =
+        workers.map(|worker| attributor.request_sent(goroutine(worker, 50, 5), None)).collect();
+    let (guesses, rest) = found.split_at(2);
+    assert!(guesses.iter().all(|guess| *guess == likely), "it may be left to do: {guesses:?}");
+    assert!(rest.iter().all(|rest| *rest == Fragment::Ambiguous { candidates: 2 }), "{rest:?}");
+}
+
+#[test]
+fn one_task_that_goes_on_costs_the_certainty_of_all() {
+    let mut attributor = attributor(Runtime::Go);
+    prove_children(&mut attributor);
+    let first = serve(&mut attributor, goroutine(50, 1, 1), 1, 1);
+    assert_eq!(attributor.request_sent(goroutine(60, 50, 2), None), certain(first));
+    attributor.request_over(goroutine(50, 1, 1), 1, 3, None);
+    attributor.request_sent(goroutine(60, 50, 4), None);
+    let second = serve(&mut attributor, goroutine(51, 1, 5), 2, 2);
+    let likely = within(second, Evidence::Task, LIKELY);
+    assert_eq!(attributor.request_sent(goroutine(61, 51, 6), None), likely);
+    // What a task has read itself is its own.
+    assert_eq!(attributor.request_sent(goroutine(51, 1, 7), None), certain(second));
+}
+
 #[test]
 fn calls_of_a_task_and_of_those_made_by_it_are_certain() {
     let mut attributor = attributor(Runtime::Go);
+    prove_children(&mut attributor);
     let first = serve(&mut attributor, goroutine(50, 1, 1), 1, 1);
     let second = serve(&mut attributor, goroutine(51, 1, 2), 2, 2);
     assert_eq!(attributor.request_sent(goroutine(50, 1, 3), None), certain(first));
@@ -349,6 +507,7 @@ fn calls_of_a_task_and_of_those_made_by_it_are_certain() {
 #[test]
 fn a_task_that_outlives_its_request_is_not_the_next_ones() {
     let mut attributor = attributor(Runtime::Go);
+    prove_children(&mut attributor);
     let first = serve(&mut attributor, goroutine(50, 1, 1), 1, 1);
     let writer = |time_nano| goroutine(60, 50, time_nano);
     assert_eq!(attributor.request_sent(writer(2), None), certain(first));
@@ -366,12 +525,17 @@ fn a_task_that_outlives_its_request_is_not_the_next_ones() {
     let others = serve(&mut attributor, goroutine(51, 1, 21), 2, 3);
     assert_ne!(second, others);
     assert_eq!(attributor.request_sent(writer(22), None), Fragment::Ambiguous { candidates: 2 });
-    assert_eq!(attributor.request_sent(goroutine(62, 50, 23), None), certain(second));
+    // It may go on with the work of others, and so may any.
+    assert_eq!(
+        attributor.request_sent(goroutine(62, 50, 23), None),
+        within(second, Evidence::Task, LIKELY)
+    );
 }
 
 #[test]
 fn several_requests_of_a_task_are_ambiguous_until_another_task_takes_one() {
     let mut attributor = attributor(Runtime::Go);
+    prove_children(&mut attributor);
     let reader = goroutine(50, 1, 1);
     let first = serve(&mut attributor, reader, 1, 1);
     let second = serve(&mut attributor, reader, 1, 2);
@@ -397,6 +561,7 @@ fn made(attributor: &mut Attributor, task: u64, parent: u64, time_nano: u64) {
 #[test]
 fn a_new_task_belongs_to_what_its_parent_serves_then() {
     let mut attributor = attributor(Runtime::Python);
+    prove_children(&mut attributor);
     let first = serve(&mut attributor, goroutine(50, 0, 1), 1, 1);
     made(&mut attributor, 60, 50, 2);
     assert_eq!(attributor.request_sent(goroutine(60, 0, 2), None), certain(first));
@@ -418,7 +583,8 @@ fn a_new_task_belongs_to_what_its_parent_serves_then() {
     );
     made(&mut attributor, 62, 50, 9);
     made(&mut attributor, 63, 60, 9);
-    assert_eq!(attributor.request_sent(goroutine(62, 0, 10), None), certain(third));
+    let likely = within(third, Evidence::Task, LIKELY);
+    assert_eq!(attributor.request_sent(goroutine(62, 0, 10), None), likely, "one has gone on");
     assert_eq!(
         attributor.request_sent(goroutine(63, 0, 10), None),
         within(first, Evidence::Task, LIKELY)
@@ -440,6 +606,7 @@ fn accept(attributor: &mut Attributor, base: u64, connection: u64, time_nano: u6
 #[test]
 fn a_handler_that_was_made_beside_the_reader_of_its_connection_serves_its_requests() {
     let mut attributor = attributor(Runtime::Python);
+    prove_children(&mut attributor);
     accept(&mut attributor, 10, 1, 1000);
     accept(&mut attributor, 20, 2, 2000);
     accept(&mut attributor, 30, 3, 3000);
@@ -500,6 +667,7 @@ fn who_begins_with_a_pipelined_request_is_not_sure() {
 #[test]
 fn what_is_made_in_the_callback_of_a_read_is_that_connections() {
     let mut attributor = attributor(Runtime::Python);
+    prove_children(&mut attributor);
     // The loop reads in no task at all.
     let first = serve(&mut attributor, goroutine(0, 0, 1), 1, 1);
     let second = serve(&mut attributor, goroutine(0, 0, 2), 2, 2);
@@ -563,7 +731,7 @@ fn lineage_without_end_is_followed_only_so_far() {
 fn a_stream_belongs_to_nobody_until_it_is_handed_over() {
     let mut attributor = attributor(Runtime::Go);
     let reader = goroutine(50, 1, 1);
-    let Fragment::Own(first) = attributor.request_read(reader, 1, 3, 1) else {
+    let Fragment::Own(first) = attributor.request_read(reader, 1, 3, 1, NO_SORT) else {
         panic!("a server request has its own fragment");
     };
     // Its parent reads for all; what this one handles was not seen.
@@ -600,6 +768,7 @@ fn prove_lasting(attributor: &mut Attributor, times: u64) {
 #[test]
 fn what_may_be_a_pools_worker_is_never_certain() {
     let mut attributor = attributor(Runtime::Python);
+    prove_children(&mut attributor);
     prove_lasting(&mut attributor, u64::from(PROVEN_AFTER));
     // A greenlet for each connection, made by the hub.
     made_lasting(&mut attributor, 50, 1, 1);

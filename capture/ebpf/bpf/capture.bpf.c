@@ -187,12 +187,22 @@ static __always_inline struct sock *socket_of(__u32 fd)
 #include "thread_made.h"
 #include "datagram.h"
 
+static __always_inline bool creates_state(int old, int new)
+{
+    return new == TCP_SYN_SENT || (new == TCP_ESTABLISHED && old == TCP_SYN_RECV);
+}
+
 static __always_inline void on_state(const struct sock *sk, struct socket_state *state, int old,
                                      int new, const bool trusted)
 {
     __u64 now = bpf_ktime_get_ns();
     if (new == TCP_CLOSE)
         forget_owner(sk);
+    if (creates_state(old, new)) {
+        /* Another one had this address before. */
+        __u64 address = (__u64)sk;
+        bpf_map_delete_elem(&connections_by_socket, &address);
+    }
     if (new == TCP_SYN_SENT) {
         __u64 task = bpf_get_current_pid_tgid();
         state->role = SPANWISE_CLIENT;
@@ -257,11 +267,6 @@ static __always_inline void after_transfer(const struct sock *sk, struct socket_
 {
     if (READ(trusted, sk, __sk_common.skc_state) == TCP_CLOSE)
         after_end(sk, state);
-}
-
-static __always_inline bool creates_state(int old, int new)
-{
-    return new == TCP_SYN_SENT || (new == TCP_ESTABLISHED && old == TCP_SYN_RECV);
 }
 
 #ifndef BEFORE_5_12 /* these hooks are newer */

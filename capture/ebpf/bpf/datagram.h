@@ -157,6 +157,11 @@ __noinline int emit_datagram(datagram_call_handle handle)
     fill(&datagram.event, SPANWISE_DATAGRAM, 0, task, bpf_ktime_get_ns());
     datagram.event.direction = call->sent;
     datagram.event.length = call->length;
+    datagram.event.sleeps = thread_sleeps();
+    struct task_ids ids = {};
+    find_task_here(task, 0, &ids);
+    datagram.event.task = ids.task;
+    datagram.event.parent_task = ids.parent;
     struct net *net = BPF_CORE_READ(sk, __sk_common.skc_net.net);
     datagram.network_namespace = BPF_CORE_READ(net, ns.inum);
     bool connected = BPF_CORE_READ(sk, __sk_common.skc_dport) != 0;

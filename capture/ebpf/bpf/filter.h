@@ -95,7 +95,12 @@ static __noinline void ask_filter(const struct sock *sk, struct socket_state *st
     state->ignored = !is_wanted(task >> 32, BPF_CORE_READ(net, ns.inum), connection_hash(sk),
                                 state->role == SPANWISE_CLIENT ? remote : local,
                                 state->role == SPANWISE_UNKNOWN ? remote : 0);
-    if (!state->ignored || !state->connection)
+    if (!state->ignored)
+        return;
+    /* Nor does it have the number that another one at its address had. */
+    __u64 address = (__u64)sk;
+    bpf_map_delete_elem(&connections_by_socket, &address);
+    if (!state->connection)
         return;
     /* User space knows the connection: it is not to wait for what will not come.
      * Should it be wanted again, it is another one. */
@@ -106,8 +111,6 @@ static __noinline void ask_filter(const struct sock *sk, struct socket_state *st
     } else {
         __sync_fetch_and_add(&tallies.lost_lifecycle, 1);
     }
-    __u64 address = (__u64)sk;
-    bpf_map_delete_elem(&connections_by_socket, &address);
     state->connection = 0;
     state->tls = 0;
 }

@@ -190,8 +190,12 @@ static __always_inline void tls_left_out(struct socket_state *state, __u64 task)
     if (!tls_attached)
         return;
     struct tls_thread *thread = tls_thread_at(state, task);
-    if (thread && thread->call.session)
+    if (!thread)
+        return;
+    if (thread->call.session)
         thread->call.connection = TLS_LEFT_OUT;
+    /* What it hands over next is not what it received of another. */
+    thread->received_connection = 0;
 }
 
 /* Whether a transfer is a TLS library's whose plaintext is reported: then it

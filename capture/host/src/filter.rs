@@ -152,6 +152,29 @@ impl Filter {
             && !self.except.has_service(name)
     }
 
+    /// Whether it leaves nothing out.
+    pub const fn is_empty(&self) -> bool {
+        self.only.is_empty() && self.except.is_empty()
+    }
+
+    /// Whether sockets of this network namespace are wanted.
+    pub fn wants_namespace(&self, inode: u32) -> bool {
+        let is_in = |namespaces: &[Namespace]| {
+            namespaces.iter().any(|namespace| namespace.inode() == Some(inode))
+        };
+        (self.only.namespaces.is_empty() || is_in(&self.only.namespaces))
+            && !is_in(&self.except.namespaces)
+    }
+
+    /// Whether a connection is wanted that is served on the one port, or on the other where
+    /// that is not known.
+    pub fn wants_server_port(&self, port: u16, or: Option<u16>) -> bool {
+        let either = |selectors: &Selectors| {
+            selectors.has_port(port) || or.is_some_and(|other| selectors.has_port(other))
+        };
+        (self.only.ports.is_empty() || either(&self.only)) && !either(&self.except)
+    }
+
     /// Whether a datagram between these ports is wanted: either may be the
     /// server's.
     pub fn wants_ports(&self, local: u16, remote: u16) -> bool {

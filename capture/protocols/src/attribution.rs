@@ -11,19 +11,24 @@ use crate::process::Process;
 /// Sort of the calls of which it is not known what they are.
 pub const NO_SORT: u64 = 0;
 
+/// A fragment by each order in which a program may go on with what it has read: with the last
+/// at once; with the first, when all is read.
+pub type ByOrder = [u64; 2];
+
 /// Knows the open server requests of processes, and by them which request a call is for.
 pub trait Attribution {
     /// Who a process is. Its requests are followed from now on.
     fn process(&mut self, process: u32) -> Arc<Process>;
 
-    /// A request was read to its head's end; on a `stream` of its connection, if that has
-    /// several.
+    /// A request of this sort was read to its head's end; on a `stream` of its connection, if
+    /// that has several.
     fn request_read(
         &mut self,
         reader: Caller,
         connection: u64,
         stream: u64,
         exchange: u64,
+        sort: u64,
     ) -> Fragment;
 
     /// The request that `reader` has read is handled by another task.
@@ -45,11 +50,12 @@ pub trait Attribution {
         call: Call,
     ) -> Fragment;
 
-    /// The fragment for which a call was made, if turns can be trusted in the process.
-    fn turn_of(&self, sender: Caller, opener: Option<Caller>) -> Option<u64>;
+    /// The fragment for which a call was made, if turns can be trusted in the process; or what
+    /// stands for it and for that of what follows from the call.
+    fn turn_of(&mut self, sender: Caller, opener: Option<Caller>) -> Option<ByOrder>;
 
-    /// A request was sent that will be answered.
-    fn answer_awaited(&mut self, sender: Caller, connection: u64);
+    /// A request was sent that will be answered, and for whom, as far as is known.
+    fn answer_awaited(&mut self, sender: Caller, connection: u64, fragment: Fragment);
 
     /// From here on the response's end can only be told from silence.
     fn weaken(&mut self, reader: Caller, exchange: u64);

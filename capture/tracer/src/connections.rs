@@ -253,9 +253,7 @@ impl Connection {
         let finished =
             common.finished.exchanges.iter().filter(|one| one.was_read_at(data.time_nano));
         for exchange in finished.chain(self.exchanges.read_at(data.time_nano)) {
-            if let Some(fragment) = exchange.made_for() {
-                common.attributor.answer_read(data.into(), fragment);
-            }
+            common.attributor.answer_read(data.into(), exchange.id, exchange.made_for());
         }
     }
 

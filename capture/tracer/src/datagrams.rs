@@ -31,6 +31,11 @@ struct Socket {
     network_namespace: u32,
 }
 
+/// What a socket has in place of a connection's number: those are far below.
+const fn number_of((process, port, _): Key) -> u64 {
+    1 << 63 | (process as u64) << 16 | port as u64
+}
+
 /// All sockets with open queries, by process, port and side.
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
@@ -53,6 +58,9 @@ impl Datagrams {
         let asks = datagram.direction == Direction::Sent;
         let serving = asks == reading.is_response();
         let key = (datagram.process, datagram.local.port, serving);
+        if !asks {
+            common.attributor.bytes_read(mark(datagram, 0).into(), number_of(key));
+        }
         if !self.sockets.contains_key(&key) {
             if reading.is_response() {
                 common.counters.parsers.orphan_responses += 1;
@@ -66,7 +74,7 @@ impl Datagrams {
             self.held_bytes += socket.held_bytes();
             self.sockets.insert(key, socket);
         }
-        self.with(key, |socket| {
+        self.with(key, common, |socket, common| {
             if reading.is_response() {
                 socket.answered(&reading, datagram, serving, common);
             } else {
@@ -92,7 +100,7 @@ impl Datagrams {
         now_nano: u64,
         common: &mut Common,
     ) -> Option<Ends> {
-        self.with(key, |socket| {
+        self.with(key, common, |socket, common| {
             let before_nano = now_nano.saturating_sub(TIME_OUT_NANO);
             common.conversation(&mut socket.exchanges).time_out(before_nano, now_nano);
             let is_over = socket.exchanges.oldest_nano().is_none();
@@ -104,13 +112,19 @@ impl Datagrams {
     }
 
     /// Works on a socket, which goes where `work` says that it is over.
-    fn with(&mut self, key: Key, work: impl FnOnce(&mut Socket) -> bool) -> Option<Ends> {
+    fn with(
+        &mut self,
+        key: Key,
+        common: &mut Common,
+        work: impl FnOnce(&mut Socket, &mut Common) -> bool,
+    ) -> Option<Ends> {
         let socket = self.sockets.get_mut(&key)?;
         self.held_bytes -= socket.held_bytes();
-        let is_over = work(socket);
+        let is_over = work(socket, common);
         let ends = socket.ends(key);
         if is_over {
             self.sockets.remove(&key);
+            common.attributor.closed(number_of(key));
         } else {
             self.held_bytes += socket.held_bytes();
         }
@@ -124,7 +138,7 @@ impl Datagrams {
 
     /// The process has ended: what is open on this socket has failed.
     pub(crate) fn closed(&mut self, key: Key, end_nano: u64, common: &mut Common) -> Option<Ends> {
-        self.with(key, |socket| {
+        self.with(key, common, |socket, common| {
             let end = Mark { time_nano: end_nano, ..Mark::NOWHERE };
             common.conversation(&mut socket.exchanges).closed(end, false);
             true
@@ -133,10 +147,9 @@ impl Datagrams {
 }
 
 impl Socket {
-    fn new((process, port, serving): Key, datagram: &Datagram<'_>) -> Self {
-        // Numbers of connections are far below.
-        let mut exchanges =
-            Exchanges::new(1 << 63 | u64::from(process) << 16 | u64::from(port), None);
+    fn new(key: Key, datagram: &Datagram<'_>) -> Self {
+        let (_, _, serving) = key;
+        let mut exchanges = Exchanges::new(number_of(key), None);
         exchanges.recognised(protocol::DNS, serving);
         let Datagram { local, network_namespace, .. } = *datagram;
         Self { exchanges, local, network_namespace }
@@ -210,6 +223,10 @@ impl Socket {
         exchange.answer = reading.answer(serving, &exchange.process, &mut common.memory).into();
         let retransmits = exchange.request_end.retransmits;
         let start = Mark { retransmits, ..mark(datagram, reading.question_hash()) };
+        if !serving {
+            let (id, made_for) = (exchange.id, exchange.made_for());
+            common.attributor.answer_read(start.into(), id, made_for);
+        }
         self.exchanges.begin_response(start);
         self.exchanges.response_reached(Mark { offset: u64::from(datagram.length), ..start });
         common.conversation(&mut self.exchanges).end_response();
@@ -222,6 +239,9 @@ fn mark(datagram: &Datagram<'_>, seq: u32) -> Mark {
         time_nano: datagram.time_nano,
         process: datagram.process,
         thread: datagram.thread,
+        task: datagram.task,
+        parent_task: datagram.parent_task,
+        sleeps: datagram.sleeps,
         ..Mark::NOWHERE
     }
 }

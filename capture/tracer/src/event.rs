@@ -260,6 +260,12 @@ pub struct Datagram<'a> {
     pub length: u32,
     /// The first of its bytes, as many as were captured.
     pub bytes: &'a [u8],
+    /// See [`Data::task`].
+    pub task: u64,
+    /// See [`Data::parent_task`].
+    pub parent_task: u64,
+    /// See [`Data::sleeps`].
+    pub sleeps: u32,
 }
 
 /// The end of a connection.

@@ -99,6 +99,12 @@ pub struct RecordedDatagram {
     #[serde(default)]
     pub command: Command,
     pub length: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub task: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub parent_task: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sleeps: u32,
     #[serde(with = "latin1")]
     pub bytes: Vec<u8>,
 }
@@ -156,6 +162,9 @@ impl RecordedEvent {
                 command: datagram.command,
                 length: datagram.length,
                 bytes: &datagram.bytes,
+                task: datagram.task,
+                parent_task: datagram.parent_task,
+                sleeps: datagram.sleeps,
             }),
             Self::Closed(closed) => Event::Closed(*closed),
             Self::LeftOut(left_out) => Event::LeftOut(*left_out),
@@ -200,6 +209,9 @@ impl From<&Event<'_>> for RecordedEvent {
                 command: datagram.command,
                 length: datagram.length,
                 bytes: datagram.bytes.to_vec(),
+                task: datagram.task,
+                parent_task: datagram.parent_task,
+                sleeps: datagram.sleeps,
             }),
             Event::Closed(closed) => Self::Closed(*closed),
             Event::LeftOut(left_out) => Self::LeftOut(*left_out),

@@ -178,7 +178,10 @@ impl Tracer {
                     connection.sent(records, common)
                 });
             }
-            Event::Datagram(datagram) => self.datagram(datagram),
+            Event::Datagram(datagram) => {
+                let task = self.names.of(datagram.process, datagram.task);
+                self.datagram(&Datagram { task, ..*datagram });
+            }
             Event::Closed(closed) => self.closed(closed),
             Event::LeftOut(left_out) => {
                 self.with(left_out.connection, Connection::evict);
@@ -490,7 +493,7 @@ impl Tracer {
             self.common.attributor.take_demoted();
         let mut finished = std::mem::take(&mut self.common.finished.exchanges);
         let mut at = 0;
-        while let Some(exchange) = finished.get(at) {
+        while let Some(exchange) = finished.get_mut(at) {
             if let Some(claims) =
                 self.pending_calls.possible_claims(exchange, &mut self.common.attributor)
             {
@@ -498,11 +501,11 @@ impl Tracer {
                 continue;
             }
             if exchange.serving {
-                let calls = self.pending_calls.answered(exchange);
+                let calls = self.pending_calls.answered(exchange, &mut self.common.attributor);
                 self.write_held(calls);
             }
             // Where it lies, for it is large.
-            self.write(exchange, ends);
+            self.write(&finished[at], ends);
             at += 1;
         }
         finished.clear();

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use spanwise_capture_tracer::Tracer;
 use spanwise_capture_tracer::event::Direction::{self, Received, Sent};
 use spanwise_capture_tracer::event::{Command, Endpoint, Event, ProcessEvent};
-use spanwise_capture_tracer::recording::{RecordedDatagram, RecordedEvent};
-use spanwise_model::{Capture, Span};
+use spanwise_capture_tracer::recording::{RecordedData, RecordedDatagram, RecordedEvent};
+use spanwise_model::{Capture, Evidence, Span};
 use support::{render, tracer};
 
 const SECOND_NANO: u64 = 1_000_000_000;
@@ -47,6 +47,9 @@ fn datagram(
         network_namespace: 1,
         command: Command::default(),
         length: bytes.len() as u32,
+        task: 0,
+        parent_task: 0,
+        sleeps: 0,
         bytes: bytes.to_vec(),
     }
 }
@@ -81,6 +84,37 @@ fn a_query_sent_again_is_one_span() {
     assert_eq!(found[0].request_tcp_seq, Some(7 << 16 | 4000));
     assert_eq!(counter(&tracer, "orphan_responses"), 1, "the answer to the second query");
     assert_eq!(tracer.held_bytes(), 0);
+}
+
+/// A goroutine that a request's own has started asks for an address, while others are
+/// served.
+#[test]
+fn look_ups_follow_tasks_like_any_call() {
+    let mut tracer = tracer();
+    for (connection, task) in [(1, 5), (2, 6)] {
+        let request = b"GET /in HTTP/1.1\r\nHost: x\r\n\r\n";
+        let RecordedEvent::Data(read) = support::data(connection, Received, 1, request) else {
+            unreachable!("data makes data");
+        };
+        let read = RecordedData { process: CLIENT, task, ..read };
+        tracer.event(&RecordedEvent::Data(read).event());
+    }
+    let (query, answer) = messages(7, "shop");
+    let now = 2 * SECOND_NANO;
+    let asked = datagram(CLIENT, Sent, 4000, &query, now);
+    feed(&mut tracer, RecordedDatagram { task: 9, parent_task: 6, ..asked });
+    feed(&mut tracer, datagram(CLIENT, Received, 4000, &answer, now + 1));
+    let found = drained(&mut tracer);
+    assert_eq!(found.len(), 1, "{}", render(&found));
+    assert_eq!(found[0].evidence, Some(Evidence::Task));
+    let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let RecordedEvent::Data(written) = support::data(2, Sent, 1, response) else {
+        unreachable!("data makes data");
+    };
+    let written = RecordedData { time_nano: now + 2, process: CLIENT, task: 6, ..written };
+    tracer.event(&RecordedEvent::Data(written).event());
+    let served = drained(&mut tracer);
+    assert_eq!(served[0].fragment_id, found[0].fragment_id);
 }
 
 #[test]

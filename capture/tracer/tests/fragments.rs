@@ -48,6 +48,7 @@ impl Process {
 
     fn spans(&mut self) -> Vec<Span> {
         let mut found = Vec::new();
+        self.tracer.tick(self.time_nano);
         self.tracer.drain(&mut found).unwrap();
         found
     }
@@ -115,13 +116,16 @@ fn an_event_loop_is_found_out_and_never_guessed_for() {
     process.transfer(1, 1, Sent, RESPONSE);
     process.transfer(1, 3, Sent, RESPONSE);
     process.spans();
-    // For the rest of its life only a sole request counts, and that not as certain.
+    // Then only a sole request counts, until it does one thing at a time nearly always; and
+    // nothing is certain.
     for _ in 0..30 {
         process.handle(1, 1, 2);
     }
     let spans = process.spans();
-    for call in spans.iter().filter(|span| span.capture == Capture::ClientProcess) {
-        assert_eq!(call.evidence, Some(Evidence::SoleRequest));
+    let calls = spans.iter().filter(|span| span.capture == Capture::ClientProcess);
+    for (round, call) in calls.enumerate() {
+        let evidence = if round < 9 { Evidence::SoleRequest } else { Evidence::Thread };
+        assert_eq!(call.evidence, Some(evidence), "round {round}");
         assert_eq!(call.confidence, Some(0.9));
     }
     // Its next life begins with a clean slate.

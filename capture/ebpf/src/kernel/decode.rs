@@ -186,6 +186,9 @@ pub fn decode(record: &[u8]) -> Result<Event<'_>, DecodeError> {
                 command: Command(fields.array(datagram::COMMAND)),
                 length: fields.u32(event::LENGTH),
                 bytes,
+                task: fields.u64(event::TASK),
+                parent_task: fields.u64(event::PARENT_TASK),
+                sleeps: fields.u32(event::SLEEPS),
             }))
         }
         layout::KIND_LEFT_OUT => Ok(Event::LeftOut(LeftOut { time_nano, connection })),

@@ -151,6 +151,8 @@ pub struct Libraries {
     gone: Vec<u32>,
     /// Files that the kernel refused, which is said once.
     refused: HashSet<FileId>,
+    /// Processes that use a library and were not wanted.
+    unwanted: HashSet<u32>,
 }
 
 impl Libraries {
@@ -178,6 +180,7 @@ impl Libraries {
             opted_out: HashSet::new(),
             gone: Vec::new(),
             refused: HashSet::new(),
+            unwanted: HashSet::new(),
         };
         libraries.look_at_all();
         Ok(libraries)
@@ -226,13 +229,28 @@ impl Libraries {
     /// A process has ended, or runs another program.
     pub fn ended(&mut self, process: u32) {
         self.looked.remove(&process);
+        self.unwanted.remove(&process);
         if self.opted_out.remove(&process) {
             self.gone.push(process);
         }
     }
 
-    /// Sets and takes away probes as far as that is due.
-    pub fn tick(&mut self, kernel: &Kernel) {
+    /// A process has a connection that is wanted.
+    pub fn met(&mut self, process: u32) {
+        if self.unwanted.remove(&process) {
+            self.ask(process, false);
+        }
+    }
+
+    /// Others may be wanted from now on.
+    pub fn wanted_anew(&mut self) {
+        self.unwanted.clear();
+        self.looked.clear();
+        self.look_at_all();
+    }
+
+    /// Sets and takes away probes as far as that is due, for processes that are `wanted`.
+    pub fn tick(&mut self, kernel: &Kernel, mut wanted: impl FnMut(u32) -> bool) {
         let now = Instant::now();
         let (due, waiting) =
             std::mem::take(&mut self.waiting).into_iter().partition(|(at, _)| *at <= now);
@@ -243,6 +261,11 @@ impl Libraries {
         }
         while let Ok(seen) = self.seen.try_recv() {
             match seen {
+                Seen::Found(found) if !wanted(found.process) => {
+                    if self.unwanted.len() < MAX_WAITING {
+                        self.unwanted.insert(found.process);
+                    }
+                }
                 Seen::Found(found) => self.probe(kernel, found),
                 Seen::OptedOut(process) => {
                     if self.opted_out.insert(process) {

@@ -285,8 +285,13 @@ impl TaskRules {
         }
     }
 
-    /// Gives rules to the kernel side as far as that is due.
-    pub fn tick(&mut self, kernel: &Kernel) {
+    /// Others may be wanted from now on.
+    pub fn wanted_anew(&mut self) {
+        running().for_each(|process| self.met(process));
+    }
+
+    /// Gives rules to the kernel side as far as that is due, of processes that are `wanted`.
+    pub fn tick(&mut self, kernel: &Kernel, mut wanted: impl FnMut(u32) -> bool) {
         for process in self.gone.drain(..) {
             kernel.remove_task_rule(process);
         }
@@ -308,8 +313,14 @@ impl TaskRules {
         }
         while let Ok((process, tasks)) = self.seen.try_recv() {
             // It may have ended meanwhile.
-            if self.may_change(process) {
+            if !self.may_change(process) {
+                continue;
+            }
+            if wanted(process) {
                 self.found(kernel, process, tasks);
+            } else {
+                // It is looked at again when it has a connection that is.
+                self.processes.remove(&process);
             }
         }
         if now - self.swept >= SWEEP_EVERY {

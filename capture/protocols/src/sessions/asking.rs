@@ -17,6 +17,13 @@ const MAX_OWNERS: usize = 2048;
 /// Bytes that the open requests of a connection may hold.
 const MAX_HELD_BYTES: usize = 1 << 20;
 
+/// Whether a request is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answered {
+    Later,
+    Never,
+}
+
 impl Exchanges {
     fn take_owner(&mut self, stream: u64) -> Option<StreamOwner> {
         // Streams are opened in the order of their numbers (RFC 9113, section 5.1.1): what
@@ -89,7 +96,16 @@ impl Conversation<'_> {
         head_end: Mark,
         request: impl Into<Shared<Request>>,
     ) {
-        let request = request.into();
+        self.begin(request_start, head_end, request.into(), Answered::Later);
+    }
+
+    fn begin(
+        &mut self,
+        request_start: Mark,
+        head_end: Mark,
+        request: Shared<Request>,
+        answer: Answered,
+    ) {
         if self.unsure {
             self.counters.requests_lost += u64::from(!request.silent);
             self.uploading = None;
@@ -111,27 +127,28 @@ impl Conversation<'_> {
         let serving = self.serving != (request.manner == Manner::Deliver);
         let owner = self.take_owner(request.stream);
         let opener = self.opener.take();
+        let sort = sort_of(self.protocol, &request.operation);
         let fragment = if serving {
             let (reader, stream) = (head_end.into(), request.stream);
-            let fragment = self.attribution.request_read(reader, self.connection, stream, id);
+            let fragment = self.attribution.request_read(reader, self.connection, stream, id, sort);
             if let Some(owner) = owner {
                 self.attribution.request_handed(head_end.into(), id, owner.task);
             }
             fragment
         } else if owner.is_none() && request.stream != 0 {
-            let call = Call::New(sort_of(self.protocol, &request.operation));
+            let call = Call::New(sort);
             self.attribution.call_made_among_others(request_start.into(), opener, call)
         } else {
-            let call = Call::New(sort_of(self.protocol, &request.operation));
+            let call = Call::New(sort);
             self.attribution.call_made(sender(request_start, owner.as_ref()), opener, call)
         };
-        if !serving && !request.silent {
-            self.attribution.answer_awaited(request_start.into(), self.connection);
-        }
         let turn = match fragment {
             Fragment::Ambiguous { .. } => self.attribution.turn_of(request_start.into(), opener),
             _ => None,
         };
+        if !serving && !request.silent && answer == Answered::Later {
+            self.attribution.answer_awaited(request_start.into(), self.connection, fragment);
+        }
         let first = self.fresh && !request.silent;
         self.fresh &= !first;
         let mut exchange = Exchange {
@@ -202,7 +219,7 @@ impl Conversation<'_> {
         request: Request,
         failure: Option<Failure>,
     ) {
-        self.open(start, end, request);
+        self.begin(start, end, request.into(), Answered::Never);
         self.uploading = None;
         if let Some(mut exchange) = self.open.pop_back() {
             exchange.answer.failure = failure;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use spanwise_model::protocol;
 
 use super::{Answer, Request, Shared};
-use crate::attribution::{Attribution, Fragment, Handled};
+use crate::attribution::{Attribution, ByOrder, Fragment, Handled};
 use crate::bytes::Mark;
 use crate::process::Process;
 
@@ -68,7 +68,7 @@ pub struct Exchange {
     /// who asked and who answered is not known.
     pub outside: bool,
     /// Of an ambiguous call, the fragment that it is of if turns can be trusted.
-    pub(super) turn: Option<u64>,
+    pub(super) turn: Option<ByOrder>,
     /// Its response may have passed unseen.
     pub(super) doubtful: bool,
     /// It ends with the connection, if nothing ends it before.
@@ -124,9 +124,9 @@ impl Exchange {
     }
 
     /// The fragment of the request that it was made for, as far as turns tell.
-    pub const fn made_for(&self) -> Option<u64> {
+    pub const fn made_for(&self) -> Option<ByOrder> {
         match self.fragment {
-            Fragment::Within { fragment, .. } => Some(fragment),
+            Fragment::Within { fragment, .. } => Some([fragment; 2]),
             _ => self.turn,
         }
     }
