@@ -1,7 +1,7 @@
-//! Rows by the process that they come from, and by time.
+//! Rows by process and time.
 //!
-//! Only kernel rows and SDK rows of one process are ever looked for by each
-//! other. While a place has but one sort, its rows are noted and not ordered.
+//! Only kernel rows look for SDK rows of the same process, and vice versa. While a process has only
+//! one of these kinds, its rows are only noted, not ordered.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::row::Row;
 use crate::slot::Slot;
 use crate::text::Text;
 
-/// How many of a place's rows before one moment are looked at, latest first. A
-/// process with more of them since then gives no link by time, and rightly so.
+/// Maximum rows of a process before one moment that are examined, latest first. If a process has
+/// more of them, a link by time would be too weak anyway.
 const LOOK_AT: usize = 1024;
 
-/// Where rows of one process are to be found: a process id with its host, or
-/// the service's name for rows whose process ids do not compare.
+/// The key under which rows of one process are found: process id and host, or the service's name
+/// for rows whose process ids are not comparable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum PlaceKey {
     Process(Option<Text>, u32),
     Service(Text),
 }
 
-/// What is looked for by time.
+/// The kind of row that is looked up by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sort {
     /// Requests that a process served.
@@ -36,7 +36,7 @@ pub(crate) enum Sort {
 }
 
 impl Sort {
-    /// The sort of a row; none where nothing looks for it.
+    /// The row's kind, or nothing if rows like this are never looked up.
     fn of(row: &Row) -> Option<Self> {
         match row.capture {
             Capture::App => Some(Self::App),
@@ -47,7 +47,7 @@ impl Sort {
     }
 }
 
-/// When a row was under way.
+/// The time span of a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) start: i64,
@@ -62,18 +62,18 @@ impl Moment {
     }
 }
 
-/// Rows of one sort at one place.
+/// Rows of one kind in one process.
 #[derive(Debug, Default)]
 struct Times {
-    /// Not ordered: slots with the stamps that they had. A row that is gone is
-    /// taken out later, together with many.
+    /// Unordered slots, each with its stamp at that time. Removed rows are dropped from here later,
+    /// many at once.
     noted: Vec<(Slot, u32)>,
     /// Ends by start and slot.
     ordered: BTreeMap<(i64, Slot), i64>,
     live: usize,
 }
 
-/// Rows that are gone and may still be noted.
+/// Rows are dropped from `noted` only when at least this many are gone.
 const GONE_AT_LEAST: usize = 64;
 
 impl Times {
@@ -89,7 +89,7 @@ impl Times {
         }
     }
 
-    /// Forgets a row, whose slot has a new stamp already.
+    /// Removes a row whose slot already has a new stamp.
     fn remove(&mut self, row: &Row, slot: Slot, stamps: &[u32]) {
         self.live -= 1;
         if self.noted.is_empty() {
@@ -99,7 +99,7 @@ impl Times {
         }
     }
 
-    /// Moments that began from `from` to `to`: the [`LOOK_AT`] latest.
+    /// Rows that started from `from` to `to`, at most the [`LOOK_AT`] latest.
     fn started(&self, from: i64, to: i64) -> impl Iterator<Item = Moment> {
         let range = (from, Slot::MIN)..=(to.max(from), Slot::MAX);
         let latest = self.ordered.range(range).rev().take(LOOK_AT);
@@ -107,7 +107,7 @@ impl Times {
     }
 }
 
-/// Rows at one place.
+/// Rows of one process.
 #[derive(Debug, Default)]
 struct ProcessRows {
     key: Option<PlaceKey>,
@@ -140,7 +140,7 @@ impl ProcessRows {
 type PlaceId = u32;
 const NOWHERE: PlaceId = PlaceId::MAX;
 
-/// The places of a row: its process's and its service's.
+/// The two keys of a row: its process and its service.
 #[derive(Debug, Clone, Copy)]
 struct Whereabouts {
     process: PlaceId,
@@ -151,7 +151,7 @@ impl Whereabouts {
     const UNKNOWN: Self = Self { process: NOWHERE, service: NOWHERE };
 }
 
-/// See the module.
+/// Rows by process and time. See the module's description.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     ids: AHashMap<PlaceKey, PlaceId>,
@@ -159,10 +159,9 @@ pub(crate) struct Timeline {
     free: Vec<PlaceId>,
     /// By slot.
     whereabouts: Vec<Whereabouts>,
-    /// By slot: grows by one whenever the slot is given up.
+    /// By slot. Increases by one each time the slot is freed.
     stamps: Vec<u32>,
-    /// The row that came last, and where it was put: the next one is likely of
-    /// the same process.
+    /// The most recent row's key and location. The next row is probably of the same process.
     last: Option<(Option<PlaceKey>, Text, Whereabouts)>,
 }
 
@@ -171,7 +170,7 @@ fn process_key(row: &Row) -> Option<PlaceKey> {
 }
 
 impl Timeline {
-    /// An empty timeline with room for so many slots.
+    /// An empty timeline with room for this many slots.
     pub(crate) fn with_capacity(slots: usize) -> Self {
         Self {
             whereabouts: Vec::with_capacity(slots),
@@ -180,7 +179,7 @@ impl Timeline {
         }
     }
 
-    /// Adds the row in this slot of all rows.
+    /// Adds the row in this slot of `rows`.
     pub(crate) fn insert(&mut self, rows: &[Row], slot: Slot) {
         let row = &rows[slot as usize];
         if self.stamps.len() <= slot as usize {
@@ -221,7 +220,7 @@ impl Timeline {
         *self.ids.entry(key).or_insert_with(|| {
             let id = free.pop().unwrap_or_else(|| {
                 places.push(ProcessRows::default());
-                // Fewer than there are rows.
+                // There are fewer processes than rows.
                 (places.len() - 1) as PlaceId
             });
             places[id as usize].key = Some(key);
@@ -229,7 +228,7 @@ impl Timeline {
         })
     }
 
-    /// Forgets a row.
+    /// Removes a row.
     pub(crate) fn remove(&mut self, row: &Row, slot: Slot) {
         let stamp = &mut self.stamps[slot as usize];
         *stamp = stamp.wrapping_add(1);
@@ -248,16 +247,16 @@ impl Timeline {
         }
     }
 
-    /// A number that changes whenever the slot, which has had a row, is given up.
+    /// A number that changes each time the slot is freed.
     pub(crate) fn stamp(&self, slot: Slot) -> u32 {
         self.stamps[slot as usize]
     }
 
-    /// Rows of the sort at the places of the row in `slot` that started from
-    /// `from_nano` to `to_nano`. A row may come twice.
+    /// Rows of this kind in the process of the row in `slot` that started from `from_nano` to
+    /// `to_nano`. A row may occur twice.
     ///
-    /// The sort must be of the other kind than the row, of the kernel or of an
-    /// SDK: only for them are the places in order.
+    /// If the given row is a kernel row, the kind must be an SDK kind, and vice versa. Only then
+    /// are the rows ordered.
     pub(crate) fn started(
         &self,
         sort: Sort,
