@@ -1,4 +1,4 @@
-//! ClickHouse's HTTP interface: a statement in, Arrow out, or Arrow in.
+//! Client of ClickHouse's HTTP interface: sends statements, and receives or sends Arrow.
 
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ use super::address::Address;
 use super::failure::Trouble;
 use super::tls::{connector, untrusted};
 
-/// Idle connections are closed before ClickHouse does so (10 s by default): a
-/// request on one that it is just closing would fail.
+/// Idle connections are closed before ClickHouse closes them (after 10 s by default). A request on
+/// a connection that is being closed would fail.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
-/// What an error says beyond this is of no use.
+/// Error messages are read up to this length.
 const MAX_ERROR_BYTES: usize = 64 << 10;
-/// The format in which rows go both ways.
+/// The format of rows in both directions.
 const FORMAT: &str = "ArrowStream";
 
-/// On a cluster: rows are asked of the replica to which they were sent, the first
-/// of its shard that is there, also where it is slow to answer. Another one has
-/// them a moment later, and an answer in between would miss them.
+/// On a cluster, rows are read from the replica to which they were sent: the first available one of
+/// its shard, even if it answers slowly. Another replica gets the rows a moment later, and its
+/// answer could miss them.
 const FIRST_REPLICA: [(&str, &str); 4] = [
     ("load_balancing", "in_order"),
     ("prefer_localhost_replica", "0"),
@@ -40,7 +40,7 @@ const FIRST_REPLICA: [(&str, &str); 4] = [
 /// Settings of ClickHouse for one statement.
 pub(super) type Settings<'a> = &'a [(&'static str, String)];
 
-/// See the module. Connections are kept and used again.
+/// An HTTP client. It keeps connections and reuses them.
 pub(super) struct Client {
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     address: Address,
@@ -48,21 +48,20 @@ pub(super) struct Client {
     password: HeaderValue,
 }
 
-/// Rows that ClickHouse answered.
+/// Rows that ClickHouse returned.
 pub(super) struct Answer {
-    /// `None` where the statement has no result at all.
+    /// `None` if the statement has no result set.
     pub(super) schema: Option<SchemaRef>,
     pub(super) batches: Vec<RecordBatch>,
-    /// They are the first ones; there are more.
+    /// Whether there are more rows than these.
     pub(super) is_cut: bool,
 }
 
 impl Client {
-    /// Connects with the first request.
+    /// Creates a client. It connects with the first request.
     ///
     /// # Errors
-    /// A sentence, where user or password cannot stand in a header, and where
-    /// the CAs that are to be trusted cannot be read.
+    /// If user or password are not valid in a header, or if the trusted CAs cannot be read.
     pub(super) fn new(address: Address) -> Result<Self, String> {
         let value = |text: &str, what: &str| {
             let value = HeaderValue::from_bytes(text.as_bytes());
@@ -84,7 +83,7 @@ impl Client {
         &self.address
     }
 
-    /// Runs a statement whose result does not matter.
+    /// Runs a statement and ignores its result.
     pub(super) async fn execute(
         &self,
         statement: &str,
@@ -100,7 +99,7 @@ impl Client {
         .await
     }
 
-    /// Runs a statement and returns its rows, at most so many bytes of them.
+    /// Runs a statement and returns its rows, up to `most_bytes`.
     pub(super) async fn read(
         &self,
         statement: &str,
@@ -114,7 +113,7 @@ impl Client {
         }
     }
 
-    /// The same, of whose rows the first ones are wanted where they take more bytes.
+    /// Like [`Self::read`], but returns the first rows if there are more than `most_bytes`.
     pub(super) async fn read_first(
         &self,
         statement: &str,
@@ -124,7 +123,8 @@ impl Client {
     ) -> Result<Answer, Trouble> {
         let body = Bytes::from(statement.to_owned());
         match self.read_once(body.clone(), settings, most_bytes, timeout).await {
-            // A kept connection may have been closed just then; a new one tells.
+            // The connection may have been closed just before. A new connection shows whether
+            // ClickHouse is available.
             Err(Trouble::Away(_)) => self.read_once(body, settings, most_bytes, timeout).await,
             answer => answer,
         }
@@ -137,7 +137,7 @@ impl Client {
         most_bytes: usize,
         timeout: Duration,
     ) -> Result<Answer, Trouble> {
-        // An error after the first row would otherwise come as a part of them.
+        // Without this setting, an error after the first row would arrive as part of the rows.
         let arrow = [
             ("default_format", FORMAT),
             ("wait_end_of_query", "1"),
@@ -158,7 +158,7 @@ impl Client {
         .await
     }
 
-    /// Inserts an Arrow stream; `statement` is `INSERT INTO … FORMAT ArrowStream`.
+    /// Inserts an Arrow stream. `statement` is `INSERT INTO … FORMAT ArrowStream`.
     pub(super) async fn insert(
         &self,
         statement: &str,
@@ -211,7 +211,7 @@ impl Client {
         let said = String::from_utf8_lossy(&said);
         Err(match code.or_else(|| code_in(&said)) {
             Some(code) => Trouble::refused(code, &said),
-            // A proxy on the way that has lost its ClickHouse.
+            // A proxy that cannot reach ClickHouse.
             None if status.is_server_error() => {
                 Trouble::Away(format!("{} answers {status}", self.address))
             }
@@ -230,7 +230,7 @@ impl Client {
         let mut reason = error.to_string();
         let mut cause = error.source();
         while let Some(inner) = cause {
-            // Each level says it again, more exactly.
+            // The innermost error is the most specific one.
             reason = inner.to_string();
             cause = inner.source();
         }
@@ -251,7 +251,7 @@ async fn collect(answer: Response<Incoming>, most_bytes: usize) -> Result<Bytes,
     Ok(body.to_bytes())
 }
 
-/// Reads rows as they come.
+/// Decodes rows as they arrive.
 async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer, Trouble> {
     let broken = |error: arrow::error::ArrowError| {
         Trouble::Strange(format!("the answer is no Arrow stream: {error}"))
@@ -282,18 +282,18 @@ async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer,
     Ok(Answer { schema: decoder.schema(), batches, is_cut: false })
 }
 
-/// Memory of the rows themselves; columns may share the buffer that they came in.
+/// Memory of the rows themselves. Columns may share one input buffer.
 fn bytes_of(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter();
     columns.map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum()
 }
 
-/// The code that an error's text begins with, where no header has it.
+/// The error code at the start of a message, used if no header contains it.
 fn code_in(said: &str) -> Option<u32> {
     said.strip_prefix("Code: ")?.split_once('.')?.0.parse().ok()
 }
 
-/// Everything but RFC 3986's unreserved characters, percent-encoded.
+/// Percent-encodes everything except RFC 3986's unreserved characters.
 fn encode(text: &str, out: &mut String) {
     use std::fmt::Write as _;
     for byte in text.bytes() {

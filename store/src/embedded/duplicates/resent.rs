@@ -1,9 +1,9 @@
-//! Spans that came before and are in files: asked of those only that start earlier
-//! than what is [known by heart](super::seen).
+//! Finds spans that are already in files. Only spans that start earlier than the [identities in
+//! memory](super::seen) need this.
 //!
-//! A file has such a span where it has its trace, in a block with a start like its own
-//! and with its id: most files are left out by what is in memory, and of the others
-//! two small reads say so of nearly every span.
+//! A file may contain such a span if it has the span's trace, in a block whose starts and ids
+//! match. Data in memory rules out most files. For the others, two small reads rule out nearly
+//! every span.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,22 +23,21 @@ use crate::embedded::keys::{hash_key, hash_trace, starts};
 use crate::embedded::upkeep::blocking;
 use crate::embedded::{EmbeddedStore, fault};
 
-/// Rows to be stored.
+/// Rows to store.
 pub(crate) struct New {
     pub(crate) rows: SpanRows,
-    /// Of each row; `None` where none is needed.
+    /// The identity of each row; `None` if identities are not needed.
     pub(crate) identities: Option<Vec<u64>>,
-    /// Their places among the rows that came, where some are left out.
+    /// The indexes of the remaining rows in the original batch, if some rows were left out.
     pub(crate) kept: Option<Vec<u32>>,
 }
 
 impl EmbeddedStore {
-    /// The rows of a batch without those that files have already. Batches of agents are
-    /// known by their origin, as every batch that comes a second time; they cost nothing
-    /// here.
+    /// The rows of a batch that files do not have yet. Batches whose origin is known, including all
+    /// batches of agents, cost nothing here.
     ///
     /// # Errors
-    /// Where the rows cannot be copied.
+    /// If the rows cannot be copied.
     pub(crate) async fn without_stored(
         &self,
         rows: SpanRows,
@@ -93,16 +92,15 @@ impl EmbeddedStore {
     }
 }
 
-/// A span that may have come before.
+/// A span that may already be stored.
 struct Late {
     identity: u64,
     start_unix_nano: i64,
-    /// The hash of its id.
+    /// The hash of its span id.
     span: u64,
 }
 
-/// The identities of late spans that files have already, and the files that could not
-/// be asked.
+/// The identities of late spans that files contain, and the files that could not be read.
 fn stored(
     files: &[Arc<SpanFile>],
     batch: &RecordBatch,
@@ -121,7 +119,7 @@ fn stored(
     (found, unreadable)
 }
 
-/// The late rows of a batch by the hashes of the traces that they name.
+/// The late rows of a batch, by the hash of their trace id.
 fn by_trace(
     batch: &RecordBatch,
     identities: &[u64],
@@ -162,7 +160,7 @@ fn look_in(
                 .into_iter()
                 .map(|run| run.first_row as usize..run.first_row as usize + run.rows as usize)
                 .collect(),
-            // Its index is damaged, or there is none.
+            // The index is damaged or missing.
             None => vec![file.all_rows()],
         };
         for run in runs {

@@ -1,5 +1,5 @@
-//! The write-ahead log: one segment a generation, written by one thread that
-//! makes all waiting records durable with one sync.
+//! The write-ahead log: one segment for each generation. One thread writes it and makes all waiting
+//! records durable with one sync (group commit).
 
 pub(super) mod columns;
 pub(super) mod record;
@@ -30,35 +30,34 @@ use crate::embedded::{fault, private};
 use record::Record;
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// Bytes written before one sync, at most, so that no one waits for long.
+/// Maximum bytes written before a sync, to bound the waiting time.
 const GROUP_BYTES: usize = 32 << 20;
-/// How long records are gathered for one sync while several senders are at work:
-/// about as long as a sync takes. Longer saves few more syncs, as each sender
-/// waits for its answer before it sends again.
+/// How long records are collected for one sync if several senders are active: about the duration of
+/// a sync. A longer time saves few syncs, because each sender waits for its response before it
+/// sends again.
 const GATHER: Duration = Duration::from_millis(3);
-/// Memory kept for the next group.
+/// Buffer capacity that is kept for the next group.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// Told by the log's thread what became of each record, before the one who
-/// waits for it is.
+/// Callbacks of the log's thread. They run before the caller of [`Wal::append`] gets the result.
 pub(super) trait Taker: Send {
-    /// The record is durable, in this many bytes of this generation; without this many
-    /// of its rows, whose spans were stored before.
+    /// The record is durable. It takes `bytes` in this generation's segment. `twice` of its rows
+    /// were left out because their spans were already stored.
     fn durable(&self, record: Record, twice: u64, bytes: u64, generation: u64);
 
-    /// Nothing of the record was kept.
+    /// Nothing of the record was stored.
     fn refused(&self, record: &Record, error: &StoreError);
 
-    /// Rows are gone that were stored: what is seen is to be what is stored.
+    /// Stored rows were deleted. `seen` must be reduced to what is stored.
     fn look_again(&self, seen: &mut Seen);
 }
 
-/// Which rows of a record are durable now.
+/// Which rows of a record were stored.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// All.
     All,
-    /// Those at these places. The spans of the others were durable before.
+    /// The rows with these indexes. The spans of the others were already stored.
     Rows(Vec<u32>),
 }
 
@@ -71,7 +70,7 @@ enum Command {
     Close,
 }
 
-/// The log's writer. Dropping it finishes what is waiting.
+/// The handle of the log's writer. Dropping it writes everything that waits.
 pub(super) struct Wal {
     commands: mpsc::Sender<Command>,
     open: Arc<AtomicU64>,
@@ -83,7 +82,7 @@ pub(super) fn segment_path(directory: &Path, generation: u64) -> PathBuf {
     directory.join(format!("{generation:012}.log"))
 }
 
-/// The generations that have a segment, oldest first.
+/// The generations with a segment, oldest first.
 pub(super) fn segments(directory: &Path) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -97,9 +96,9 @@ pub(super) fn segments(directory: &Path) -> io::Result<Vec<u64>> {
 }
 
 impl Wal {
-    /// Starts the writer, for segments of so many rows at most, unless one record
-    /// has more. The first segment is made with the first record, so that a store
-    /// opens on a full disk too.
+    /// Starts the writer. Segments have at most `segment_rows` rows, unless one record has more.
+    /// The first segment is created with the first record, so that a store also opens on a full
+    /// disk.
     pub(super) fn start(
         directory: PathBuf,
         generation: u64,
@@ -127,8 +126,8 @@ impl Wal {
         Ok(Self { commands, open, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Makes a record durable, but for rows that were before, by their identities.
-    /// `Taker` learns of the outcome even where the caller does not wait for it.
+    /// Makes a record durable, without the rows whose identities were already stored. `Taker` gets
+    /// the result even if the caller does not wait for it.
     pub(super) async fn append(
         &self,
         record: Record,
@@ -136,20 +135,20 @@ impl Wal {
         identities: Option<Vec<u64>>,
     ) -> Result<Taken, StoreError> {
         let (done, answer) = oneshot::channel();
-        // A writer that has ended takes the queue with it, and the answer fails.
+        // If the writer has ended, the queue is gone and waiting for the result fails.
         let _ = self.commands.send(Command::Append { record, bytes, identities, done });
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 
-    /// Begins a new generation with the next record.
+    /// Starts a new generation with the next record.
     pub(super) async fn rotate(&self) {
         let (done, answer) = oneshot::channel();
         let _ = self.commands.send(Command::Rotate { done });
         let _ = answer.await;
     }
 
-    /// Says that rows are gone which were stored: their spans may come again. Whoever
-    /// waits knows that they may from then on.
+    /// Announces that stored rows were deleted, so that their spans may be stored again. When the
+    /// returned future completes, they may.
     pub(super) fn look_again(&self) -> impl Future<Output = ()> + Send + use<> {
         let (done, answer) = oneshot::channel();
         let _ = self.commands.send(Command::LookAgain { done });
@@ -158,12 +157,12 @@ impl Wal {
         }
     }
 
-    /// The generation that the next record goes to, or a later one does.
+    /// The generation of the next record, or an earlier one.
     pub(super) fn open_generation(&self) -> u64 {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Finishes what is waiting, and ends.
+    /// Writes everything that waits, and ends.
     pub(super) fn close(&self) {
         let _ = self.commands.send(Command::Close);
         if let Some(thread) = self.thread.lock().take() {
@@ -178,7 +177,7 @@ impl Drop for Wal {
     }
 }
 
-/// What a sender is told when the store is being closed.
+/// The error for senders while the store closes.
 pub(super) fn closed() -> StoreError {
     StoreError::Full { reason: "the store is closing".to_owned(), retry_after: RETRY_AFTER }
 }
@@ -191,24 +190,24 @@ struct Segment {
 struct Writer {
     directory: PathBuf,
     segment: Option<Segment>,
-    /// Rows of the segment, with those that are about to be written.
+    /// Rows in the segment, including those about to be written.
     rows: usize,
     segment_rows: usize,
     open: Arc<AtomicU64>,
     min_free_bytes: u64,
     taker: Box<dyn Taker>,
     seen: Seen,
-    /// Templates that the segment has defined.
+    /// Templates that are defined in the segment.
     defined: AHashSet<u64>,
 }
 
-/// A record that is being made durable.
+/// A record that is being written.
 struct Waiting {
     record: Record,
     taken: Taken,
-    /// Of the rows that are.
+    /// Identities of the rows to be stored.
     identities: Vec<u64>,
-    /// Rows that are left out.
+    /// Number of rows that are left out.
     twice: u64,
     bytes: u64,
     done: Done,
@@ -217,24 +216,23 @@ struct Waiting {
 impl Writer {
     fn run(mut self, queue: &mpsc::Receiver<Command>) {
         let mut buffer = Vec::new();
-        // Whether several senders were at work when the last group was written.
+        // Whether several senders were active when the last group was written.
         let mut several = false;
-        // What the next segment begins with.
+        // The first record of the next segment.
         let mut ahead: Option<Command> = None;
         while let Some((first, came_meanwhile)) =
             ahead.take().map(|command| (command, true)).or_else(|| next_command(queue))
         {
             buffer.clear();
             buffer.shrink_to(KEPT_BYTES);
-            // A sender that is alone, and waits for each answer, is not kept
-            // waiting.
+            // Does not delay a single sender that waits for each response.
             if (several || came_meanwhile) && matches!(first, Command::Append { .. }) {
                 std::thread::sleep(GATHER);
             }
             let mut waiting: Vec<Waiting> = Vec::new();
             let mut next = Some(first);
             let mut after = None;
-            // Everything that waits goes into one write and one sync.
+            // All waiting commands are written and synced together.
             while let Some(command) = next.take() {
                 match command {
                     Command::Append { ref record, .. } if !self.has_room(record) => {
@@ -270,7 +268,7 @@ impl Writer {
                 _ => {}
             }
         }
-        // Whoever sent after the end was announced learns of it.
+        // Commands that were sent after `Close` get an error.
         for command in queue.try_iter() {
             if let Command::Append { record, done, .. } = command {
                 self.taker.refused(&record, &closed());
@@ -279,12 +277,12 @@ impl Writer {
         }
     }
 
-    /// Whether the record's rows go to the segment too.
+    /// Whether the segment has room for the record's rows.
     fn has_room(&self, record: &Record) -> bool {
         self.rows == 0 || self.rows + record.rows.num_rows() <= self.segment_rows
     }
 
-    /// The next record begins a new segment.
+    /// The next record starts a new segment.
     fn abandon_segment(&mut self) {
         self.defined.clear();
         self.rows = 0;
@@ -293,7 +291,7 @@ impl Writer {
         }
     }
 
-    /// Appends a record, but for the rows whose spans came before.
+    /// Appends a record, without rows whose spans were already stored.
     fn add(
         &mut self,
         mut record: Record,
@@ -326,7 +324,7 @@ impl Writer {
         Some(Waiting { record, taken, identities, twice, bytes, done })
     }
 
-    /// The places of rows whose spans are new, where others' are not.
+    /// The indexes of rows with new spans, or `None` if all are new.
     fn kept(&mut self, record: &Record, identities: &[u64]) -> Option<Vec<u32>> {
         let starts = starts(record.rows.columns()).filter(|_| !identities.is_empty())?;
         self.seen.take(identities, starts.values(), now_unix_nano())
@@ -346,7 +344,7 @@ impl Writer {
         None
     }
 
-    /// Appends the templates of a record that the segment has not defined yet.
+    /// Defines the templates of a record that the segment does not contain yet.
     fn define(&mut self, record: &Record, buffer: &mut Vec<u8>) -> Result<(), ArrowError> {
         let Some(templated) = record.rows.templated() else { return Ok(()) };
         let templates = templated.templates().iter();
@@ -381,7 +379,7 @@ impl Writer {
 
     fn write(&mut self, buffer: &[u8]) -> Result<(), Trouble> {
         if buffer.is_empty() {
-            // All that waits is durable already.
+            // Everything that waits was already durable.
             return Ok(());
         }
         let disk = rustix::fs::statvfs(&self.directory).map_err(io::Error::from)?;
@@ -391,7 +389,7 @@ impl Writer {
         }
         if self.segment.is_none() {
             let path = segment_path(&self.directory, self.open.load(Ordering::Acquire));
-            // A file of that name can only be left from an attempt that failed.
+            // A file with this name can only be left over from a failed attempt.
             let file = private::create(&path)?;
             File::open(&self.directory)?.sync_all()?;
             self.segment = Some(Segment { file, bytes: 0 });
@@ -404,11 +402,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes back what a failed write left: nothing of a refused batch may come
-    /// back after a restart, nor stand before what is written next.
+    /// Removes the bytes of a failed write. Nothing of a refused batch may reappear after a restart
+    /// or precede later records.
     fn undo(&mut self) {
         use std::io::{Seek, SeekFrom};
-        // Some of them are taken back. To define one twice does no harm.
+        // Some definitions are removed. Defining a template twice is harmless.
         self.defined.clear();
         let Some(segment) = &mut self.segment else { return };
         let undone = segment
@@ -436,7 +434,7 @@ impl Writer {
                 "the disk of {place} is full ({error}); free some space or keep fewer spans"
             )),
             Trouble::System(error) => {
-                // The error of the system cannot be cloned for all who wait.
+                // `io::Error` cannot be cloned for all waiting callers.
                 let source = io::Error::new(error.kind(), error.to_string());
                 fault::io(format!("cannot write the log in {place}"))(source)
             }
@@ -444,14 +442,13 @@ impl Writer {
     }
 }
 
-/// Leaves a record only the rows at these places; its bytes.
+/// Reduces a record to the rows with these indexes. Returns its bytes.
 fn encode_some(record: &mut Record, rows: &[u32]) -> Result<Vec<u8>, ArrowError> {
     record.rows = record.rows.take(&UInt32Array::from(rows.to_vec()))?;
     record.encode()
 }
 
-/// The next command, and whether it came before it was asked for; none at the
-/// end.
+/// The next command, and whether it was already queued. `None` at the end.
 fn next_command(queue: &mpsc::Receiver<Command>) -> Option<(Command, bool)> {
     match queue.try_recv() {
         Ok(command) => Some((command, true)),
@@ -480,7 +477,7 @@ mod tests {
     use super::*;
     use crate::embedded::log::record::tests::record;
 
-    /// The generation and rows of each record.
+    /// The generation and number of rows of each record.
     #[derive(Clone, Default)]
     struct Taken(Arc<Mutex<Vec<(u64, usize)>>>);
 
@@ -509,7 +506,7 @@ mod tests {
             Box::new(taken.clone()),
         );
         let wal = wal.expect("started");
-        // All at once, so that one group is written to several segments.
+        // Appended at once, so that one group spans several segments.
         let records = [5, 5, 1, 5, 11, 1, 5];
         let appended = records.map(|rows| wal.append(record(rows, None), vec![1; 8], None));
         for result in futures::future::join_all(appended).await {

@@ -1,4 +1,4 @@
-//! Brings a file to the bucket.
+//! Uploads files to the bucket.
 
 use std::fs;
 use std::io;
@@ -17,12 +17,11 @@ use crate::embedded::files::SpanFile;
 use crate::embedded::files::handle::Handle;
 use crate::embedded::private;
 
-// Checksums are made of whole blocks of a part.
+// Each part must consist of whole blocks, which have checksums.
 const _: () = assert!((PART_BYTES as u64).is_multiple_of(BLOCK_BYTES));
 
 impl Remote {
-    /// Uploads a file that is on the local disk. When this returns, a new machine
-    /// would find it.
+    /// Uploads a local file. When this returns, another server that takes over would find it.
     pub(super) async fn upload(
         self: &Arc<Self>,
         file: &Arc<SpanFile>,
@@ -46,9 +45,9 @@ impl Remote {
         };
         let bytes = with_tails.encode().map_err(|error| Failure::Here(error.to_string()))?;
         let bytes = Bytes::from(bytes);
-        // Large files take a while, and what counts is who owns the bucket now.
+        // Uploading takes time, so ownership is checked again before the head is written.
         self.check_owner().await?;
-        // What may be in the bucket is known here, whenever a crash comes.
+        // After a crash at any time, the local intent says what may be in the bucket.
         let (intent, own) = (self.intent_path(&name), bytes.clone());
         here(move || private::write_durably(&intent, &own)).await?;
         self.bucket.put(&head_key(&name), bytes).await?;
@@ -98,7 +97,7 @@ impl Remote {
     }
 }
 
-/// Work on the local disk.
+/// Runs work on the local disk.
 pub(super) async fn here<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Failure> {

@@ -1,5 +1,5 @@
-//! The SQL functions `attribute(attributes, 'key')` and
-//! `resource_attribute(resource, 'key')`: texts, null where there is no such key.
+//! The SQL functions `attribute(attributes, 'key')` and `resource_attribute(resource, 'key')`. They
+//! return texts, or null if the key is missing.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use serde_json::Value;
 
 use crate::embedded::search::attribute::texts;
 
-/// The name of the first of them.
+/// The name of the first function.
 pub(super) const ATTRIBUTE: &str = "attribute";
 
-/// What a function reads.
+/// The argument of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Of {
     /// The map of a span's attributes.
     Span,
-    /// The JSON object of its resource.
+    /// The JSON object of a span's resource.
     Resource,
 }
 
-/// One of the functions.
+/// One of the two functions.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct AttributeFunction {
     of: Of,
@@ -74,7 +74,7 @@ fn key_of(argument: &ColumnarValue) -> Option<&str> {
     key_in(key)
 }
 
-/// The key that a literal is.
+/// The key of a literal.
 pub(super) fn key_in(literal: &ScalarValue) -> Option<&str> {
     match literal {
         ScalarValue::Dictionary(_, value) => value.try_as_str().flatten(),
@@ -82,7 +82,7 @@ pub(super) fn key_in(literal: &ScalarValue) -> Option<&str> {
     }
 }
 
-/// Reads each distinct object once.
+/// Parses each distinct object once.
 fn of_resources(column: &ArrayRef, key: &str) -> Option<ArrayRef> {
     let Some(rows) = column.as_dictionary_opt::<Int32Type>() else {
         let objects = cast(column, &DataType::Utf8).ok()?;
@@ -98,7 +98,7 @@ fn of_resources(column: &ArrayRef, key: &str) -> Option<ArrayRef> {
     Some(Arc::new(found.finish()))
 }
 
-/// The text of one member of a JSON object.
+/// The text of a member of a JSON object.
 fn member(object: &str, key: &str) -> Option<String> {
     let Value::Object(mut members) = serde_json::from_str(object).ok()? else { return None };
     match members.remove(key)? {

@@ -1,5 +1,5 @@
-//! The worker: a process that runs one statement and ends. It has no rows of its
-//! own; it asks for them, a batch at a time.
+//! The worker: a process that runs one statement and ends. It has no rows, and requests them batch
+//! by batch.
 
 use std::fs::File;
 use std::io;
@@ -22,9 +22,8 @@ use super::{confine, words};
 use crate::contract::StoreError;
 use crate::embedded::fault;
 
-/// Runs the statement that the server sends, in this process, which does nothing
-/// else before and ends after. A program whose server has a
-/// [`SqlWorker`](super::SqlWorker) calls this where it is started as one, with its
+/// Runs the statement that the server sends. The process must do nothing else before or after. A
+/// program that uses a [`SqlWorker`](super::SqlWorker) calls this when it is started as one, with
 /// standard input and output.
 #[must_use]
 pub fn run_sql_worker(input: OwnedFd, output: OwnedFd) -> ExitCode {
@@ -55,7 +54,8 @@ fn answer(link: &Arc<Mutex<Link>>, job: &Job) -> io::Result<()> {
     confine::open_nothing_more()?;
     let bounds = Bounds {
         rows: job.rows,
-        // The rest is for what it does not count: batches under way, plans, the stack.
+        // The remaining memory is for what the engine does not count: batches in progress, plans
+        // and the stack.
         memory_bytes: job.memory_bytes / 8 * 5,
         timeout: job.timeout(),
     };
@@ -81,7 +81,7 @@ fn answer(link: &Arc<Mutex<Link>>, job: &Job) -> io::Result<()> {
     wire::send(&mut link.lock().output, &end, &[])
 }
 
-/// The way to the server.
+/// The connection to the server.
 #[derive(Debug)]
 struct Link {
     input: File,
@@ -117,7 +117,7 @@ impl Asked {
     fn ask(&self) -> Result<Option<RecordBatch>, DataFusionError> {
         let mut link = self.link.lock();
         wire::send(&mut link.output, &FromWorker::Next(self.scan), &[])?;
-        // The server is trusted, and memory is bounded.
+        // The server is trusted, and the process's memory is limited.
         let answer = wire::receive::<ToWorker>(&mut link.input, usize::MAX)?;
         let (said, rows) = answer.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
         Ok(match said {
@@ -130,7 +130,7 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        // Where nobody listens any more, the process is about to end.
+        // If the server does not listen any more, the process is about to end.
         let _ = wire::send(&mut self.link.lock().output, &FromWorker::Close(self.scan), &[]);
     }
 }
