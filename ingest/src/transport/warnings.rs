@@ -1,5 +1,5 @@
-//! Warnings that whoever sends can cause as often as they like: the first of a kind is logged,
-//! and then one in a while, with how many it stands for.
+//! Limits warnings that senders can cause at will. The first of each kind is logged, then one in
+//! each interval with the number of suppressed ones.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Time between two of one kind.
+/// Minimum time between two warnings of one kind.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// What was logged of each kind: what it is about, and why. Both are of this program, so that
-/// there are few.
+/// The last warning of each kind: topic and reason. Both are constants of this program, so there
+/// are few.
 #[derive(Debug, Default)]
 pub(super) struct WarningLimit(Mutex<HashMap<(&'static str, &'static str), Last>>);
 
@@ -22,7 +22,7 @@ struct Last {
     since: u64,
 }
 
-/// How many were not logged before this one.
+/// Number of suppressed warnings before this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct More(u64);
 
@@ -36,7 +36,7 @@ impl fmt::Display for More {
 }
 
 impl WarningLimit {
-    /// Whether one of this kind is to be logged now.
+    /// Whether a warning of this kind is due.
     pub(crate) fn due(&self, about: &'static str, why: &'static str) -> Option<More> {
         self.due_at(about, why, Instant::now())
     }

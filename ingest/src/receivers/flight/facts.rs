@@ -1,25 +1,25 @@
-//! What an agent tells of itself: a small JSON object. It is shown with every status, so its
-//! shape is bounded, and what all agents tell together is.
+//! Facts that an agent reports about itself: a small JSON object. It is shown with every status, so
+//! its shape and the total size of all agents' facts are limited.
 
 use serde_json::Value;
 
-/// Objects and lists in each other.
+/// Maximum depth of nested objects and lists.
 const DEPTH: usize = 6;
-/// Values in all.
+/// Maximum number of values.
 const VALUES: usize = 4096;
-/// Bytes of a key or a text.
+/// Maximum bytes of a key or a text.
 const TEXT_BYTES: usize = 4096;
-/// Memory of a value besides its text, about.
+/// Approximate memory of a value besides its text.
 const VALUE_BYTES: usize = 96;
 
-/// Why facts are not kept.
+/// Why facts are not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unfit {
     Malformed,
     TooLarge,
 }
 
-/// Facts, and the memory that they take.
+/// Facts and the memory that they use.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Facts {
     pub(crate) value: Value,
@@ -27,7 +27,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Reads facts, which are of a bounded length already.
+    /// Parses facts. The caller limits the length of the text.
     pub(crate) fn read(text: &[u8]) -> Result<Self, Unfit> {
         let value: Value = serde_json::from_slice(text).map_err(|_| Unfit::Malformed)?;
         if !value.is_object() {
@@ -46,7 +46,7 @@ struct Size {
 }
 
 impl Size {
-    /// Adds a value; none where it is too much.
+    /// Adds a value. Returns nothing if a limit is exceeded.
     fn add(&mut self, value: &Value, depth: usize) -> Option<()> {
         self.values += 1;
         self.bytes += VALUE_BYTES;

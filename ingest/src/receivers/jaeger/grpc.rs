@@ -37,7 +37,7 @@ const REQUESTS: &str = "jaeger_grpc_requests";
 const POST_SPANS: &str = "/jaeger.api_v2.CollectorService/PostSpans";
 const SAMPLING: &str = "/jaeger.api_v2.SamplingManager/GetSamplingStrategy";
 
-/// The CollectorService, and plain words for what else clients ask for here.
+/// The CollectorService, and explanations for other services that clients call here.
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route(POST_SPANS, post(post_spans))
@@ -47,7 +47,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Where those belong who do not speak gRPC.
+/// Where clients that do not speak gRPC should go.
 fn instead(shared: &Shared) -> String {
     shared.where_is(&super::http::RECEIVER)
 }
@@ -82,7 +82,7 @@ async fn post_spans(State(shared): State<Arc<Shared>>, request: Request) -> Resp
         return answer;
     }
     match take(&shared, request).await {
-        // `PostSpansResponse` has no fields: what was rejected is only counted.
+        // `PostSpansResponse` has no fields, so rejected spans can only be counted.
         Ok(rejections) => {
             if let Some(message) = rejections.message() {
                 shared.refused_in_part(from, &message);
