@@ -1,15 +1,15 @@
-//! What messages say that senders repeat in every request.
+//! A cache of decoded messages that senders repeat in every request.
 
 use std::sync::Arc;
 
 use ahash::AHashMap;
 
-/// Messages that are kept, their bytes together, and of one.
+/// Maximum number of cached messages, their total bytes, and the bytes of one.
 const MOST: usize = 1024;
 const MOST_BYTES: usize = 1 << 20;
 const LONGEST: usize = 16 << 10;
 
-/// What was read, by the bytes that it was read from.
+/// Decoded messages by their encoded bytes.
 pub(super) struct Kept<T> {
     known: AHashMap<Box<[u8]>, Arc<T>>,
     bytes: usize,
@@ -22,9 +22,9 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T> Kept<T> {
-    /// What a message says, which is read where it is not known. One that comes in
-    /// several pieces, as hardly any does, is read each time: it is not the same as
-    /// their bytes one after the other, where one of them is cut.
+    /// The decoded message, from the cache or newly decoded. A message in several pieces, which is
+    /// rare, is always decoded: concatenating the pieces would be ambiguous if one of them is
+    /// truncated.
     pub(super) fn get<E>(
         &mut self,
         pieces: &[&[u8]],
