@@ -16,7 +16,7 @@ pub(super) fn moment(text: &str, zone: Zone, now_unix_nano: i64) -> String {
     read.filter(|_| is_absolute).map_or_else(|| text.to_owned(), |nano| nano.to_string())
 }
 
-/// The request that the flags mean.
+/// The request for these flags.
 pub(super) fn request(flags: &SearchFlags, now_unix_nano: i64) -> Request {
     let filter = &flags.filter;
     let zoned = |text: &Option<String>| {
@@ -45,7 +45,7 @@ pub(super) fn request(flags: &SearchFlags, now_unix_nano: i64) -> Request {
     filter.attributes.iter().fold(request, |request, value| request.parameter("attribute", value))
 }
 
-/// One line a trace, and below it what failed.
+/// One line for each trace, followed by its errors.
 pub(super) fn render(answer: &SearchAnswer, paint: Paint) -> String {
     let mut text = match answer.traces.is_empty() {
         true => format!("no trace fits, {}\n", {

@@ -1,4 +1,4 @@
-//! A task for every listener that takes spans.
+//! A task for every receiver's listener.
 
 use anyhow::Context as _;
 use spanwise_ingest::{Ingest, Receiver, Socket};
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;
 
-/// Serves them all, on these threads, until `stopping`.
+/// Serves all receivers on these threads, until `stopping`.
 pub(super) fn spawn(
     tasks: &mut JoinSet<Result<(), Failure>>,
     threads: &Handle,
