@@ -1,5 +1,5 @@
-//! What labels cost that every span has: none, a hundred of the process, and a
-//! hundred on each span itself, each to a server of its own.
+//! The cost of labels on every span: none, a hundred on the process, and a hundred on each span,
+//! each with a new server.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use spanwise_bench_load::{Load, LoadConfig, Tags};
 use crate::server::Server;
 use crate::{Flags, Taken, feed};
 
-/// Labels of a span, as in DeepFlow's paper (SIGCOMM'23, section 5.3).
+/// Number of labels on a span, as in DeepFlow's paper (SIGCOMM'23, section 5.3).
 const COUNT: usize = 100;
 
 /// Prints costs and their ratios.
