@@ -5,7 +5,7 @@ import { Prose } from "../../parts/Prose";
 import { narrowed, WIDE } from "./question";
 import type { Asked } from "./question";
 
-/** The ports that take OTLP, as the server is configured. */
+/** The server's configured ports for OTLP. */
 function OtlpPorts({ server }: { server: Record<string, unknown> | undefined }) {
   const port = (address: unknown, usual: string) =>
     typeof address === "string" ? address.slice(address.lastIndexOf(":") + 1) : usual;
@@ -17,7 +17,7 @@ function OtlpPorts({ server }: { server: Record<string, unknown> | undefined }) 
   );
 }
 
-/** Why a search found nothing, and what to do about it. */
+/** Explains why a search found nothing, and what to do. */
 export function Empty({ asked, said }: { asked: Asked; said: readonly string[] }) {
   const services = useServices();
   const status = useStatus();
@@ -86,7 +86,7 @@ export function Empty({ asked, said }: { asked: Asked; said: readonly string[] }
   );
 }
 
-/** What the server says of it. */
+/** The server's advice. */
 function Said({ sentences }: { sentences: readonly string[] }) {
   return sentences.map((sentence) => (
     <p key={sentence}>

@@ -17,8 +17,10 @@ import java.util.function.Supplier;
  * Called by the rewritten classes. If anything fails here, the program gets its original object.
  */
 public final class Handover {
-  /** The continuations of virtual threads are passed between carriers, and are no work of their
-     own. */
+  /**
+   * The continuations of virtual threads are passed between carriers, and are no work of their
+   * own.
+   */
   private static final String CONTINUATION = "java.lang.VirtualThread";
   /** The work of a pool's thread is determined by the tasks that it takes, not by its creator. */
   private static final String WORKER = "java.util.concurrent.ThreadPoolExecutor$Worker";

@@ -15,8 +15,10 @@ final class ThreadState {
   private static final long LOGICAL = 1L << 63;
   /** Number of work item ids that a thread reserves at a time. */
   private static final int NUMBERS = 256;
-  /** Above all ids of an earlier process with the same process id, since no process hands over
-     every nanosecond. */
+  /**
+   * Above all ids of an earlier process with the same process id, since no process hands over
+   * every nanosecond.
+   */
   private static final AtomicLong NEXT = new AtomicLong(System.nanoTime() & (1L << 55) - 1);
   private static final ThreadLocal<ThreadState> MINE = new ThreadLocal<>();
   private static final MethodHandle IS_VIRTUAL = isVirtualHandle();
