@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Trace(TraceFlags),
     /// List traces: the newest, the slowest, those with most errors, the largest
     Search(SearchFlags),
-    /// Print traces as they come, until interrupted
+    /// Print traces as they arrive, until interrupted
     Tail(TailFlags),
     /// Print the service graph: who calls whom, how often, how fast, with how many errors
     Graph(GraphFlags),
@@ -190,7 +190,7 @@ pub(crate) struct DoctorFlags {
     pub(crate) json: bool,
 }
 
-/// What to do with the helper for Java.
+/// Actions of the helper for Java.
 #[derive(Debug, Subcommand)]
 pub(crate) enum JavaCommand {
     /// Write the helper to standard output, for java -javaagent:FILE
@@ -250,17 +250,17 @@ pub(crate) struct TraceFlags {
     /// Trace id (32 hexadecimal digits, or 16 for a 64-bit id), or the id of any span of the trace
     /// (16), as found in a log or a header
     pub(crate) id: String,
-    /// Draw every span, also of calls that repeat
+    /// Draw every span, including repeated calls
     #[arg(long)]
     pub(crate) all: bool,
-    /// Do not page what is longer than the terminal
+    /// Do not page output that is longer than the terminal
     #[arg(long)]
     pub(crate) no_pager: bool,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
 }
 
-/// Which traces are meant.
+/// Conditions on traces.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TraceFilter {
     /// Traces in which this service took part
@@ -291,8 +291,8 @@ pub(crate) struct TraceFilter {
 pub(crate) struct SearchFlags {
     #[command(flatten)]
     pub(crate) filter: TraceFilter,
-    /// Which of all that fit come first: the newest, the slowest, those with most errors or
-    /// with most spans
+    /// Which matching traces come first: the newest, the slowest, those with most errors or with
+    /// most spans
     #[arg(long, value_name = "ORDER", default_value = "newest", value_parser = ["newest", "slowest", "errors", "largest"])]
     pub(crate) sort: String,
     /// Started after this: -15m, -2h, 2026-11-26T09:30 (with a zone, or in this machine's), or
@@ -312,15 +312,15 @@ pub(crate) struct SearchFlags {
 pub(crate) struct TailFlags {
     #[command(flatten)]
     pub(crate) filter: TraceFilter,
-    /// End after the first look
+    /// Stop after the first query
     #[arg(long, hide = true)]
     pub(crate) once: bool,
 }
 
-/// What `graph` prints.
+/// Output formats of `graph`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum GraphFormat {
-    /// Aligned columns, a line an edge
+    /// Aligned columns, one line for each edge
     Table,
     /// Graphviz: `spanwise graph --format dot | dot -Tsvg`
     Dot,
@@ -331,16 +331,16 @@ pub(crate) enum GraphFormat {
 /// Flags of `graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphFlags {
-    /// Only edges that this service, database or broker has
+    /// Only edges from or to this service, database or broker
     #[arg(long, value_name = "NAME")]
     pub(crate) service: Option<String>,
     /// Calls after this: -15m, -2h, a date and time, or nanoseconds since 1970 [default: -1h]
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub(crate) start: Option<String>,
-    /// Calls before this, written likewise [default: now]
+    /// Calls before this, in the same format [default: now]
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub(crate) end: Option<String>,
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table", conflicts_with = "json")]
     pub(crate) format: GraphFormat,
     #[command(flatten)]
@@ -350,13 +350,13 @@ pub(crate) struct GraphFlags {
 /// Flags of `top`.
 #[derive(Debug, Args)]
 pub(crate) struct TopFlags {
-    /// The time that rates and latencies are of, up to now
+    /// The time range of rates and latencies, up to now
     #[arg(long, value_name = "TIME", default_value = "1m")]
     pub(crate) window: String,
-    /// Which services come first
+    /// Order of services
     #[arg(long, value_name = "ORDER", default_value = "rate")]
     pub(crate) sort: TopOrder,
-    /// Print the table once, as where standard output is no terminal
+    /// Print the table once, which is the default if standard output is not a terminal
     #[arg(long)]
     pub(crate) once: bool,
     #[command(flatten)]

@@ -40,10 +40,10 @@ fn write(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Ends a colour.
+/// Resets the colour.
 const RESET: &str = "\x1b[0m";
 
-/// Whether a text has colours of [`Paint`]'s.
+/// Whether the text contains [`Paint`]'s colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OwnColours {
     Kept,
@@ -117,8 +117,8 @@ impl Zone {
         UtcOffset::from_whole_seconds(seconds).unwrap_or(UtcOffset::UTC)
     }
 
-    /// The time at which it is this local time. If a clock change repeats that local time, the
-    /// first. If it skips it, the moment before.
+    /// The time of this local time. If a clock change repeats the local time, the first. If the
+    /// clock change skips it, the time just before the change.
     pub(crate) fn moment(self, time: PrimitiveDateTime) -> OffsetDateTime {
         let as_utc = time.assume_utc().unix_timestamp();
         let first = self.offset(as_utc - i64::from(self.offset(as_utc).whole_seconds()));
@@ -224,7 +224,7 @@ pub(crate) fn brief(text: &str, columns: usize) -> String {
     cut
 }
 
-/// A line with colours of [`Paint`]'s, cut to this many columns.
+/// A line with [`Paint`]'s colours, cut to this many columns.
 pub(crate) fn fitted(line: &str, columns: usize) -> String {
     let mut kept = String::with_capacity(line.len());
     let (mut rest, mut used, mut coloured) = (line, 0, false);
@@ -252,7 +252,7 @@ pub(crate) fn fitted(line: &str, columns: usize) -> String {
     kept
 }
 
-/// The characters of a line, without its colours.
+/// Number of characters of a line, without colours.
 fn visible_columns(line: &str) -> usize {
     let (mut rest, mut columns) = (line, 0);
     while let Some(c) = rest.chars().next() {
@@ -263,17 +263,16 @@ fn visible_columns(line: &str) -> usize {
     columns
 }
 
-/// The columns and rows of the terminal to which standard output goes; none if it goes
-/// elsewhere.
+/// The columns and rows of the terminal on standard output; `None` if standard output is not a
+/// terminal.
 pub(crate) fn size() -> Option<(usize, usize)> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
     (columns > 0 && rows > 0).then_some((columns, rows))
 }
 
-/// Prints a long text by a pager, if standard output is a terminal and the text does not fit
-/// it: the one that `SPANWISE_PAGER` or `PAGER` names, otherwise `less`. An empty name means
-/// none.
+/// Prints a long text through a pager, if standard output is a terminal and the text does not fit.
+/// The pager is that of `SPANWISE_PAGER` or `PAGER`, by default `less`. An empty value means none.
 pub(crate) fn print_paged(text: &str) -> Result<(), Failure> {
     let lines = text.lines().count();
     if !size().is_some_and(|(_, rows)| lines >= rows) {
@@ -291,17 +290,17 @@ pub(crate) fn print_paged(text: &str) -> Result<(), Failure> {
     }
     let Ok(mut child) = command.spawn() else { return print(text) };
     if let Some(mut input) = child.stdin.take() {
-        // Who leaves the pager early has read enough.
+        // If the user quits the pager early, the rest is not needed.
         let _ = input.write_all(visible(text, OwnColours::Kept).as_bytes());
     }
     match child.wait() {
-        // The shell did not find the pager, and said so.
+        // The shell did not find the pager, and has reported that.
         Ok(status) if status.code() == Some(127) => print(text),
         _ => Ok(()),
     }
 }
 
-/// Which way a column leans.
+/// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
@@ -468,7 +467,7 @@ mod tests {
             visible(csv, OwnColours::None),
             "a\\u{1b}]0;x\\u{7}\\u{7f}\\u{9b}1m\\u{202e}\\u{200b}é\tb\r\nc\\rd\n"
         );
-        // In the program's own text, only colours are kept.
+        // Only colours are kept in the program's own text.
         let own = "\x1b[31mred\x1b[0m \x1b[2J \x1b[1;31H \x1b";
         assert_eq!(
             visible(own, OwnColours::Kept),
