@@ -14,7 +14,7 @@ use crate::chains::{ChainIter, Chains};
 use crate::row::{Row, is_half};
 use crate::slot::Slot;
 use crate::text::Text;
-use crate::timeline::{Moment, Sort, Timeline};
+use crate::timeline::{RowTimes, Sort, Timeline};
 
 /// A reference to a row that is valid as long as the row is in its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -216,7 +216,7 @@ impl Index {
         let row = self.row(slot);
         let (start, end) = (row.start_unix_nano, row.end_unix_nano);
         let to = start.saturating_add(start_slack);
-        let covers = |moment: &Moment| {
+        let covers = |moment: &RowTimes| {
             start >= moment.start.saturating_sub(start_slack)
                 && start <= moment.end.saturating_add(start_slack)
                 && end <= moment.end.saturating_add(end_slack)
@@ -233,7 +233,7 @@ impl Index {
         self.of_process(row, self.timeline.started(sort, slot, from, to))
     }
 
-    fn of_process(&self, row: &Row, moments: impl Iterator<Item = Moment>) -> Vec<Slot> {
+    fn of_process(&self, row: &Row, moments: impl Iterator<Item = RowTimes>) -> Vec<Slot> {
         let mut found: Vec<Slot> = moments
             .map(|moment| moment.slot)
             .filter(|slot| self.row(*slot).same_process(row))

@@ -19,7 +19,7 @@ const LOOK_AT: usize = 1024;
 /// The key under which rows of one process are found: process id and host, or the service's name
 /// for rows whose process ids are not comparable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum PlaceKey {
+enum ProcessKey {
     Process(Option<Text>, u32),
     Service(Text),
 }
@@ -49,13 +49,13 @@ impl Sort {
 
 /// The time span of a row.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
+pub(crate) struct RowTimes {
     pub(crate) start: i64,
     pub(crate) end: i64,
     pub(crate) slot: Slot,
 }
 
-impl Moment {
+impl RowTimes {
     fn of(rows: &[Row], slot: Slot) -> Self {
         let row = &rows[slot as usize];
         Self { start: row.start_unix_nano, end: row.end_unix_nano, slot }
@@ -77,14 +77,14 @@ struct Times {
 const GONE_AT_LEAST: usize = 64;
 
 impl Times {
-    fn put(&mut self, moment: Moment) {
+    fn put(&mut self, moment: RowTimes) {
         self.ordered.insert((moment.start, moment.slot), moment.end);
     }
 
     fn order(&mut self, rows: &[Row], stamps: &[u32]) {
         for (slot, stamp) in std::mem::take(&mut self.noted) {
             if stamps[slot as usize] == stamp {
-                self.put(Moment::of(rows, slot));
+                self.put(RowTimes::of(rows, slot));
             }
         }
     }
@@ -100,17 +100,17 @@ impl Times {
     }
 
     /// Rows that started from `from` to `to`, at most the [`LOOK_AT`] latest.
-    fn started(&self, from: i64, to: i64) -> impl Iterator<Item = Moment> {
+    fn started(&self, from: i64, to: i64) -> impl Iterator<Item = RowTimes> {
         let range = (from, Slot::MIN)..=(to.max(from), Slot::MAX);
         let latest = self.ordered.range(range).rev().take(LOOK_AT);
-        latest.map(|(&(start, slot), &end)| Moment { start, end, slot })
+        latest.map(|(&(start, slot), &end)| RowTimes { start, end, slot })
     }
 }
 
 /// Rows of one process.
 #[derive(Debug, Default)]
 struct ProcessRows {
-    key: Option<PlaceKey>,
+    key: Option<ProcessKey>,
     /// By [`Sort`].
     times: [Times; 3],
     ordered: bool,
@@ -121,7 +121,7 @@ impl ProcessRows {
         let times = &mut self.times[sort as usize];
         times.live += 1;
         if self.ordered {
-            times.put(Moment::of(rows, slot));
+            times.put(RowTimes::of(rows, slot));
             return;
         }
         times.noted.push((slot, stamps[slot as usize]));
@@ -137,43 +137,43 @@ impl ProcessRows {
     }
 }
 
-type PlaceId = u32;
-const NOWHERE: PlaceId = PlaceId::MAX;
+type KeyId = u32;
+const NO_KEY: KeyId = KeyId::MAX;
 
 /// The two keys of a row: its process and its service.
 #[derive(Debug, Clone, Copy)]
-struct Whereabouts {
-    process: PlaceId,
-    service: PlaceId,
+struct RowKeys {
+    process: KeyId,
+    service: KeyId,
 }
 
-impl Whereabouts {
-    const UNKNOWN: Self = Self { process: NOWHERE, service: NOWHERE };
+impl RowKeys {
+    const UNKNOWN: Self = Self { process: NO_KEY, service: NO_KEY };
 }
 
 /// Rows by process and time. See the module's description.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
-    ids: AHashMap<PlaceKey, PlaceId>,
-    places: Vec<ProcessRows>,
-    free: Vec<PlaceId>,
+    ids: AHashMap<ProcessKey, KeyId>,
+    processes: Vec<ProcessRows>,
+    free: Vec<KeyId>,
     /// By slot.
-    whereabouts: Vec<Whereabouts>,
+    keys: Vec<RowKeys>,
     /// By slot. Increases by one each time the slot is freed.
     stamps: Vec<u32>,
     /// The most recent row's key and location. The next row is probably of the same process.
-    last: Option<(Option<PlaceKey>, Text, Whereabouts)>,
+    last: Option<(Option<ProcessKey>, Text, RowKeys)>,
 }
 
-fn process_key(row: &Row) -> Option<PlaceKey> {
-    row.process_id.map(|process| PlaceKey::Process(row.host, process))
+fn process_key(row: &Row) -> Option<ProcessKey> {
+    row.process_id.map(|process| ProcessKey::Process(row.host, process))
 }
 
 impl Timeline {
     /// An empty timeline with room for this many slots.
     pub(crate) fn with_capacity(slots: usize) -> Self {
         Self {
-            whereabouts: Vec::with_capacity(slots),
+            keys: Vec::with_capacity(slots),
             stamps: Vec::with_capacity(slots),
             ..Self::default()
         }
@@ -184,22 +184,22 @@ impl Timeline {
         let row = &rows[slot as usize];
         if self.stamps.len() <= slot as usize {
             self.stamps.resize(slot as usize + 1, 0);
-            self.whereabouts.resize(slot as usize + 1, Whereabouts::UNKNOWN);
+            self.keys.resize(slot as usize + 1, RowKeys::UNKNOWN);
         }
         let Some(sort) = Sort::of(row) else {
-            self.whereabouts[slot as usize] = Whereabouts::UNKNOWN;
+            self.keys[slot as usize] = RowKeys::UNKNOWN;
             return;
         };
-        let at = self.places_of(row);
-        self.whereabouts[slot as usize] = at;
-        for place in [at.process, at.service] {
-            if let Some(place) = self.places.get_mut(place as usize) {
-                place.insert(sort, slot, rows, &self.stamps);
+        let at = self.keys_of(row);
+        self.keys[slot as usize] = at;
+        for process in [at.process, at.service] {
+            if let Some(process) = self.processes.get_mut(process as usize) {
+                process.insert(sort, slot, rows, &self.stamps);
             }
         }
     }
 
-    fn places_of(&mut self, row: &Row) -> Whereabouts {
+    fn keys_of(&mut self, row: &Row) -> RowKeys {
         let process = process_key(row);
         if let Some((last_process, last_service, at)) = self.last
             && last_process == process
@@ -207,23 +207,23 @@ impl Timeline {
         {
             return at;
         }
-        let at = Whereabouts {
-            process: process.map_or(NOWHERE, |key| self.place(key)),
-            service: self.place(PlaceKey::Service(row.service)),
+        let at = RowKeys {
+            process: process.map_or(NO_KEY, |key| self.key_id(key)),
+            service: self.key_id(ProcessKey::Service(row.service)),
         };
         self.last = Some((process, row.service, at));
         at
     }
 
-    fn place(&mut self, key: PlaceKey) -> PlaceId {
-        let (places, free) = (&mut self.places, &mut self.free);
+    fn key_id(&mut self, key: ProcessKey) -> KeyId {
+        let (processes, free) = (&mut self.processes, &mut self.free);
         *self.ids.entry(key).or_insert_with(|| {
             let id = free.pop().unwrap_or_else(|| {
-                places.push(ProcessRows::default());
+                processes.push(ProcessRows::default());
                 // There are fewer processes than rows.
-                (places.len() - 1) as PlaceId
+                (processes.len() - 1) as KeyId
             });
-            places[id as usize].key = Some(key);
+            processes[id as usize].key = Some(key);
             id
         })
     }
@@ -233,12 +233,12 @@ impl Timeline {
         let stamp = &mut self.stamps[slot as usize];
         *stamp = stamp.wrapping_add(1);
         let Some(sort) = Sort::of(row) else { return };
-        let at = self.whereabouts[slot as usize];
+        let at = self.keys[slot as usize];
         for id in [at.process, at.service] {
-            let Some(place) = self.places.get_mut(id as usize) else { continue };
-            place.times[sort as usize].remove(row, slot, &self.stamps);
-            if place.is_empty() {
-                if let Some(key) = std::mem::take(place).key {
+            let Some(process) = self.processes.get_mut(id as usize) else { continue };
+            process.times[sort as usize].remove(row, slot, &self.stamps);
+            if process.is_empty() {
+                if let Some(key) = std::mem::take(process).key {
                     self.ids.remove(&key);
                 }
                 self.free.push(id);
@@ -263,16 +263,16 @@ impl Timeline {
         slot: Slot,
         from_nano: i64,
         to_nano: i64,
-    ) -> impl Iterator<Item = Moment> {
-        let at = self.whereabouts[slot as usize];
-        let places = [at.process, at.service].into_iter();
-        let places = places.filter_map(|place| self.places.get(place as usize));
-        places.flat_map(move |place| place.times[sort as usize].started(from_nano, to_nano))
+    ) -> impl Iterator<Item = RowTimes> {
+        let at = self.keys[slot as usize];
+        let processes = [at.process, at.service].into_iter();
+        let processes = processes.filter_map(|process| self.processes.get(process as usize));
+        processes.flat_map(move |process| process.times[sort as usize].started(from_nano, to_nano))
     }
 
     /// Whether no row is left.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.ids.is_empty() && self.places.len() == self.free.len()
+        self.ids.is_empty() && self.processes.len() == self.free.len()
     }
 }

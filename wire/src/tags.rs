@@ -17,7 +17,7 @@ const ERROR: &str = "error";
 
 /// Attributes that replace missing fields of a format. They are removed from the other attributes.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct FieldTags {
     status: Option<Status>,
     /// Whether a tag says that the span failed.
     failed: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Said {
     kind: Option<Kind>,
 }
 
-impl Said {
+impl FieldTags {
     /// Consumes an attribute, or returns it if it is an ordinary one.
     pub(crate) fn take(
         &mut self,

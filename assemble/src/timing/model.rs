@@ -71,7 +71,7 @@ impl Stand {
 
 /// Counts of the events that followed one state.
 #[derive(Debug, Clone, Default)]
-struct Nexts {
+struct NextCounts {
     total: f64,
     counts: Vec<(Next, f64)>,
 }
@@ -126,19 +126,19 @@ impl Gaps {
 /// A model of a process. See the module's description.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Model {
-    nexts: HashMap<Stand, Nexts, ahash::RandomState>,
+    nexts: HashMap<Stand, NextCounts, ahash::RandomState>,
     gaps: HashMap<(What, Last, Next), Gaps, ahash::RandomState>,
     /// Delays by last event, for all kinds of requests, before calls and before responses.
     any: [[Gaps; 2]; 3],
     /// Number of requests that the model has learned from.
     requests: f64,
     /// Background calls of each kind.
-    nobodys: HashMap<What, Nobodys, ahash::RandomState>,
+    nobodys: HashMap<What, UnownedCalls, ahash::RandomState>,
 }
 
 /// Calls that belong to no request.
 #[derive(Debug, Clone, Copy, Default)]
-struct Nobodys {
+struct UnownedCalls {
     calls: f64,
     /// Time in which such a call would have been recognised.
     nano: f64,

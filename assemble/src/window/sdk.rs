@@ -32,7 +32,7 @@ pub(super) enum Came<'a> {
 }
 
 #[derive(Debug)]
-enum Kept {
+enum KeptRows {
     Batch(u64, SpanRows),
     Rows(Vec<Row>),
 }
@@ -43,13 +43,13 @@ struct Member {
     span_id: SpanId,
     parent_span_id: Option<SpanId>,
     side: Side,
-    said: Option<Said>,
+    result: Option<SdkResult>,
 }
 
 /// The reported result of a row: a root, a child of the span that it names, a child of the calling
 /// side with the same id, or part of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum SdkResult {
     Root,
     Child,
     Twin,
@@ -61,7 +61,7 @@ struct Trace {
     members: Vec<Member>,
     last_row_nano: u64,
     /// The time of the first unreported change.
-    untold_since_nano: Option<u64>,
+    unreported_since_nano: Option<u64>,
 }
 
 /// The contents that the full window takes over.
@@ -79,11 +79,11 @@ pub(super) struct Sdk {
     traces: AHashMap<TraceId, Trace>,
     rows: usize,
     /// Traces with unreported changes.
-    untold: Vec<TraceId>,
+    unreported: Vec<TraceId>,
     /// Traces, roughly in the order in which they expire.
     ages: VecDeque<(u64, TraceId)>,
     /// Time of arrival, number of rows, and the rows.
-    kept: VecDeque<(u64, usize, Kept)>,
+    kept: VecDeque<(u64, usize, KeptRows)>,
     kept_rows: usize,
     /// Results for the next poll.
     ready: Vec<Assembled>,
@@ -117,8 +117,8 @@ impl Sdk {
             }
         }
         let kept = match came {
-            Came::Batch(number, rows) => Kept::Batch(*number, SpanRows::clone(rows)),
-            Came::Rows(rows) => Kept::Rows(rows.to_vec()),
+            Came::Batch(number, rows) => KeptRows::Batch(*number, SpanRows::clone(rows)),
+            Came::Rows(rows) => KeptRows::Rows(rows.to_vec()),
         };
         self.kept.push_back((now_nano, names.len(), kept));
         self.kept_rows += names.len();
@@ -128,25 +128,25 @@ impl Sdk {
     /// Adds rows of one trace.
     fn add(&mut self, names: &[Named], now_nano: u64, config: &WindowConfig) {
         let Some(id) = names.first().map(|name| name.trace_id) else { return };
-        let Self { traces, untold, ages, .. } = self;
+        let Self { traces, unreported, ages, .. } = self;
         let trace = traces.entry(id).or_insert_with(|| {
             ages.push_back((now_nano, id));
             Trace::default()
         });
         trace.last_row_nano = trace.last_row_nano.max(now_nano);
-        if trace.untold_since_nano.is_none() {
-            trace.untold_since_nano = Some(now_nano);
-            untold.push(id);
+        if trace.unreported_since_nano.is_none() {
+            trace.unreported_since_nano = Some(now_nano);
+            unreported.push(id);
         }
         trace.members.extend(names.iter().map(|name| {
             let Named { at, trace_id: _, span_id, parent_span_id, side } = *name;
-            Member { at, span_id, parent_span_id, side, said: None }
+            Member { at, span_id, parent_span_id, side, result: None }
         }));
         self.rows += names.len();
         self.counters.rows += names.len() as u64;
         if trace.members.len() >= config.max_group_rows {
             self.counters.groups_too_large += 1;
-            self.let_go(id);
+            self.report_and_remove(id);
         }
     }
 
@@ -157,19 +157,19 @@ impl Sdk {
         all: bool,
         config: &WindowConfig,
     ) -> Vec<Assembled> {
-        let mut untold = std::mem::take(&mut self.untold);
-        untold.retain(|id| {
+        let mut unreported = std::mem::take(&mut self.unreported);
+        unreported.retain(|id| {
             let Some(trace) = self.traces.get(id) else { return false };
-            let Some(since) = trace.untold_since_nano else { return false };
+            let Some(since) = trace.unreported_since_nano else { return false };
             let quiet = now_nano.saturating_sub(trace.last_row_nano) >= config.quiet_nano;
             let waited = now_nano.saturating_sub(since) >= config.longest_wait_nano;
             let due = all || quiet || waited;
             if due {
-                self.tell(*id);
+                self.report(*id);
             }
             !due
         });
-        self.untold = untold;
+        self.unreported = unreported;
         self.forget(now_nano, config);
         // The next poll will return about as many results.
         let room = Vec::with_capacity(self.ready.len());
@@ -177,10 +177,10 @@ impl Sdk {
     }
 
     /// Reports new and changed results of a trace.
-    fn tell(&mut self, id: TraceId) {
+    fn report(&mut self, id: TraceId) {
         let Self { traces, by_span, ready, counters, .. } = self;
         let Some(trace) = traces.get_mut(&id) else { return };
-        trace.untold_since_nano = None;
+        trace.unreported_since_nano = None;
         by_span.clear();
         by_span.extend(trace.members.iter().map(|member| member.span_id).zip(0..));
         let is_small = by_span.len() <= SMALL_TRACE;
@@ -202,20 +202,20 @@ impl Sdk {
         };
         let mut places: Vec<TreePosition> = (0..).zip(&trace.members).map(place).collect();
         cut_cycles(&mut places, |at| trace.members[at].span_id);
-        let said: Vec<Said> = (trace.members.iter().zip(places))
+        let results: Vec<SdkResult> = (trace.members.iter().zip(places))
             .map(|(member, place)| match place {
-                TreePosition::Root => Said::Root,
-                TreePosition::Ambiguous => Said::Ambiguous,
-                TreePosition::Child { .. } if twin_of(member).is_some() => Said::Twin,
-                TreePosition::Child { .. } => Said::Child,
+                TreePosition::Root => SdkResult::Root,
+                TreePosition::Ambiguous => SdkResult::Ambiguous,
+                TreePosition::Child { .. } if twin_of(member).is_some() => SdkResult::Twin,
+                TreePosition::Child { .. } => SdkResult::Child,
             })
             .collect();
-        for (member, said) in trace.members.iter_mut().zip(said) {
-            let before = member.said.replace(said);
-            if before != Some(said) {
+        for (member, result) in trace.members.iter_mut().zip(results) {
+            let before = member.result.replace(result);
+            if before != Some(result) {
                 counters.told += 1;
                 counters.changed += u64::from(before.is_some());
-                let Outcome { trace_id, parent, evidence, confidence } = member.told(id, said);
+                let Outcome { trace_id, parent, evidence, confidence } = member.outcome(id, result);
                 ready.push(Assembled { row: member.at, trace_id, parent, evidence, confidence });
             }
         }
@@ -226,7 +226,7 @@ impl Sdk {
         let is_old = |heard| now_nano.saturating_sub(heard) >= config.remember_nano;
         while let Some((heard, id)) = self.ages.pop_front_if(|(heard, _)| is_old(*heard)) {
             let Some(trace) = self.traces.get(&id) else { continue };
-            if trace.untold_since_nano.is_some() || !is_old(trace.last_row_nano) {
+            if trace.unreported_since_nano.is_some() || !is_old(trace.last_row_nano) {
                 self.ages.push_back((trace.last_row_nano.max(heard + 1), id));
                 if trace.last_row_nano <= heard {
                     break;
@@ -252,7 +252,7 @@ impl Sdk {
                 self.ages.push_back((trace.last_row_nano, id));
             } else {
                 self.counters.groups_evicted += 1;
-                self.let_go(id);
+                self.report_and_remove(id);
             }
         }
         while self.kept_rows > config.max_rows / KEPT_PART
@@ -263,9 +263,9 @@ impl Sdk {
     }
 
     /// Reports a trace's results and removes it.
-    fn let_go(&mut self, id: TraceId) {
-        if self.traces.get(&id).is_some_and(|trace| trace.untold_since_nano.is_some()) {
-            self.tell(id);
+    fn report_and_remove(&mut self, id: TraceId) {
+        if self.traces.get(&id).is_some_and(|trace| trace.unreported_since_nano.is_some()) {
+            self.report(id);
         }
         self.drop_trace(id);
     }
@@ -280,26 +280,27 @@ impl Sdk {
     /// forgotten. Rows that belong to them are joined when the trace is requested.
     pub(super) fn take(&mut self) -> Taken {
         // Rows that are not kept are reported with what is known.
-        for id in std::mem::take(&mut self.untold) {
-            self.tell(id);
+        for id in std::mem::take(&mut self.unreported) {
+            self.report(id);
         }
         let Self { traces, kept, ready, counters, .. } = std::mem::take(self);
-        let mut told: AHashMap<RowRef, Option<Outcome>> = AHashMap::new();
+        let mut outcomes: AHashMap<RowRef, Option<Outcome>> = AHashMap::new();
         for (id, trace) in &traces {
             let members = trace.members.iter();
-            told.extend(members.map(|it| (it.at, it.said.map(|said| it.told(*id, said)))));
+            outcomes
+                .extend(members.map(|it| (it.at, it.result.map(|result| it.outcome(*id, result)))));
         }
-        let mut rows = Vec::with_capacity(told.len());
+        let mut rows = Vec::with_capacity(outcomes.len());
         for (came_nano, _, kept) in kept {
             let mut take = |row: Row| {
                 // Rows of removed traces are not reported again.
-                let told = told.get(&row.at)?;
-                rows.push((row, *told, came_nano));
+                let outcome = outcomes.get(&row.at)?;
+                rows.push((row, *outcome, came_nano));
                 Some(())
             };
             match kept {
-                Kept::Rows(rows) => rows.into_iter().for_each(|row| _ = take(row)),
-                Kept::Batch(number, batch) => {
+                KeptRows::Rows(rows) => rows.into_iter().for_each(|row| _ = take(row)),
+                KeptRows::Batch(number, batch) => {
                     // The batch's ids were read when it arrived, so its columns are readable.
                     let Ok(columns) = Columns::of(number, &batch) else { continue };
                     let rows = (0..columns.len()).filter_map(|row| columns.row(row).ok());
@@ -312,12 +313,12 @@ impl Sdk {
 }
 
 impl Member {
-    fn told(&self, trace_id: TraceId, said: Said) -> Outcome {
-        let (parent, evidence) = match said {
-            Said::Root => (None, None),
-            Said::Child => (self.parent_span_id, Some(Evidence::SpanContext)),
-            Said::Twin => (Some(self.span_id), Some(Evidence::SpanContext)),
-            Said::Ambiguous => (None, Some(Evidence::Ambiguous)),
+    fn outcome(&self, trace_id: TraceId, result: SdkResult) -> Outcome {
+        let (parent, evidence) = match result {
+            SdkResult::Root => (None, None),
+            SdkResult::Child => (self.parent_span_id, Some(Evidence::SpanContext)),
+            SdkResult::Twin => (Some(self.span_id), Some(Evidence::SpanContext)),
+            SdkResult::Ambiguous => (None, Some(Evidence::Ambiguous)),
         };
         Outcome { trace_id, parent, evidence, confidence: parent.map(|_| 1.0) }
     }

@@ -30,16 +30,16 @@ const REPLAYED_EVENTS: usize = 2_000_000;
 const MOST_REPLAYS: usize = 1000;
 
 /// One connection, with its position in each direction.
-struct Way {
+struct ConnectionOffsets {
     sent: u32,
     received: u32,
 }
 
 /// Examines each process once for all users.
 #[derive(Clone)]
-struct Once(Arc<Mutex<Processes>>);
+struct SharedProcesses(Arc<Mutex<Processes>>);
 
-impl ProcessDirectory for Once {
+impl ProcessDirectory for SharedProcesses {
     fn describe(&mut self, process: u32) -> Arc<Process> {
         self.0.lock().describe(process)
     }
@@ -49,7 +49,7 @@ impl ProcessDirectory for Once {
 
 /// Converts events to encoded batches, and measures the time.
 struct Line {
-    processes: Once,
+    processes: SharedProcesses,
     tracer: Tracer,
     encoder: Encoder,
     batches: u64,
@@ -58,7 +58,7 @@ struct Line {
     encoding: Duration,
 }
 
-fn tracer(processes: Once) -> Tracer {
+fn tracer(processes: SharedProcesses) -> Tracer {
     let config = TracerConfig { seed: Some(1), ..TracerConfig::default() };
     Tracer::new(config, Box::new(processes))
 }
@@ -66,7 +66,7 @@ fn tracer(processes: Once) -> Tracer {
 impl Line {
     fn new() -> Self {
         let processes = Processes::new("bench".to_owned(), Vec::new());
-        let processes = Once(Arc::new(Mutex::new(processes)));
+        let processes = SharedProcesses(Arc::new(Mutex::new(processes)));
         Self {
             tracer: tracer(processes.clone()),
             processes,
@@ -117,24 +117,25 @@ pub(crate) fn run(requests: usize) {
     let _listener = TcpListener::bind("127.0.0.1:0").unwrap_or_else(|error| super::fail(&error));
     let process = std::process::id();
     let mut line = Line::new();
-    let mut ways: Vec<Way> = (0..CONNECTIONS).map(|_| Way { sent: 1, received: 1 }).collect();
+    let mut offsets: Vec<ConnectionOffsets> =
+        (0..CONNECTIONS).map(|_| ConnectionOffsets { sent: 1, received: 1 }).collect();
     for connection in 0..CONNECTIONS {
         line.tracer.event(&Event::Opened(opened(process, connection)));
     }
     let begun = Instant::now();
     for request in 0..requests {
         let connection = request % CONNECTIONS;
-        let way = &mut ways[connection];
+        let offset = &mut offsets[connection];
         let time_nano = 1_000_000_000 + request as u64 * 10_000;
         // nginx reads everything that has arrived, then answers.
         let asked =
-            data(process, connection, time_nano, Direction::Received, way.received, REQUEST);
+            data(process, connection, time_nano, Direction::Received, offset.received, REQUEST);
         line.take(&Event::Data(asked), time_nano);
         let answered =
-            data(process, connection, time_nano + 4000, Direction::Sent, way.sent, &response);
+            data(process, connection, time_nano + 4000, Direction::Sent, offset.sent, &response);
         line.take(&Event::Data(answered), time_nano);
-        way.received = way.received.wrapping_add(asked.length);
-        way.sent = way.sent.wrapping_add(answered.length);
+        offset.received = offset.received.wrapping_add(asked.length);
+        offset.sent = offset.sent.wrapping_add(answered.length);
     }
     let took = begun.elapsed();
     assert!(line.spans + BATCH_SPANS > requests, "{} spans of {requests} requests", line.spans);

@@ -57,7 +57,7 @@ struct Flags {
 
 /// The results of one connection's thread.
 #[derive(Default)]
-struct Done {
+struct ThreadResult {
     answered: u64,
     /// Number of responses with an error.
     errors: u64,
@@ -77,7 +77,7 @@ fn main() -> anyhow::Result<()> {
             thread::spawn(move || run(&flags, index, start))
         })
         .collect();
-    let mut all = Done::default();
+    let mut all = ThreadResult::default();
     for thread in threads {
         let done = thread.join().map_err(|_| anyhow::anyhow!("a thread failed"))??;
         all.answered += done.answered;
@@ -104,13 +104,13 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// The requests of one connection and its successors.
-fn run(flags: &Flags, index: u32, start: Instant) -> anyhow::Result<Done> {
+fn run(flags: &Flags, index: u32, start: Instant) -> anyhow::Result<ThreadResult> {
     let connections = f64::from(flags.connections);
     let pause = Duration::from_secs_f64(connections / flags.rate);
     let end = start + Duration::from_secs_f64(flags.seconds);
     // Connections are staggered.
     let mut due = start + pause.mul_f64(f64::from(index) / connections);
-    let mut done = Done::default();
+    let mut done = ThreadResult::default();
     let mut connection: Option<TcpStream> = None;
     let mut of_connection = 0;
     let (mut request, mut response) = (Vec::new(), Vec::new());

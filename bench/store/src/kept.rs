@@ -7,13 +7,13 @@ use anyhow::{Context as _, ensure};
 
 /// A directory with the data of a load, and a note that identifies the load. Loads of one size and
 /// end time are equal.
-pub(crate) struct Kept {
+pub(crate) struct KeptData {
     note: PathBuf,
     load: String,
     end_unix_nano: Option<i64>,
 }
 
-impl Kept {
+impl KeptData {
     /// The data in this directory for the load that these flags request.
     pub(crate) fn open(directory: &Path, load: String) -> anyhow::Result<Self> {
         let context = || format!("cannot use the directory {}", directory.display());

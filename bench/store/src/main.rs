@@ -24,7 +24,7 @@ use clap::Parser;
 use spanwise_bench_load::{Load, LoadConfig, LoadSummary, Posted, Profile, Tags, post};
 
 use floor::Floor;
-use kept::Kept;
+use kept::KeptData;
 use measure::{alike, per_million, quantile_ms};
 use questions::{Answer, Answers, Questions};
 use server::Server;
@@ -119,9 +119,9 @@ fn main() -> anyhow::Result<()> {
     let grow = if flags.grow { " --grow" } else { "" };
     let profile = if flags.profile == Profile::Pods { "--profile pods " } else { "" };
     let load = format!("{profile}--spans {} --large {}{grow}", flags.spans, flags.large);
-    let open = |keep| Kept::open(keep, load);
+    let open = |keep| KeptData::open(keep, load);
     let kept = flags.keep.as_deref().map(open).transpose()?;
-    let is_there = kept.as_ref().and_then(Kept::end_unix_nano);
+    let is_there = kept.as_ref().and_then(KeptData::end_unix_nano);
     let now = is_there.unwrap_or(now);
     let first = now - PART_NANO * parts as i64;
     let part = |index: u64| LoadConfig {
@@ -213,7 +213,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// The cost of storing a part of the load.
-struct Taken {
+struct StorageCost {
     spans: u64,
     /// Number of stored spans in this and earlier parts.
     stored: u64,
@@ -232,13 +232,13 @@ fn feed(
     load: &mut Load,
     flags: &Flags,
     expected: u64,
-) -> anyhow::Result<Taken> {
+) -> anyhow::Result<StorageCost> {
     let (cpu, began) = (server.cpu_seconds()?, Instant::now());
     let posted = post(load, server.otlp(), flags.connections).context("posting the load")?;
     let posting = began.elapsed();
     let cpu_seconds_posted = server.cpu_seconds()? - cpu;
     let stored = server.wait_settled(expected)?;
-    Ok(Taken {
+    Ok(StorageCost {
         spans: load.known().span_count,
         stored,
         posted,
@@ -251,7 +251,7 @@ fn feed(
     })
 }
 
-fn print_ingest(flags: &Flags, taken: &Taken, floor: Option<&Floor>) {
+fn print_ingest(flags: &Flags, taken: &StorageCost, floor: Option<&Floor>) {
     let spans = taken.spans as f64;
     let cpu = per_million(taken.cpu_seconds, taken.spans);
     println!(

@@ -14,7 +14,7 @@ const AROUND_NANO: i64 = 60_000_000_000;
 const WARM_UP: usize = 40;
 
 /// The expected answer.
-enum Right {
+enum Expected {
     /// This many spans.
     Spans(usize),
     /// Exactly this trace.
@@ -29,7 +29,7 @@ struct Question {
     /// What the query uses.
     by: &'static str,
     path: String,
-    right: Right,
+    expected: Expected,
 }
 
 /// Queries of all kinds.
@@ -67,7 +67,7 @@ impl Questions {
         let of_trace = |id: &str, trace: &SampleTrace| Question {
             by: "id",
             path: format!("/api/v1/traces/{id}"),
-            right: Right::Spans(trace.spans),
+            expected: Expected::Spans(trace.spans),
         };
         let of_service = |index: usize, trace: &SampleTrace| {
             let service = trace.services[index % trace.services.len()];
@@ -80,23 +80,23 @@ impl Questions {
                      &end={}&limit=20",
                     start + WINDOW_NANO
                 ),
-                right: Right::Service(service),
+                expected: Expected::Service(service),
             }
         };
-        let attribute = |key: &'static str, value: &str, right: Right| Question {
+        let attribute = |key: &'static str, value: &str, expected: Expected| Question {
             by: key,
             path: format!("/api/v1/search?attribute={key}%3D{value}&{over_all}&limit=20"),
-            right,
+            expected,
         };
         let rare = |trace: &SampleTrace| {
             let order = trace.order_id.as_deref().unwrap_or_default();
-            attribute("app.order.id", order, Right::Only(trace.trace_id.clone()))
+            attribute("app.order.id", order, Expected::Only(trace.trace_id.clone()))
         };
         let common = |index: usize, trace: &SampleTrace| match index % 4 {
-            0 => attribute("user.id", &trace.user_id, Right::Some),
-            1 => attribute("http.response.status_code", "503", Right::Some),
-            2 => attribute("messaging.destination.name", "payments.captured", Right::Some),
-            _ => attribute("error.type", "java.net.SocketTimeoutException", Right::Some),
+            0 => attribute("user.id", &trace.user_id, Expected::Some),
+            1 => attribute("http.response.status_code", "503", Expected::Some),
+            2 => attribute("messaging.destination.name", "payments.captured", Expected::Some),
+            _ => attribute("error.type", "java.net.SocketTimeoutException", Expected::Some),
         };
         let all: Vec<&SampleTrace> = known.traces.iter().collect();
         let with_order: Vec<&SampleTrace> =
@@ -151,7 +151,7 @@ impl Question {
         let body = String::from_utf8_lossy(&reply.body);
         ensure!(reply.status == 200, "{} answered {}: {body}", self.path, reply.status);
         let answer: Value = serde_json::from_slice(&reply.body)?;
-        if let Err(wrong) = self.right.check(&answer) {
+        if let Err(wrong) = self.expected.check(&answer) {
             bail!("{}: {wrong}", self.path);
         }
         let traces = answer["traces"].as_array().map_or(1, Vec::len);
@@ -164,7 +164,7 @@ fn spread<'a>(all: &'a [&SampleTrace], count: usize) -> impl Iterator<Item = &'a
     (0..count).filter_map(move |index| all.get(index * all.len() / count).copied())
 }
 
-impl Right {
+impl Expected {
     fn check(&self, answer: &Value) -> Result<(), String> {
         let list = |name: &str| answer[name].as_array().map_or(&[][..], Vec::as_slice);
         let traces = list("traces");

@@ -27,7 +27,7 @@ const MAGICS: [u32; 2] = [0xffff_fff1, 0xffff_fff0];
 
 /// The address range of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FunctionRange {
     address: u64,
     end: u64,
 }
@@ -130,12 +130,12 @@ impl<'a> Program<'a> {
     }
 
     /// The function with this name.
-    pub(crate) fn function(&self, name: &[u8]) -> Option<Place> {
+    pub(crate) fn function(&self, name: &[u8]) -> Option<FunctionRange> {
         Table::read(&self.table)?.find(name, self.text)
     }
 
     /// A function's code.
-    pub(crate) fn code(&self, place: Place) -> Option<Vec<u8>> {
+    pub(crate) fn code(&self, place: FunctionRange) -> Option<Vec<u8>> {
         let length = place.end.checked_sub(place.address)?;
         if length > MAX_FUNCTION_BYTES {
             return None;
@@ -146,7 +146,7 @@ impl<'a> Program<'a> {
     }
 
     /// The instructions of a function that can be probed; `None` on machines other than x86-64.
-    pub(crate) fn body(&self, place: Place) -> Option<Body> {
+    pub(crate) fn body(&self, place: FunctionRange) -> Option<Body> {
         if !cfg!(target_arch = "x86_64") {
             return None;
         }
@@ -287,7 +287,7 @@ impl<'a> Table<'a> {
     }
 
     /// The function with this name, if text starts at `base`.
-    fn find(&self, wanted: &[u8], base: u64) -> Option<Place> {
+    fn find(&self, wanted: &[u8], base: u64) -> Option<FunctionRange> {
         (0..self.count).find_map(|index| {
             // Pairs of a function's offset and the offset of its description. After the last pair
             // comes the end of the text segment.
@@ -300,7 +300,7 @@ impl<'a> Table<'a> {
             }
             let end = word32(self.functions, (index + 1) * 8)?;
             let address = |offset: u32| base.checked_add(u64::from(offset));
-            Some(Place { address: address(at)?, end: address(end)? })
+            Some(FunctionRange { address: address(at)?, end: address(end)? })
         })
     }
 }

@@ -38,7 +38,7 @@ impl FileId {
 }
 
 /// A file with probes.
-struct Probed {
+struct ProbedFile {
     links: Vec<Link>,
     /// Processes known to use it. Some may have ended.
     processes: HashSet<u32>,
@@ -73,7 +73,7 @@ fn take_away(unused: &Receiver<(FileId, Vec<Link>)>, gone: &Sender<FileId>) {
 
 /// The files with probes.
 pub(crate) struct ProbedFiles {
-    probed: HashMap<FileId, Probed>,
+    probed: HashMap<FileId, ProbedFile>,
     /// Files whose probes are being detached.
     leaving: HashSet<FileId>,
     take_away: Sender<(FileId, Vec<Link>)>,
@@ -134,7 +134,7 @@ impl ProbedFiles {
         match kernel.probe_functions(functions, &path) {
             Ok(links) => {
                 let processes = HashSet::from([process]);
-                self.probed.insert(file, Probed { links, processes, doubted: false });
+                self.probed.insert(file, ProbedFile { links, processes, doubted: false });
                 Set::Now
             }
             Err(reason) => {

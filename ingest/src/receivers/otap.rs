@@ -25,11 +25,11 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::otlp::grpc::instead;
-use super::pipeline::{self, Taken};
+use super::pipeline::{self, PipelineResult};
 use super::shared::Shared;
 use crate::transport::budget::Lease;
 use crate::transport::failure::Failure;
-use crate::transport::messages::{Framed, Messages};
+use crate::transport::messages::{Messages, RawMessage};
 use crate::transport::refusals::Caller;
 use crate::transport::shutting_down;
 use crate::transport::stream_limit::StreamPermit;
@@ -190,12 +190,15 @@ impl BatchStream {
     }
 
     /// Decodes a message. After an error the stream cannot continue.
-    async fn decode(&mut self, framed: Framed) -> Result<(Batch, Lease), (Option<i64>, Failure)> {
+    async fn decode(
+        &mut self,
+        framed: RawMessage,
+    ) -> Result<(Batch, Lease), (Option<i64>, Failure)> {
         let limits = self.shared.limits;
         let gone = || (None, Failure::Internal("an OTAP stream without its decoder".to_owned()));
         let permit = self.shared.decoders.acquire().await.map_err(|_| gone())?;
         let mut decoder = self.decoder.take().ok_or_else(gone)?;
-        let Framed { encoding, bytes, mut lease } = framed;
+        let RawMessage { encoding, bytes, mut lease } = framed;
         // Runs outside the runtime's threads, because a small message can cause much work.
         let decode = move || {
             let decoded = body::unpack(encoding, bytes, &limits, &mut lease)
@@ -237,7 +240,7 @@ async fn take(shared: &Shared, from: Caller, batch: Batch, lease: Lease) -> Batc
     let taken = async {
         let (rows, rejections) = pipeline::counted(shared, batch.decoded?);
         let spans = pipeline::accept(shared, rows, lease, SPANS).await?;
-        Taken { spans, rejections }.some()
+        PipelineResult { spans, rejections }.some()
     };
     match taken.await {
         // The message lists rejected parts.

@@ -19,14 +19,14 @@ pub(crate) const LARGE_BYTES: usize = 512 * 1024;
 
 /// The result for a request's spans.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct PipelineResult {
     /// Number of spans that are now durable.
     pub(crate) spans: u64,
     /// Rejected spans by reason.
     pub(crate) rejections: Rejections,
 }
 
-impl Taken {
+impl PipelineResult {
     /// For protocols without partial success: a failure if spans were rejected and none was stored.
     pub(crate) fn some(self) -> Result<Rejections, Failure> {
         match self.rejections.message() {
@@ -44,16 +44,16 @@ pub(crate) async fn take<D>(
     mut lease: Lease,
     counter: &'static str,
     decode: D,
-) -> Result<Taken, Failure>
+) -> Result<PipelineResult, Failure>
 where
-    D: FnOnce(&[u8], &Limits) -> Result<Decoded, Undecoded> + Send + 'static,
+    D: FnOnce(&[u8], &Limits) -> Result<Decoded, DecodeFailure> + Send + 'static,
 {
     let limits = shared.limits;
     // At most as many at a time as there are processors. The memory limit for decoding applies to
     // each request only.
     let permit = shared.decoders.acquire().await.map_err(|_| shutting_down())?;
     let large = bytes.len() > LARGE_BYTES || encoding != Encoding::Identity;
-    let decode = move || -> Result<(Decoded, Lease), Undecoded> {
+    let decode = move || -> Result<(Decoded, Lease), DecodeFailure> {
         let bytes = body::unpack(encoding, bytes, &limits, &mut lease)?;
         Ok((decode(&bytes, &limits)?, lease))
     };
@@ -75,10 +75,10 @@ async fn hand_over(
     decoded: Decoded,
     lease: Lease,
     counter: &'static str,
-) -> Result<Taken, Failure> {
+) -> Result<PipelineResult, Failure> {
     let (batch, rejections) = counted(shared, decoded);
     let spans = accept(shared, batch, lease, counter).await?;
-    Ok(Taken { spans, rejections })
+    Ok(PipelineResult { spans, rejections })
 }
 
 /// Counts what was rejected or left out of a request.
@@ -116,12 +116,12 @@ pub(crate) async fn accept(
 
 /// A body that could not be decoded.
 #[derive(Debug)]
-pub(crate) struct Undecoded {
+pub(crate) struct DecodeFailure {
     failure: Failure,
     meant_for: Option<MeantFor>,
 }
 
-impl Undecoded {
+impl DecodeFailure {
     /// Adds a hint where the body belongs, if it belongs elsewhere.
     pub(crate) fn explained(self, shared: &Shared) -> Failure {
         let receiver = match self.meant_for {
@@ -138,13 +138,13 @@ impl Undecoded {
     }
 }
 
-impl From<Failure> for Undecoded {
+impl From<Failure> for DecodeFailure {
     fn from(failure: Failure) -> Self {
         Self { failure, meant_for: None }
     }
 }
 
-impl From<OtlpError> for Undecoded {
+impl From<OtlpError> for DecodeFailure {
     fn from(error: OtlpError) -> Self {
         let text = error.to_string();
         match error {
@@ -157,7 +157,7 @@ impl From<OtlpError> for Undecoded {
     }
 }
 
-impl From<DecodeError> for Undecoded {
+impl From<DecodeError> for DecodeFailure {
     fn from(error: DecodeError) -> Self {
         let text = error.to_string();
         match error {

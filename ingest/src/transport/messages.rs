@@ -18,7 +18,7 @@ use super::unary::{self, PREFIX_BYTES};
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// One message, as received.
-pub(crate) struct Framed {
+pub(crate) struct RawMessage {
     pub(crate) encoding: Encoding,
     pub(crate) bytes: Bytes,
     pub(crate) lease: Lease,
@@ -44,7 +44,10 @@ impl Messages {
     ///
     /// # Errors
     /// Why the call cannot continue.
-    pub(crate) async fn next(&mut self, transport: &Transport) -> Result<Option<Framed>, Failure> {
+    pub(crate) async fn next(
+        &mut self,
+        transport: &Transport,
+    ) -> Result<Option<RawMessage>, Failure> {
         if self.buffer.is_empty() {
             match self.more().await {
                 Ok(true) => {}
@@ -57,14 +60,14 @@ impl Messages {
             }
         }
         let limits = &transport.limits;
-        timeout(limits.body_time, self.rest(transport))
+        timeout(limits.body_time, self.read_rest(transport))
             .await
             .unwrap_or(Err(Failure::TimedOut))
             .map(Some)
     }
 
     /// Reads the rest of a message that has begun.
-    async fn rest(&mut self, transport: &Transport) -> Result<Framed, Failure> {
+    async fn read_rest(&mut self, transport: &Transport) -> Result<RawMessage, Failure> {
         let limit_bytes = transport.limits.body_bytes;
         self.fill(PREFIX_BYTES).await?;
         let prefix = self.buffer.split_to(PREFIX_BYTES);
@@ -89,7 +92,7 @@ impl Messages {
             sleep(LOOK_EVERY).await;
         }
         self.fill(length).await?;
-        Ok(Framed { encoding, bytes: self.buffer.split_to(length).freeze(), lease })
+        Ok(RawMessage { encoding, bytes: self.buffer.split_to(length).freeze(), lease })
     }
 
     /// Reads until this many bytes are buffered.

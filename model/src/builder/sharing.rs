@@ -99,7 +99,7 @@ struct KnownSignature {
 }
 
 /// A known template.
-struct Listed {
+struct TemplateEntry {
     template: Arc<Template>,
     /// The last batch that used it, and its index there.
     batch: u64,
@@ -129,7 +129,7 @@ pub(super) struct Sharing {
     guesses: [u16; GUESSES],
     known: HashTable<KnownSignature>,
     known_bytes: usize,
-    listed: Vec<Listed>,
+    listed: Vec<TemplateEntry>,
     /// Changes when templates are forgotten.
     epoch: u64,
     phase: Phase,
@@ -360,12 +360,12 @@ impl Sharing {
         self.fits = false;
         let first = self.offsets.last().map_or(0, |end| *end as usize);
         let mut own = first;
-        for noted in noted(&self.signature) {
-            let key = &self.keys[usize::from(noted.key)].text;
-            match noted.value {
-                Some(value) => maps.push_text(key, noted.type_number, &value.text()),
+        for entry in signature_entries(&self.signature) {
+            let key = &self.keys[usize::from(entry.key)].text;
+            match entry.value {
+                Some(value) => maps.push_text(key, entry.type_number, &value.text()),
                 None => {
-                    maps.push_text(key, noted.type_number, self.texts.text_at(own));
+                    maps.push_text(key, entry.type_number, self.texts.text_at(own));
                     own += 1;
                 }
             }
@@ -443,16 +443,16 @@ impl Sharing {
         if self.known.len() >= MOST_TEMPLATES || self.known_bytes > MOST_BYTES {
             self.forget();
         }
-        let slots = noted(&self.signature).map(|noted| {
-            let key = Arc::clone(&self.keys[usize::from(noted.key)].text);
-            let text = noted.value.map(|value| value.text().into());
-            Slot { key, type_number: noted.type_number, text }
+        let slots = signature_entries(&self.signature).map(|entry| {
+            let key = Arc::clone(&self.keys[usize::from(entry.key)].text);
+            let text = entry.value.map(|value| value.text().into());
+            Slot { key, type_number: entry.type_number, text }
         });
         let template = Arc::new(Template::new(slots.collect()));
         self.new_bytes += template.memory_bytes();
         let listed = self.listed.len() as u32;
         // Not in any batch yet. Batches are counted from one.
-        self.listed.push(Listed { template, batch: 0, place: 0 });
+        self.listed.push(TemplateEntry { template, batch: 0, place: 0 });
         let signature: Box<[u8]> = self.signature.as_slice().into();
         self.known_bytes += signature.len();
         let known = KnownSignature { hash, signature, listed };
@@ -584,7 +584,7 @@ impl<'a> Value<'a> {
 }
 
 /// An attribute in a signature.
-struct Noted<'a> {
+struct SignatureEntry<'a> {
     key: u16,
     type_number: u8,
     /// `None` if it is the row's own.
@@ -592,7 +592,7 @@ struct Noted<'a> {
 }
 
 /// Decodes a signature.
-fn noted(mut rest: &[u8]) -> impl Iterator<Item = Noted<'_>> {
+fn signature_entries(mut rest: &[u8]) -> impl Iterator<Item = SignatureEntry<'_>> {
     const STRING: u8 = AttributeRef::String("").type_number();
     const INT: u8 = AttributeRef::Int(0).type_number();
     std::iter::from_fn(move || {
@@ -615,7 +615,7 @@ fn noted(mut rest: &[u8]) -> impl Iterator<Item = Noted<'_>> {
         };
         rest = after;
         let key = u16::from_le_bytes([low, high]);
-        Some(Noted { key, type_number: kind & !OWN, value })
+        Some(SignatureEntry { key, type_number: kind & !OWN, value })
     })
 }
 

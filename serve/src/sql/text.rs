@@ -68,7 +68,7 @@ fn quoted(to: &mut BoundedWriter, text: &str) -> io::Result<()> {
 }
 
 /// A cell as displayed in a table.
-struct Shown {
+struct DisplayedCell {
     text: String,
     is_number: bool,
 }
@@ -78,15 +78,19 @@ fn shown(
     written: &BoundedWriter,
     batches: &[RecordBatch],
     cell_max: usize,
-) -> (Vec<Vec<Shown>>, bool) {
+) -> (Vec<Vec<DisplayedCell>>, bool) {
     let (mut rows, mut bytes) = (Vec::new(), 0);
     let text = |cell: &Value| plain(cell, cell_max);
     for batch in batches {
         for row in 0..batch.num_rows() {
             let cells = batch.columns().iter().map(|column| written.cell(column, row));
-            let cells = cells.map(|cell| Shown { text: text(&cell), is_number: cell.is_number() });
-            let cells: Vec<Shown> = cells.collect();
-            bytes += cells.iter().map(|cell| size_of::<Shown>() + cell.text.len()).sum::<usize>();
+            let cells =
+                cells.map(|cell| DisplayedCell { text: text(&cell), is_number: cell.is_number() });
+            let cells: Vec<DisplayedCell> = cells.collect();
+            bytes += cells
+                .iter()
+                .map(|cell| size_of::<DisplayedCell>() + cell.text.len())
+                .sum::<usize>();
             if bytes > MAX_ANSWER_BYTES {
                 return (rows, false);
             }

@@ -13,7 +13,7 @@ const ROWS: usize = 16_384;
 const BYTES: usize = 8 << 20;
 
 /// A batch and its name.
-pub(super) struct Named {
+pub(super) struct NamedBatch {
     rows: RecordBatch,
     source: [u8; 16],
     /// Number of rejected spans, and the reasons.
@@ -23,7 +23,7 @@ pub(super) struct Named {
     pub(super) other: u64,
 }
 
-impl Named {
+impl NamedBatch {
     pub(super) fn spans(&self) -> usize {
         self.rows.num_rows()
     }
@@ -87,7 +87,7 @@ impl Batches {
     }
 
     /// The next batch if it is large enough, or the rest if there are no more records.
-    pub(super) fn ready(&mut self) -> Option<Result<Named, FileError>> {
+    pub(super) fn ready(&mut self) -> Option<Result<NamedBatch, FileError>> {
         let nothing = self.rows.is_empty() && self.other == 0;
         if nothing || (self.count < ROWS && self.bytes < BYTES && !self.ended) {
             return None;
@@ -101,7 +101,7 @@ impl Batches {
             place: "a batch".to_owned(),
             reason: format!("cannot be put together: {error}"),
         });
-        Some(rows.map(|rows| Named {
+        Some(rows.map(|rows| NamedBatch {
             rows,
             source: done.name.source(),
             rejected: done.rejected,

@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use crate::failure::Failure;
 use crate::flags::ImportFlags;
 use crate::terminal::harmless;
-use batches::{Batches, Named};
+use batches::{Batches, NamedBatch};
 use progress::{Outcome, Progress};
 
 /// How long to wait for a server that is unreachable or full.
@@ -69,7 +69,7 @@ pub(crate) fn run(flags: &ImportFlags) -> Result<(), Failure> {
 
 /// Messages of the reading thread.
 enum Step {
-    Batch(Named),
+    Batch(NamedBatch),
     Broken(FileError),
 }
 
@@ -89,7 +89,7 @@ async fn import(
         }
     };
     let read = Arc::new(AtomicU64::new(0));
-    let counted = Counted { input, read: Arc::clone(&read) };
+    let counted = CountedInput { input, read: Arc::clone(&read) };
     let (give, mut take) = mpsc::channel(AHEAD);
     // Reading and decoding run on another thread.
     let reading = tokio::task::spawn_blocking(move || {
@@ -123,7 +123,7 @@ async fn import(
         .await
         .map_err(|error| Failure::cannot(format_args!("{name}: reading failed: {error}")))?;
     progress.clear();
-    eprintln!("{name}: {}", outcome.said());
+    eprintln!("{name}: {}", outcome.summary());
     Ok(outcome)
 }
 
@@ -156,7 +156,7 @@ fn full(batches: &mut Batches, give: &mpsc::Sender<Step>) -> bool {
     give.blocking_send(step).is_ok()
 }
 
-async fn send(upload: &mut Upload, batch: &Named) -> Result<(), UploadError> {
+async fn send(upload: &mut Upload, batch: &NamedBatch) -> Result<(), UploadError> {
     for (origin, rows) in batch.parts() {
         upload.put(&rows.into(), origin).await?;
     }
@@ -194,12 +194,12 @@ fn input(path: &Path) -> Result<(Input, Option<u64>), String> {
 }
 
 /// Counts the bytes read from the (compressed) file.
-struct Counted {
+struct CountedInput {
     input: Input,
     read: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountedInput {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.input.read(into)?;
         self.read.fetch_add(count as u64, Ordering::Relaxed);

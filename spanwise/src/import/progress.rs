@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::batches::Named;
+use super::batches::NamedBatch;
 use crate::terminal::bytes;
 
 /// Interval between two updates of the bar.
@@ -26,7 +26,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn add(&mut self, batch: &Named) {
+    pub(super) fn add(&mut self, batch: &NamedBatch) {
         self.spans += batch.spans() as u64;
         self.rejected += batch.rejected;
         self.other += batch.other;
@@ -40,7 +40,7 @@ impl Outcome {
     }
 
     /// A sentence about the result, and one for each problem.
-    pub(super) fn said(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         let mut text = match self.spans {
             1 => "1 span is stored".to_owned(),
             spans => format!("{spans} spans are stored"),

@@ -163,7 +163,7 @@ impl Task {
         }
         let now = self.now_nano();
         let results = self.window.flush(now);
-        self.tell(results).await;
+        self.store_results(results).await;
     }
 
     fn now_nano(&self) -> u64 {
@@ -187,10 +187,10 @@ impl Task {
     async fn poll(&mut self) {
         let now = self.now_nano();
         let results = self.window.poll(now);
-        self.tell(results).await;
+        self.store_results(results).await;
     }
 
-    async fn tell(&mut self, results: Vec<Assembled>) {
+    async fn store_results(&mut self, results: Vec<Assembled>) {
         let annotated = match results.as_slice() {
             [] => Ok(()),
             results => self.store.annotate(results).await,

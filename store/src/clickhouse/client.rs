@@ -16,7 +16,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::address::Address;
-use super::failure::Trouble;
+use super::failure::RequestError;
 use super::tls::{connector, untrusted};
 
 /// Idle connections are closed before ClickHouse closes them (after 10 s by default). A request on
@@ -89,10 +89,10 @@ impl Client {
         statement: &str,
         settings: Settings<'_>,
         timeout: Duration,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), RequestError> {
         let body = Bytes::from(statement.to_owned());
         let most_bytes = MAX_ERROR_BYTES;
-        within(timeout, async {
+        with_timeout(timeout, async {
             let answer = self.send(&[], settings, body).await?;
             collect(answer, most_bytes).await.map(drop)
         })
@@ -106,9 +106,9 @@ impl Client {
         settings: Settings<'_>,
         most_bytes: usize,
         timeout: Duration,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, RequestError> {
         match self.read_first(statement, settings, most_bytes, timeout).await? {
-            answer if answer.is_cut => Err(Trouble::TooLarge { most_bytes }),
+            answer if answer.is_cut => Err(RequestError::TooLarge { most_bytes }),
             answer => Ok(answer),
         }
     }
@@ -120,12 +120,12 @@ impl Client {
         settings: Settings<'_>,
         most_bytes: usize,
         timeout: Duration,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, RequestError> {
         let body = Bytes::from(statement.to_owned());
         match self.read_once(body.clone(), settings, most_bytes, timeout).await {
             // The connection may have been closed just before. A new connection shows whether
             // ClickHouse is available.
-            Err(Trouble::Away(_)) => self.read_once(body, settings, most_bytes, timeout).await,
+            Err(RequestError::Away(_)) => self.read_once(body, settings, most_bytes, timeout).await,
             answer => answer,
         }
     }
@@ -136,7 +136,7 @@ impl Client {
         settings: Settings<'_>,
         most_bytes: usize,
         timeout: Duration,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, RequestError> {
         // Without this setting, an error after the first row would arrive as part of the rows.
         let arrow = [
             ("default_format", FORMAT),
@@ -144,12 +144,12 @@ impl Client {
             ("output_format_arrow_compression_method", "lz4_frame"),
             ("cancel_http_readonly_queries_on_client_close", "1"),
         ];
-        within(timeout, async {
+        with_timeout(timeout, async {
             let answer = self.send(&arrow, settings, body).await?;
             let format = answer.headers().get("x-clickhouse-format");
             if let Some(other) = format.and_then(|name| name.to_str().ok()).filter(|n| *n != FORMAT)
             {
-                return Err(Trouble::Strange(format!(
+                return Err(RequestError::Strange(format!(
                     "rows came as {other} instead of {FORMAT}; leave FORMAT out of the statement"
                 )));
             }
@@ -165,9 +165,9 @@ impl Client {
         stream: Bytes,
         settings: Settings<'_>,
         timeout: Duration,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), RequestError> {
         let parameters = [("query", statement), ("wait_end_of_query", "1")];
-        within(timeout, async {
+        with_timeout(timeout, async {
             let answer = self.send(&parameters, settings, stream).await?;
             collect(answer, MAX_ERROR_BYTES).await.map(drop)
         })
@@ -179,7 +179,7 @@ impl Client {
         parameters: &[(&str, &str)],
         settings: Settings<'_>,
         body: Bytes,
-    ) -> Result<Response<Incoming>, Trouble> {
+    ) -> Result<Response<Incoming>, RequestError> {
         let scheme = if self.address.tls.is_some() { "https" } else { "http" };
         let mut uri = format!("{scheme}://{}/?database=", self.address.authority);
         encode(&self.address.database, &mut uri);
@@ -198,7 +198,9 @@ impl Client {
             .header("x-clickhouse-user", self.user.clone())
             .header("x-clickhouse-key", self.password.clone())
             .body(Full::new(body))
-            .map_err(|error| Trouble::Strange(format!("the request cannot be made: {error}")))?;
+            .map_err(|error| {
+                RequestError::Strange(format!("the request cannot be made: {error}"))
+            })?;
         let answer = self.http.request(request).await.map_err(|error| self.away(&error))?;
         if answer.status().is_success() {
             return Ok(answer);
@@ -210,22 +212,22 @@ impl Client {
         let said = said.map(http_body_util::Collected::to_bytes).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
         Err(match code.or_else(|| code_in(&said)) {
-            Some(code) => Trouble::refused(code, &said),
+            Some(code) => RequestError::refused(code, &said),
             // A proxy that cannot reach ClickHouse.
             None if status.is_server_error() => {
-                Trouble::Away(format!("{} answers {status}", self.address))
+                RequestError::Away(format!("{} answers {status}", self.address))
             }
-            None => Trouble::Strange(format!(
+            None => RequestError::Strange(format!(
                 "{} answers {status}, which ClickHouse would explain",
                 self.address
             )),
         })
     }
 
-    fn away(&self, error: &legacy::Error) -> Trouble {
+    fn away(&self, error: &legacy::Error) -> RequestError {
         use std::error::Error as _;
         if let Some(why) = untrusted(error) {
-            return Trouble::Untrusted(format!("ClickHouse at {}: {why}", self.address));
+            return RequestError::Untrusted(format!("ClickHouse at {}: {why}", self.address));
         }
         let mut reason = error.to_string();
         let mut cause = error.source();
@@ -234,27 +236,28 @@ impl Client {
             reason = inner.to_string();
             cause = inner.source();
         }
-        Trouble::Away(format!("ClickHouse cannot be reached at {}: {reason}", self.address))
+        RequestError::Away(format!("ClickHouse cannot be reached at {}: {reason}", self.address))
     }
 }
 
-async fn within<T>(
+async fn with_timeout<T>(
     timeout: Duration,
-    work: impl Future<Output = Result<T, Trouble>>,
-) -> Result<T, Trouble> {
-    tokio::time::timeout(timeout, work).await.unwrap_or(Err(Trouble::Late(timeout)))
+    work: impl Future<Output = Result<T, RequestError>>,
+) -> Result<T, RequestError> {
+    tokio::time::timeout(timeout, work).await.unwrap_or(Err(RequestError::Late(timeout)))
 }
 
-async fn collect(answer: Response<Incoming>, most_bytes: usize) -> Result<Bytes, Trouble> {
+async fn collect(answer: Response<Incoming>, most_bytes: usize) -> Result<Bytes, RequestError> {
     let body = Limited::new(answer.into_body(), most_bytes).collect().await;
-    let body = body.map_err(|error| Trouble::Away(format!("the answer broke off: {error}")))?;
+    let body =
+        body.map_err(|error| RequestError::Away(format!("the answer broke off: {error}")))?;
     Ok(body.to_bytes())
 }
 
 /// Decodes rows as they arrive.
-async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer, Trouble> {
+async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer, RequestError> {
     let broken = |error: arrow::error::ArrowError| {
-        Trouble::Strange(format!("the answer is no Arrow stream: {error}"))
+        RequestError::Strange(format!("the answer is no Arrow stream: {error}"))
     };
     let mut body = answer.into_body();
     let mut decoder = StreamDecoder::new();
@@ -262,7 +265,7 @@ async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer,
     let (mut received, mut held) = (0, 0);
     while let Some(frame) = body.frame().await {
         let frame =
-            frame.map_err(|error| Trouble::Away(format!("the answer broke off: {error}")))?;
+            frame.map_err(|error| RequestError::Away(format!("the answer broke off: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         received += data.len();
         let mut buffer = Buffer::from(data);
@@ -273,7 +276,7 @@ async fn decode(answer: Response<Incoming>, most_bytes: usize) -> Result<Answer,
         if received.max(held) > most_bytes {
             batches.pop();
             return match batches.is_empty() {
-                true => Err(Trouble::TooLarge { most_bytes }),
+                true => Err(RequestError::TooLarge { most_bytes }),
                 false => Ok(Answer { schema: decoder.schema(), batches, is_cut: true }),
             };
         }

@@ -9,7 +9,7 @@ const MESSAGE_CHARS: usize = 600;
 
 /// Why a request failed.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum RequestError {
     /// ClickHouse is unreachable or the connection broke. Whether the request was executed is
     /// unknown.
     #[error("{0}")]
@@ -81,7 +81,7 @@ const ACCESS_DENIED: u32 = 497;
 const AUTHENTICATION_FAILED: u32 = 516;
 const KEEPER_EXCEPTION: u32 = 999;
 
-impl Trouble {
+impl RequestError {
     /// The error that ClickHouse returned in the body of a response.
     pub(super) fn refused(code: u32, body: &str) -> Self {
         let message = body.trim();
@@ -183,26 +183,26 @@ mod tests {
     fn words_of_clickhouse_are_cut_to_what_matters() {
         let body = "Code: 60. DB::Exception: Table d.spans does not exist. (UNKNOWN_TABLE) \
                     (version 26.9.1.1 (official build))\n";
-        let trouble = Trouble::refused(60, body);
+        let trouble = RequestError::refused(60, body);
         assert!(trouble.is_missing_table());
         assert_eq!(
             trouble.to_string(),
             "ClickHouse says: Table d.spans does not exist. (UNKNOWN_TABLE) (code 60)"
         );
-        let long = Trouble::refused(62, &"x".repeat(100_000));
+        let long = RequestError::refused(62, &"x".repeat(100_000));
         assert!(long.to_string().len() < 1000);
     }
 
     #[test]
     fn each_kind_is_met_as_it_deserves() {
-        let kind = |code| Trouble::refused(code, "").kind();
+        let kind = |code| RequestError::refused(code, "").kind();
         assert_eq!(kind(NOT_ENOUGH_SPACE), Kind::Full);
         assert_eq!(kind(TOO_MANY_PARTS), Kind::Full);
         assert_eq!(kind(AUTHENTICATION_FAILED), Kind::Access);
         assert_eq!(kind(MEMORY_LIMIT_EXCEEDED), Kind::Limit);
         assert_eq!(kind(62), Kind::Other);
-        assert!(matches!(Trouble::refused(159, "").of_question(), StoreError::Limit(_)));
-        let away = Trouble::Away("no".to_owned()).of_question();
+        assert!(matches!(RequestError::refused(159, "").of_question(), StoreError::Limit(_)));
+        let away = RequestError::Away("no".to_owned()).of_question();
         assert!(matches!(away, StoreError::Unavailable { .. }), "{away}");
     }
 

@@ -6,7 +6,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, UInt64Type};
 
 use super::client::Client;
-use super::failure::Trouble;
+use super::failure::RequestError;
 use super::literal;
 use super::schema::stored;
 
@@ -28,7 +28,7 @@ pub(super) struct Figures {
 }
 
 /// Fetches the statistics. The query is cheap for ClickHouse.
-pub(super) async fn ask(client: &Client) -> Result<Figures, Trouble> {
+pub(super) async fn ask(client: &Client) -> Result<Figures, RequestError> {
     let address = client.address();
     let table = literal::text(stored(address));
     let database = literal::text(&address.database);

@@ -6,7 +6,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::UInt32Type;
 
 use super::client::Client;
-use super::failure::Trouble;
+use super::failure::RequestError;
 use super::literal;
 use super::schema::{self, VERSIONS};
 
@@ -18,9 +18,9 @@ const CLUSTER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Why the tables are not usable.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unprepared {
+pub(super) enum SetupError {
     #[error("{0}")]
-    Trouble(#[from] Trouble),
+    Request(#[from] RequestError),
     #[error(
         "the tables in {place} are of version {found}, made by a newer Spanwise; this one knows \
          versions up to {VERSION}: run that one, or name another database"
@@ -32,13 +32,13 @@ pub(super) enum Unprepared {
 pub(super) async fn prepare(
     client: &Client,
     retain_seconds: Option<u64>,
-) -> Result<(), Unprepared> {
+) -> Result<(), SetupError> {
     let address = client.address();
     let timeout = if address.cluster.is_some() { CLUSTER_TIMEOUT } else { TIMEOUT };
     let run = async |statement: &str| client.execute(statement, &[], timeout).await;
     let found = version(client).await?;
     if found > VERSION {
-        return Err(Unprepared::Newer { place: address.to_string(), found });
+        return Err(SetupError::Newer { place: address.to_string(), found });
     }
     let ttl = state(client, retain_seconds).await?;
     if found < VERSION || ttl == Ttl::NoTable {
@@ -65,7 +65,7 @@ pub(super) async fn prepare(
 }
 
 /// The version of the existing tables; 0 if there are none.
-async fn version(client: &Client) -> Result<u32, Trouble> {
+async fn version(client: &Client) -> Result<u32, RequestError> {
     let statement = format!("SELECT toUInt32(max(version)) AS version FROM {VERSIONS}");
     match client.read(&statement, &[], 1 << 20, TIMEOUT).await {
         Ok(answer) => Ok(answer
@@ -89,7 +89,7 @@ enum Ttl {
     Other,
 }
 
-async fn state(client: &Client, retain_seconds: Option<u64>) -> Result<Ttl, Trouble> {
+async fn state(client: &Client, retain_seconds: Option<u64>) -> Result<Ttl, RequestError> {
     let table = literal::text(schema::stored(client.address()));
     // ClickHouse stores the expression as it was written.
     let wanted = literal::text(&schema::ttl(retain_seconds).unwrap_or_default());

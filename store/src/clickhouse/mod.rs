@@ -51,9 +51,9 @@ use crate::room::Rooms;
 use client::Client;
 use condition::{fulfils, has_any, in_range, not_of, selected, where_all};
 use conform::to_schema;
-use failure::{Kind, Trouble};
+use failure::{Kind, RequestError};
 use figures::Figures;
-use migrate::Unprepared;
+use migrate::SetupError;
 use outbox::Health;
 
 /// Longer than any query of ours takes. Users' statements have their own timeout.
@@ -119,12 +119,12 @@ impl ClickHouseStore {
             outbox: Mutex::new(None),
         });
         let prepared = tokio::time::timeout(OPEN_PATIENCE, store.prepare()).await;
-        match prepared.unwrap_or(Err(Trouble::Late(OPEN_PATIENCE).into())) {
+        match prepared.unwrap_or(Err(RequestError::Late(OPEN_PATIENCE).into())) {
             Ok(()) => {}
-            Err(Unprepared::Trouble(trouble)) if trouble.kind() != Kind::Access => {
+            Err(SetupError::Request(trouble)) if trouble.kind() != Kind::Access => {
                 tracing::warn!("spans wait on this server's disk for now: {trouble}");
             }
-            Err(Unprepared::Trouble(trouble)) => {
+            Err(SetupError::Request(trouble)) => {
                 return Err(StoreError::Invalid(format!("{trouble}; {}", trouble.advice())));
             }
             Err(newer) => return Err(StoreError::Invalid(newer.to_string())),
@@ -135,7 +135,7 @@ impl ClickHouseStore {
     }
 
     /// Prepares the tables once.
-    async fn prepare(&self) -> Result<(), Unprepared> {
+    async fn prepare(&self) -> Result<(), SetupError> {
         if !self.health.lock().prepared {
             migrate::prepare(&self.client, self.retain_seconds).await?;
             self.health.lock().prepared = true;
@@ -143,7 +143,7 @@ impl ClickHouseStore {
         Ok(())
     }
 
-    async fn look_at_figures(&self) {
+    async fn update_figures(&self) {
         match figures::ask(&self.client).await {
             Ok(figures) => *self.figures.lock() = figures,
             Err(trouble) => tracing::debug!("the figures stay as they were: {trouble}"),
@@ -184,7 +184,7 @@ impl ClickHouseStore {
             Err(trouble) if trouble.is_missing_table() && !self.health.lock().prepared => {
                 return Ok(Vec::new());
             }
-            answer => answer.map_err(Trouble::of_question)?,
+            answer => answer.map_err(RequestError::of_question)?,
         };
         let batches = answer.batches.iter().map(|batch| to_schema(batch, schema));
         batches
@@ -368,7 +368,7 @@ impl ClickHouseStore {
             [("lightweight_deletes_sync", "2".to_owned()), ("mutations_sync", "2".to_owned())];
         match self.client.execute(&statement, &settings, DELETE_TIMEOUT).await {
             Err(trouble) if trouble.is_missing_table() => Ok(()),
-            done => done.map_err(Trouble::of_question),
+            done => done.map_err(RequestError::of_question),
         }
     }
 }

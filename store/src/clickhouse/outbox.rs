@@ -8,7 +8,7 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::failure::{Kind, Trouble, pause};
+use super::failure::{Kind, RequestError, pause};
 use super::outgoing::{Days, insert_statement, stream};
 use super::{ClickHouseStore, figures, schema};
 use crate::contract::StoreError;
@@ -76,7 +76,7 @@ pub(super) async fn run(store: Weak<ClickHouseStore>) {
             && looked_at_figures.is_none_or(|at| at.elapsed() >= figures::EVERY)
         {
             looked_at_figures = Some(Instant::now());
-            store.look_at_figures().await;
+            store.update_figures().await;
         }
     }
 }
@@ -103,7 +103,7 @@ impl ClickHouseStore {
     }
 
     /// Sends the oldest file, if there is one.
-    async fn send_next(&self) -> Result<Option<()>, Setback> {
+    async fn send_next(&self) -> Result<Option<()>, SendFailure> {
         // Deletion must not run while rows are in transit. It waits for at most one file.
         let _sending = self.sending.lock().await;
         let next = self.spool.next_file();
@@ -111,9 +111,9 @@ impl ClickHouseStore {
         let Some(file) = next else { return Ok(None) };
         match self.send(&file).await {
             Ok(()) => {}
-            Err(Unsent::Unreadable) => return Ok(Some(())),
-            Err(Unsent::Trouble(trouble)) => {
-                return Err(Setback {
+            Err(UnsentReason::Unreadable) => return Ok(Some(())),
+            Err(UnsentReason::Request(trouble)) => {
+                return Err(SendFailure {
                     counter: counter_of(trouble.kind()),
                     what: format!(
                         "spans wait on this server's disk: {trouble}; {}",
@@ -125,7 +125,7 @@ impl ClickHouseStore {
         }
         // No reader is between reading the spool and asking ClickHouse.
         let _readers = self.reading.write().await;
-        self.spool.let_go(&file).await.map_err(|error| Setback {
+        self.spool.let_go(&file).await.map_err(|error| SendFailure {
             counter: "spool_notes_failed",
             what: format!("spans that ClickHouse has are kept here too: {error}"),
             is_missing_table: false,
@@ -136,7 +136,7 @@ impl ClickHouseStore {
         Ok(Some(()))
     }
 
-    async fn send(&self, file: &SpoolFile) -> Result<(), Unsent> {
+    async fn send(&self, file: &SpoolFile) -> Result<(), UnsentReason> {
         let statement = insert_statement(schema::SPANS);
         let insert_id = self.spool.insert_id(file.generations().1);
         let days = Days::of(file.written_unix_nano(), self.retain_seconds);
@@ -147,9 +147,9 @@ impl ClickHouseStore {
                     tracing::warn!("{error}");
                     // If the file is intact, the read error was temporary.
                     return Err(if self.spool.set_aside_if_broken(file).await {
-                        Unsent::Unreadable
+                        UnsentReason::Unreadable
                     } else {
-                        Unsent::Trouble(Trouble::Strange(error.to_string()))
+                        UnsentReason::Request(RequestError::Strange(error.to_string()))
                     });
                 }
             };
@@ -157,7 +157,7 @@ impl ClickHouseStore {
                 continue;
             }
             let body = stream(&rows, days, insert_id)
-                .map_err(|error| Unsent::Trouble(Trouble::Strange(error.to_string())))?;
+                .map_err(|error| UnsentReason::Request(RequestError::Strange(error.to_string())))?;
             let settings = [
                 ("async_insert", "0".to_owned()),
                 ("insert_deduplicate", "1".to_owned()),
@@ -177,22 +177,22 @@ impl ClickHouseStore {
 }
 
 /// Why sending stops for now.
-struct Setback {
+struct SendFailure {
     counter: &'static str,
     /// Message for the operator.
     what: String,
     is_missing_table: bool,
 }
 
-enum Unsent {
+enum UnsentReason {
     /// The file was broken and has been set aside.
     Unreadable,
-    Trouble(Trouble),
+    Request(RequestError),
 }
 
-impl From<Trouble> for Unsent {
-    fn from(trouble: Trouble) -> Self {
-        Self::Trouble(trouble)
+impl From<RequestError> for UnsentReason {
+    fn from(trouble: RequestError) -> Self {
+        Self::Request(trouble)
     }
 }
 

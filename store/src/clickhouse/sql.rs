@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 
 use super::client::Client;
 use super::conform::spans_where_they_are;
-use super::failure::{Kind, Trouble};
+use super::failure::{Kind, RequestError};
 use super::schema::{DAY, INSERT_ID};
 use crate::contract::{MAX_ANSWER_BYTES, MAX_STATEMENT_BYTES, SqlAnswer, SqlLimits, StoreError};
 use crate::embedded::engine;
@@ -142,7 +142,7 @@ fn with_functions(statement: &str) -> String {
 }
 
 /// Maps the error to its cause: the statement, a limit, or ClickHouse.
-fn refused(trouble: Trouble, limits: SqlLimits) -> StoreError {
+fn refused(trouble: RequestError, limits: SqlLimits) -> StoreError {
     let late = || {
         StoreError::Limit(format!(
             "it took longer than {:?}; ask for fewer columns or a shorter time",
@@ -150,11 +150,11 @@ fn refused(trouble: Trouble, limits: SqlLimits) -> StoreError {
         ))
     };
     match (trouble.kind(), &trouble) {
-        (_, Trouble::Late(_) | Trouble::Refused { code: 159 | 160 | 394, .. }) => late(),
+        (_, RequestError::Late(_) | RequestError::Refused { code: 159 | 160 | 394, .. }) => late(),
         (Kind::Limit, _) => StoreError::Limit(format!(
             "it needs more memory than a statement may take; ask for less ({trouble})"
         )),
-        (Kind::Other, Trouble::Refused { message, .. } | Trouble::Strange(message)) => {
+        (Kind::Other, RequestError::Refused { message, .. } | RequestError::Strange(message)) => {
             StoreError::Invalid(format!("{message}. One SELECT over the table `spans` can be run"))
         }
         _ => trouble.of_question(),

@@ -75,14 +75,14 @@ fn trusted(tls: &Tls) -> Result<RootCertStore, String> {
 /// The reason for a failed TLS handshake, if that is the cause of the error.
 pub(super) fn untrusted(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(tls) = error.downcast_ref::<rustls::Error>() {
-        return Some(told(tls));
+        return Some(message(tls));
     }
     // `source` of an IO error skips the error that it wraps and returns that error's source.
     let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     wrapped.and_then(|wrapped| untrusted(wrapped)).or_else(|| error.source().and_then(untrusted))
 }
 
-fn told(error: &rustls::Error) -> String {
+fn message(error: &rustls::Error) -> String {
     use rustls::Error::{InvalidCertificate, InvalidMessage as Unexpected, PeerIncompatible};
     match error {
         InvalidCertificate(CertificateError::UnknownIssuer) => {

@@ -54,13 +54,13 @@ use crate::contract::{
     StoreError, StoreStatus, TimeRange, Unsettled,
 };
 use duplicates::identity::Identities;
-use duplicates::resent::New;
-use duplicates::seen::{Covered, Seen};
+use duplicates::resent::RowsToStore;
+use duplicates::seen::{CoverageStart, RecentIdentities};
 use files::{SpanFile, listing, reader, writer};
 use keys::{KeySet, starts};
 use log::record::Record;
 use log::replay::{self, Next};
-use log::{Taken, Taker, Wal};
+use log::{LogObserver, StoredRows, Wal};
 use recent::chunk::{Chunk, compact, rows_bytes};
 use remote::Remote;
 use state::State;
@@ -87,7 +87,7 @@ pub struct EmbeddedStore {
     remote: Option<Arc<Remote>>,
     upkeep: Mutex<Option<JoinHandle<()>>>,
     identities: Arc<Identities>,
-    covered: Covered,
+    covered: CoverageStart,
     clock: Mutex<Clock>,
     /// Held while rows move to a file, and while rows are deleted.
     moving: tokio::sync::Mutex<()>,
@@ -181,17 +181,18 @@ impl EmbeddedStore {
         let written = written.filter(|written| *written < i64::MAX).max();
         let clock = Clock::open(&config.directory, written, now_unix_nano());
         let identities = Arc::new(identities);
-        let mut seen = Seen::new(config.recent_max_bytes, i64::MIN);
+        let mut seen = RecentIdentities::new(config.recent_max_bytes, i64::MIN);
         let covered = seen.covered();
         let state = Arc::new(Mutex::new(state));
-        let taker = StateTaker { state: Arc::clone(&state), identities: Arc::clone(&identities) };
-        taker.look_again(&mut seen);
-        let taker = Box::new(taker);
+        let observer =
+            StateObserver { state: Arc::clone(&state), identities: Arc::clone(&identities) };
+        observer.look_again(&mut seen);
+        let observer = Box::new(observer);
         // Each row group has its own columns, shapes and look-ups. So a generation has at most one
         // row group.
         let rows = writer::ROW_GROUP_ROWS;
         let wal =
-            Wal::start(log.clone(), next.generation, rows, config.min_free_bytes, seen, taker)
+            Wal::start(log.clone(), next.generation, rows, config.min_free_bytes, seen, observer)
                 .map_err(fault::io("cannot start the log's thread"))?;
         let sql = sql::Engine::new(config.sql_worker.clone());
         Ok(Self {
@@ -288,12 +289,12 @@ impl EmbeddedStore {
 }
 
 /// Adds rows to memory once the log has made them durable.
-struct StateTaker {
+struct StateObserver {
     state: Arc<Mutex<State>>,
     identities: Arc<Identities>,
 }
 
-impl StateTaker {
+impl StateObserver {
     /// Removes a batch from the pending ones.
     fn arrived(state: &mut State, bytes: u64, origin: Option<Origin>) {
         state.pending_bytes = state.pending_bytes.saturating_sub(bytes);
@@ -303,7 +304,7 @@ impl StateTaker {
     }
 }
 
-impl Taker for StateTaker {
+impl LogObserver for StateObserver {
     fn durable(&self, mut record: Record, twice: u64, bytes: u64, generation: u64) {
         let (reserved_bytes, origin) = (record.memory_bytes, record.origin);
         record.rows = compact(&record.rows);
@@ -317,7 +318,7 @@ impl Taker for StateTaker {
         if let Some(origin) = origin {
             state.origins.take(origin);
         }
-        state.taken();
+        state.record_stored();
         if twice > 0 {
             state.count("spans_duplicate", twice);
         }
@@ -326,7 +327,7 @@ impl Taker for StateTaker {
         }
     }
 
-    fn look_again(&self, seen: &mut Seen) {
+    fn look_again(&self, seen: &mut RecentIdentities) {
         let state = self.state.lock();
         // Starts in the future, from clocks that were ahead, must not make all other spans late.
         let newest = state.files.iter().map(|file| file.newest()).max();
@@ -379,7 +380,7 @@ impl Store for EmbeddedStore {
             .map_err(|error| StoreError::Invalid(format!("the batch holds no spans: {error}")))?
             .into_record_batch();
         let rows = rows.with_columns(columns);
-        let New { rows, identities, kept } = self.without_stored(rows, origin).await?;
+        let RowsToStore { rows, identities, kept } = self.without_stored(rows, origin).await?;
         if kept.as_ref().is_some_and(Vec::is_empty) {
             return Ok(Appended::Duplicate);
         }
@@ -394,21 +395,21 @@ impl Store for EmbeddedStore {
         let bytes = match record.encode() {
             Ok(bytes) => bytes,
             Err(error) => {
-                StateTaker::arrived(&mut self.state.lock(), memory_bytes, origin);
+                StateObserver::arrived(&mut self.state.lock(), memory_bytes, origin);
                 return Err(fault::engine("cannot encode a batch for the log")(error));
             }
         };
-        let taken = match (self.wal.append(record, bytes, identities).await?, kept) {
-            (Taken::All, None) => return Ok(Appended::Stored { batch: number }),
-            (Taken::All, Some(kept)) => kept,
-            (Taken::Rows(rows), None) => rows,
-            (Taken::Rows(rows), Some(kept)) => {
+        let stored = match (self.wal.append(record, bytes, identities).await?, kept) {
+            (StoredRows::All, None) => return Ok(Appended::Stored { batch: number }),
+            (StoredRows::All, Some(kept)) => kept,
+            (StoredRows::Rows(rows), None) => rows,
+            (StoredRows::Rows(rows), Some(kept)) => {
                 rows.into_iter().map(|row| kept[row as usize]).collect()
             }
         };
-        Ok(match taken.is_empty() {
+        Ok(match stored.is_empty() {
             true => Appended::Duplicate,
-            false => Appended::Partly { batch: number, rows: taken },
+            false => Appended::Partly { batch: number, rows: stored },
         })
     }
 

@@ -97,7 +97,7 @@ impl State {
     }
 
     /// Records that a batch was stored.
-    pub(super) fn taken(&mut self) {
+    pub(super) fn record_stored(&mut self) {
         self.refusal = None;
     }
 

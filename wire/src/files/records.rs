@@ -187,10 +187,10 @@ impl Records {
         match read {
             Ok((kind, decoded)) => Ok(Some(Record { place, kind, decoded, bytes })),
             // The first record determines the file's format.
-            Err(kind::Unread::Unknown(reason)) if self.number <= 1 => {
+            Err(kind::RecordError::Unknown(reason)) if self.number <= 1 => {
                 Err(FileError::Unknown { reason: format!("{place} {reason}") })
             }
-            Err(kind::Unread::Unknown(reason) | kind::Unread::Wrong(reason)) => {
+            Err(kind::RecordError::Unknown(reason) | kind::RecordError::Wrong(reason)) => {
                 Err(FileError::Record { place, reason })
             }
         }

@@ -201,7 +201,7 @@ struct Worker {
 }
 
 /// Why a stream ended.
-enum Ended {
+enum StreamEnd {
     /// Everything is sent and the sender is shutting down.
     Done,
     /// The server is full.
@@ -249,21 +249,21 @@ impl Worker {
                 *failures = 0;
             }
             match ended {
-                Ended::Done => return,
+                StreamEnd::Done => return,
                 // Everything was sent, so the end is not a failure.
                 _ if self.queue.is_done() => return,
-                Ended::Refused { retry_after, reason } => {
+                StreamEnd::Refused { retry_after, reason } => {
                     self.queue.count(|counters| counters.refusals += 1);
                     tracing::debug!(?retry_after, reason, "the server has no room");
                     sleep(retry_after.max(self.config.shortest_pause)).await;
                 }
-                Ended::Rejected(status) if self.queue.drop_rejected() => {
+                StreamEnd::Rejected(status) if self.queue.drop_rejected() => {
                     tracing::warn!(
                         reason = status.message(),
                         "the server could not read a batch; it is dropped"
                     );
                 }
-                Ended::Lost(status) | Ended::Rejected(status) => {
+                StreamEnd::Lost(status) | StreamEnd::Rejected(status) => {
                     self.queue.count(|counters| counters.streams_lost += 1);
                     self.report_failure(*failures, status.message());
                     self.pause(*failures).await;
@@ -275,7 +275,7 @@ impl Worker {
     }
 
     /// Runs one DoPut. Returns why it ended and how many batches were acknowledged.
-    async fn stream(&self, client: &mut FlightServiceClient<Channel>) -> (Ended, u64) {
+    async fn stream(&self, client: &mut FlightServiceClient<Channel>) -> (StreamEnd, u64) {
         let mut acknowledged = 0;
         let request = messages(Arc::clone(&self.queue), self.source, self.secret);
         let mut replies = match client.do_put(request).await {
@@ -289,34 +289,34 @@ impl Worker {
                         acknowledged += self.queue.acknowledge(sequence);
                     }
                     Ok(PutReply::Refused { retry_after, reason, .. }) => {
-                        return (Ended::Refused { retry_after, reason }, acknowledged);
+                        return (StreamEnd::Refused { retry_after, reason }, acknowledged);
                     }
                     Err(error) => {
                         let status = tonic::Status::internal(error.to_string());
-                        return (Ended::Lost(status), acknowledged);
+                        return (StreamEnd::Lost(status), acknowledged);
                     }
                 },
-                Ok(None) if self.queue.is_done() => return (Ended::Done, acknowledged),
+                Ok(None) if self.queue.is_done() => return (StreamEnd::Done, acknowledged),
                 Ok(None) => {
                     let status = tonic::Status::unavailable("the server ended the stream");
-                    return (Ended::Lost(status), acknowledged);
+                    return (StreamEnd::Lost(status), acknowledged);
                 }
                 Err(status) => return (self.ended(status), acknowledged),
             }
         }
     }
 
-    fn ended(&self, status: tonic::Status) -> Ended {
+    fn ended(&self, status: tonic::Status) -> StreamEnd {
         match status.code() {
             // tonic returns OUT_OF_RANGE for a message beyond its limit.
-            Code::InvalidArgument | Code::OutOfRange => Ended::Rejected(status),
-            Code::ResourceExhausted => Ended::Refused {
+            Code::InvalidArgument | Code::OutOfRange => StreamEnd::Rejected(status),
+            Code::ResourceExhausted => StreamEnd::Refused {
                 retry_after: crate::rpc_status::RpcStatus::retry_after_in_details(status.details())
                     .unwrap_or(self.config.longest_pause)
                     .min(Duration::from_secs(60)),
                 reason: status.message().to_owned(),
             },
-            _ => Ended::Lost(status),
+            _ => StreamEnd::Lost(status),
         }
     }
 

@@ -121,10 +121,10 @@ fn maps_of(templates: &[Arc<Template>]) -> Result<MapArray, ArrowError> {
 /// The templates that agents have sent. Equal templates are stored once for all agents. All streams
 /// of a server share them.
 #[derive(Debug, Default)]
-pub struct Templates(Mutex<Remembered>);
+pub struct Templates(Mutex<TemplateCache>);
 
 #[derive(Debug, Default)]
-struct Remembered {
+struct TemplateCache {
     /// Templates by content.
     templates: AHashMap<Box<[u8]>, Arc<Template>>,
     bytes: usize,
@@ -205,7 +205,7 @@ impl Templates {
     }
 }
 
-impl Remembered {
+impl TemplateCache {
     fn add(&mut self, said: Box<[u8]>, template: Arc<Template>) {
         let bytes = said.len() + template.memory_bytes();
         if bytes > MOST_REMEMBERED_BYTES {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_of_templates_is_bounded() {
-        let mut remembered = Remembered::default();
+        let mut remembered = TemplateCache::default();
         for number in 0..200_u32 {
             // Includes the largest possible template.
             let bytes = if number == 100 { MOST_REMEMBERED_BYTES } else { 1 << 20 };

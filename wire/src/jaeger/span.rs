@@ -8,7 +8,7 @@ use super::process::Process;
 use crate::bounds::LeftOut;
 use crate::otlp::Invalid;
 use crate::rows::{DecodeError, Rows};
-use crate::tags::Said;
+use crate::tags::FieldTags;
 
 /// Bit of `flags`: the span was requested for debugging.
 const FLAG_DEBUG: u32 = 2;
@@ -75,7 +75,7 @@ impl JaegerSpan {
         let span_id = self.span_id.ok_or(Invalid::Span)?;
         let (parent_span_id, links, dropped_links) =
             relations(trace_id, self.parent_span_id, &self.references);
-        let mut said = Said::default();
+        let mut said = FieldTags::default();
         let mut attributes: Attributes = Vec::with_capacity(self.tags.len());
         for (key, value) in self.tags {
             attributes.extend(said.take(key, value));

@@ -13,7 +13,7 @@ const PAIR_BYTES: usize = 16;
 
 /// Why a span is rejected while others of its batch are kept.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub(super) enum SpanError {
     /// The span exceeds the size limit.
     TooLarge,
     /// A value cannot be decoded.
@@ -86,7 +86,7 @@ impl<'a> Attributes<'a> {
         room: &mut usize,
         keys: &mut Keys<'a>,
         pairs: &mut Vec<Pair<'a>>,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), SpanError> {
         for row in self.parents.rows_of(parent) {
             let key = self.cells.key.get(row).unwrap_or_default();
             // Types were checked before.
@@ -100,8 +100,8 @@ impl<'a> Attributes<'a> {
                 Raw::Bool(flag) => Any::Bool(flag),
                 Raw::Bytes(bytes) => Any::Bytes(bytes),
                 Raw::Cbor(bytes) => cbor::read(bytes, room).map_err(|error| match error {
-                    CborError::TooLarge => Unfit::TooLarge,
-                    error => Unfit::Malformed(error),
+                    CborError::TooLarge => SpanError::TooLarge,
+                    error => SpanError::Malformed(error),
                 })?,
             };
             pairs.push(Pair::new(key, value, keys));
@@ -111,8 +111,8 @@ impl<'a> Attributes<'a> {
 }
 
 /// Subtracts from the remaining size of a span.
-pub(super) fn spend(room: &mut usize, bytes: usize) -> Result<(), Unfit> {
-    *room = room.checked_sub(bytes).ok_or(Unfit::TooLarge)?;
+pub(super) fn spend(room: &mut usize, bytes: usize) -> Result<(), SpanError> {
+    *room = room.checked_sub(bytes).ok_or(SpanError::TooLarge)?;
     Ok(())
 }
 

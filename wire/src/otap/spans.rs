@@ -5,7 +5,7 @@ use arrow::array::{
     TimestampNanosecondArray, UInt32Array,
 };
 
-use super::attributes::{Unfit, spend};
+use super::attributes::{SpanError, spend};
 use super::columns::{Column, Columns};
 use super::ids::IdColumn;
 use super::payload::Payload;
@@ -108,11 +108,11 @@ fn rows_with(
                     continue;
                 }
             }
-            Err(Unfit::TooLarge) => {
+            Err(SpanError::TooLarge) => {
                 collector.admit(rows.span_bytes.saturating_add(1))?;
                 continue;
             }
-            Err(Unfit::Malformed(error)) => {
+            Err(SpanError::Malformed(error)) => {
                 if collector.admit(rows.span_bytes - room)? {
                     collector.malformed(|| (format!("SPANS row {row}"), error));
                 }
@@ -153,7 +153,7 @@ impl<'a> Rows<'a> {
         view: &mut SpanView<'a>,
         order: &mut Vec<usize>,
         room: &mut usize,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), SpanError> {
         let spans = &self.spans;
         view.trace_id = spans.trace_id.get(row).unwrap_or_default();
         view.span_id = spans.span_id.get(row).unwrap_or_default();
@@ -184,7 +184,7 @@ impl<'a> Rows<'a> {
         view: &mut SpanView<'a>,
         order: &mut Vec<usize>,
         room: &mut usize,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), SpanError> {
         let events = &self.related.events;
         order.clear();
         order.extend(events.parents.rows_of(span));
@@ -207,7 +207,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    fn links(&self, span: u32, view: &mut SpanView<'a>, room: &mut usize) -> Result<(), Unfit> {
+    fn links(&self, span: u32, view: &mut SpanView<'a>, room: &mut usize) -> Result<(), SpanError> {
         let links = &self.related.links;
         for row in links.parents.rows_of(span) {
             let trace_state = links.trace_state.get(row).unwrap_or_default();
@@ -284,10 +284,10 @@ impl<'a> Rows<'a> {
     }
 
     /// Shared parts cannot be rejected with a single span.
-    fn shared(&self, what: &'static str, unfit: Unfit) -> OtapError {
+    fn shared(&self, what: &'static str, unfit: SpanError) -> OtapError {
         match unfit {
-            Unfit::TooLarge => OtapError::TooLarge { what, limit: self.span_bytes },
-            Unfit::Malformed(error) => OtapError::malformed(what, error),
+            SpanError::TooLarge => OtapError::TooLarge { what, limit: self.span_bytes },
+            SpanError::Malformed(error) => OtapError::malformed(what, error),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::thread::available_parallelism;
 
 use spanwise_model::SpanBatchBuilder;
 
-use super::kept::Kept;
+use super::kept::MessageCache;
 use super::repeats::Repeats;
 use super::resource::{ResourceFacts, ScopeFacts};
 
@@ -13,8 +13,8 @@ use super::resource::{ResourceFacts, ScopeFacts};
 pub(crate) struct Builder {
     pub(super) rows: SpanBatchBuilder,
     pub(super) repeats: Repeats,
-    pub(super) resources: Kept<ResourceFacts>,
-    pub(super) scopes: Kept<ScopeFacts>,
+    pub(super) resources: MessageCache<ResourceFacts>,
+    pub(super) scopes: MessageCache<ScopeFacts>,
 }
 
 impl Builder {
@@ -22,8 +22,8 @@ impl Builder {
         Self {
             rows,
             repeats: Repeats::default(),
-            resources: Kept::default(),
-            scopes: Kept::default(),
+            resources: MessageCache::default(),
+            scopes: MessageCache::default(),
         }
     }
 }

@@ -10,18 +10,18 @@ const MOST_BYTES: usize = 1 << 20;
 const LONGEST: usize = 16 << 10;
 
 /// Decoded messages by their encoded bytes.
-pub(super) struct Kept<T> {
+pub(super) struct MessageCache<T> {
     known: AHashMap<Box<[u8]>, Arc<T>>,
     bytes: usize,
 }
 
-impl<T> Default for Kept<T> {
+impl<T> Default for MessageCache<T> {
     fn default() -> Self {
         Self { known: AHashMap::new(), bytes: 0 }
     }
 }
 
-impl<T> Kept<T> {
+impl<T> MessageCache<T> {
     /// The decoded message, from the cache or newly decoded. A message in several pieces, which is
     /// rare, is always decoded: concatenating the pieces would be ambiguous if one of them is
     /// truncated.
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn what_is_known_is_not_read_again_and_does_not_pile_up() {
-        let mut kept = Kept::default();
+        let mut kept = MessageCache::default();
         let mut reads = 0;
         for round in 0..3 {
             for message in 0..MOST as u32 {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn pieces_are_not_taken_for_their_bytes_together() {
-        let mut kept = Kept::default();
+        let mut kept = MessageCache::default();
         kept.get(&[b"onepiece"], |_| Ok::<_, ()>(())).unwrap();
         assert!(kept.get(&[b"one", b"piece"], |_| Err(())).is_err());
     }

@@ -42,14 +42,14 @@ struct Key {
 }
 
 /// The common part of spans with one signature.
-pub(super) struct Repeated {
+pub(super) struct SharedPart {
     hash: Hash,
     pub(super) template: KnownTemplate,
-    noted: Box<[(Note, Noted)]>,
+    noted: Box<[(Note, ExchangeValue)]>,
 }
 
 /// A value that describes the exchange.
-enum Noted {
+enum ExchangeValue {
     Shared(AttributeValue),
     /// The index among the span's own values.
     Own(usize),
@@ -81,14 +81,14 @@ impl Own<'_> {
     }
 }
 
-impl Repeated {
+impl SharedPart {
     /// What the attributes say, including the span's own values.
     pub(super) fn known<'a>(&'a self, own: &'a Own<'_>) -> Known<'a> {
         let mut known = Known::default();
         for (note, value) in &self.noted {
             match value {
-                Noted::Shared(value) => note(&mut known, value.as_ref()),
-                Noted::Own(place) => note(&mut known, own.values[*place].1.as_ref()),
+                ExchangeValue::Shared(value) => note(&mut known, value.as_ref()),
+                ExchangeValue::Own(place) => note(&mut known, own.values[*place].1.as_ref()),
             }
         }
         known
@@ -102,7 +102,7 @@ pub(super) struct Repeats {
     /// The builder's epoch for which the entries are valid.
     epoch: u64,
     keys: Keys,
-    known: HashTable<Repeated>,
+    known: HashTable<SharedPart>,
     known_bytes: usize,
     /// The hash of the span that was last looked up, if it has one.
     hash: Option<Hash>,
@@ -137,10 +137,10 @@ impl Repeats {
         view: &mut SpanView<'a>,
         own: &mut Own<'a>,
         builder: &mut SpanBatchBuilder,
-    ) -> Option<&Repeated> {
+    ) -> Option<&SharedPart> {
         self.hash = None;
         let epoch = builder.sharing_epoch()?;
-        self.look_back();
+        self.check_benefit();
         if self.pause > 0 {
             return None;
         }
@@ -164,7 +164,7 @@ impl Repeats {
     }
 
     /// If most spans are new, looking them up is not worth while.
-    fn look_back(&mut self) {
+    fn check_benefit(&mut self) {
         self.spans += 1;
         if self.spans < WINDOW {
             return;
@@ -200,13 +200,15 @@ impl Repeats {
         }
         let noted = attributes.iter().enumerate().filter_map(|(place, pair)| {
             let own = own.values.iter().position(|(own, _)| *own == place);
-            let value =
-                own.map_or_else(|| Noted::Shared(pair.value.as_ref().to_value()), Noted::Own);
+            let value = own.map_or_else(
+                || ExchangeValue::Shared(pair.value.as_ref().to_value()),
+                ExchangeValue::Own,
+            );
             Some((pair.note?, value))
         });
         let noted: Box<[_]> = noted.collect();
         self.known_bytes += size_of_val(&*noted) + noted.iter().map(of_value).sum::<usize>();
-        let repeated = Repeated { hash, template: known, noted };
+        let repeated = SharedPart { hash, template: known, noted };
         self.known.insert_unique(hash[0], repeated, |known| known.hash[0]);
     }
 
@@ -329,9 +331,9 @@ impl Keys {
 }
 
 /// Memory of a noted value.
-const fn of_value((_, value): &(Note, Noted)) -> usize {
+const fn of_value((_, value): &(Note, ExchangeValue)) -> usize {
     match value {
-        Noted::Shared(
+        ExchangeValue::Shared(
             AttributeValue::String(text) | AttributeValue::Bytes(text) | AttributeValue::Json(text),
         ) => text.len(),
         _ => 0,

@@ -1,8 +1,9 @@
 //! A hash of the bytes that spans have in common.
 //!
 //! The hash has 128 bits and a key that is new in every process. Two different signatures collide
-//! once in 2^128 pairs, so they are not compared: old ones are in no near cache. The algorithm is
-//! wyhash (Wang Yi, "wyhash", 2019) with two lanes.
+//! once in 2^128 pairs, so the signatures themselves are not compared. That would read memory that
+//! is in none of the processor's caches. The algorithm is wyhash (Wang Yi, "wyhash", 2019) with two
+//! lanes.
 
 use std::hash::{BuildHasher as _, RandomState};
 

@@ -14,7 +14,7 @@ use spanwise_model::{
 
 use super::collect::Limits;
 use super::known::{FlowRef, Known};
-use super::repeats::{Own, Repeated};
+use super::repeats::{Own, SharedPart};
 use super::resource::ScopeFacts;
 use super::value::{Pair, Value};
 use super::view::{EventView, LinkView, SpanView};
@@ -61,7 +61,7 @@ pub(super) fn append(
     // The message becomes the error if there is no more specific one. Otherwise it is stored under
     // OpenTelemetry's name for other formats.
     row.error = named.or(message);
-    let cut = if is_too_long(&row) { Some(Cut::new(&row, &mut left_out)) } else { None };
+    let cut = if is_too_long(&row) { Some(TruncatedTexts::new(&row, &mut left_out)) } else { None };
     let row = cut.as_ref().map_or(row, |cut| cut.of(row));
 
     let attributes = first(&span.attributes, limits.span_attributes);
@@ -123,12 +123,12 @@ fn is_too_long(row: &SpanRef<'_>) -> bool {
 }
 
 /// The truncated texts of the columns.
-struct Cut<'a> {
+struct TruncatedTexts<'a> {
     operation: Cow<'a, str>,
     texts: [Option<Cow<'a, str>>; 6],
 }
 
-impl<'a> Cut<'a> {
+impl<'a> TruncatedTexts<'a> {
     fn new(row: &SpanRef<'a>, left_out: &mut LeftOut) -> Self {
         Self {
             operation: left_out.name(row.operation),
@@ -163,7 +163,7 @@ impl<'a> Cut<'a> {
 /// `false` and appends nothing if the builder does not know its template.
 pub(super) fn append_repeated(
     span: &SpanView<'_>,
-    like: &Repeated,
+    like: &SharedPart,
     own: &Own<'_>,
     emitter: &EmitterPlaces,
     builder: &mut SpanBatchBuilder,

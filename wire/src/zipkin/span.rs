@@ -6,7 +6,7 @@ use spanwise_model::{
 };
 
 use super::json::attribute_value;
-use crate::tags::Said;
+use crate::tags::FieldTags;
 
 /// The service of spans without one (OpenTelemetry resource conventions).
 const UNKNOWN_SERVICE: &str = "unknown_service";
@@ -104,7 +104,7 @@ impl ZipkinSpan {
     pub(super) fn into_row(self, arrived_unix_nano: i64) -> Span {
         let kind = self.kind.unwrap_or(Kind::Internal);
         let is_receiving_half = self.is_receiving_half();
-        let mut said = Said::default();
+        let mut said = FieldTags::default();
         let mut attributes: Attributes = Vec::with_capacity(self.tags.len() + 4);
         for (key, value) in self.tags {
             attributes.extend(said.take(key, value));

@@ -30,7 +30,11 @@ fn field(image: &Image, name: &str) -> Option<[u32; 3]> {
 }
 
 /// The first result for an image of the C library: `libc.so.6`, or `libpthread` before 2.34.
-fn told<T>(process: u32, mapped: &[Mapping], ask: impl Fn(&Image) -> Option<T>) -> Option<T> {
+fn first_result<T>(
+    process: u32,
+    mapped: &[Mapping],
+    ask: impl Fn(&Image) -> Option<T>,
+) -> Option<T> {
     let is_library = |mapping: &&Mapping| {
         let name = mapping.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let names = ["libc.so", "libc-2", "libpthread"];
@@ -44,7 +48,7 @@ fn told<T>(process: u32, mapped: &[Mapping], ask: impl Fn(&Image) -> Option<T>) 
 
 /// The location of thread-specific data in all threads of a process.
 pub(super) fn threads(process: u32, mapped: &[Mapping]) -> Option<ThreadData> {
-    told(process, mapped, |image| {
+    first_result(process, mapped, |image| {
         let [blocks_bits, _, place] = field(image, "_thread_db_pthread_specific")?;
         let [data_bits, _, data] = field(image, "_thread_db_pthread_key_data_data")?;
         let size = image.constant("_thread_db_sizeof_pthread_key_data").map(u32::from_ne_bytes)?;
@@ -69,7 +73,7 @@ impl ThreadVariables {
 
 /// The location of that list in a process.
 pub(super) fn thread_variables(process: u32, mapped: &[Mapping]) -> Option<ThreadVariables> {
-    told(process, mapped, |image| {
+    first_result(process, mapped, |image| {
         let [pointer_bits, _, vector] = field(image, "_thread_db_pthread_dtvp")?;
         let [entry_bits, _, first] = field(image, "_thread_db_dtv_dtv")?;
         let [block_bits, _, block] = field(image, "_thread_db_dtv_t_pointer_val")?;

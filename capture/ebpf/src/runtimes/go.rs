@@ -31,7 +31,7 @@ const BIRTHS: usize = 11;
 
 /// What is known about a program.
 #[derive(Debug, Clone)]
-enum Known {
+enum ProgramState {
     /// Not a Go program.
     Other,
     Refused(String),
@@ -45,7 +45,7 @@ enum Known {
 /// Known programs.
 #[derive(Default)]
 pub(super) struct Programs {
-    known: HashMap<FileId, Known>,
+    known: HashMap<FileId, ProgramState>,
 }
 
 impl Programs {
@@ -55,11 +55,11 @@ impl Programs {
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
-        let known = self.known.entry(file).or_insert_with(|| look(&executable));
+        let known = self.known.entry(file).or_insert_with(|| examine(&executable));
         match known.clone() {
-            Known::Other => Tasks::None,
-            Known::Refused(reason) => Tasks::Unknown(reason),
-            Known::Rule { rule, functions, births } => {
+            ProgramState::Other => Tasks::None,
+            ProgramState::Refused(reason) => Tasks::Unknown(reason),
+            ProgramState::Rule { rule, functions, births } => {
                 let probes = Probes::new(file, executable, functions, births);
                 Tasks::Known(rule, Some(probes))
             }
@@ -67,13 +67,13 @@ impl Programs {
     }
 }
 
-fn look(executable: &File) -> Known {
-    let Some(program) = Program::open(executable) else { return Known::Other };
+fn examine(executable: &File) -> ProgramState {
+    let Some(program) = Program::open(executable) else { return ProgramState::Other };
     let found = rule(&program).and_then(|mut rule| {
         let functions = functions(&program, &mut rule)?;
-        Ok(Known::Rule { rule, functions, births: births(&program).unwrap_or_default() })
+        Ok(ProgramState::Rule { rule, functions, births: births(&program).unwrap_or_default() })
     });
-    found.unwrap_or_else(Known::Refused)
+    found.unwrap_or_else(ProgramState::Refused)
 }
 
 /// The rule with the flag that goroutine creation is observed.

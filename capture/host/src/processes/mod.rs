@@ -62,12 +62,12 @@ pub struct Processes {
     own_cgroup: String,
     rules: Vec<ServiceRule>,
     labels: Vec<LabelRule>,
-    known: AHashMap<u32, Known>,
+    known: AHashMap<u32, KnownProcess>,
     /// The kernel's names of processes.
     commands: AHashMap<u32, String>,
 }
 
-struct Known {
+struct KnownProcess {
     process: Arc<Process>,
     /// When it was last examined, and how often; `None` once its port is known.
     unsettled: Option<(Instant, usize)>,
@@ -95,7 +95,7 @@ impl Processes {
     }
 
     /// The current description, whether the port is known, and whether the process is alive.
-    fn look(&self, process: u32) -> (Process, bool, bool) {
+    fn examine(&self, process: u32) -> (Process, bool, bool) {
         let mut facts = Facts::read(&self.proc, process);
         if facts.executable.is_empty() {
             facts.executable = self.commands.get(&process).cloned().unwrap_or_default();
@@ -188,15 +188,15 @@ impl ProcessDirectory for Processes {
     fn describe(&mut self, process: u32) -> Arc<Process> {
         let times = match self.known.get(&process) {
             None => 0,
-            Some(Known { unsettled: Some((looked, times)), process }) => {
+            Some(KnownProcess { unsettled: Some((looked, times)), process }) => {
                 if LOOK_AGAIN.get(*times).is_none_or(|pause| looked.elapsed() < *pause) {
                     return Arc::clone(process);
                 }
                 times + 1
             }
-            Some(Known { unsettled: None, process }) => return Arc::clone(process),
+            Some(KnownProcess { unsettled: None, process }) => return Arc::clone(process),
         };
-        let (described, settled, lives) = self.look(process);
+        let (described, settled, lives) = self.examine(process);
         // A process that has ended keeps its name.
         if !lives && let Some(known) = self.known.get_mut(&process) {
             known.unsettled = None;
@@ -207,7 +207,7 @@ impl ProcessDirectory for Processes {
             self.known.clear();
         }
         let unsettled = (!settled).then(|| (Instant::now(), times));
-        self.known.insert(process, Known { process: Arc::clone(&described), unsettled });
+        self.known.insert(process, KnownProcess { process: Arc::clone(&described), unsettled });
         described
     }
 

@@ -13,12 +13,12 @@ use spanwise_wire::flight::{Origin, Secret};
 
 /// What a stream is bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bound {
+pub(crate) enum Binding {
     ToSecret(Secret),
     ToAddress(Option<IpAddr>),
 }
 
-impl Bound {
+impl Binding {
     /// The store's name for batches of this source.
     pub(crate) fn source(&self, source: [u8; 16]) -> [u8; 16] {
         let mut hash = Sha256::new();
@@ -57,11 +57,11 @@ mod tests {
     #[test]
     fn only_who_knows_the_secret_has_the_name() {
         let origin = Origin { source: [7; 16], sequence: 3 };
-        let secret = |byte| Bound::ToSecret(Secret::of([byte; 32]));
+        let secret = |byte| Binding::ToSecret(Secret::of([byte; 32]));
         let own = secret(1).origin(origin);
         assert_eq!(own, secret(1).origin(origin));
-        let address = |last| Bound::ToAddress(Some([10, 0, 0, last].into()));
-        let others = [secret(2), address(1), address(2), Bound::ToAddress(None)];
+        let address = |last| Binding::ToAddress(Some([10, 0, 0, last].into()));
+        let others = [secret(2), address(1), address(2), Binding::ToAddress(None)];
         let mut all: Vec<_> = others.iter().map(|bound| bound.origin(origin).source).collect();
         all.extend([own.source, origin.source]);
         all.sort_unstable();

@@ -14,7 +14,7 @@ const VALUE_BYTES: usize = 96;
 
 /// Why facts are not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unfit {
+pub(crate) enum FactsError {
     Malformed,
     TooLarge,
 }
@@ -28,13 +28,13 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// Parses facts. The caller limits the length of the text.
-    pub(crate) fn read(text: &[u8]) -> Result<Self, Unfit> {
-        let value: Value = serde_json::from_slice(text).map_err(|_| Unfit::Malformed)?;
+    pub(crate) fn read(text: &[u8]) -> Result<Self, FactsError> {
+        let value: Value = serde_json::from_slice(text).map_err(|_| FactsError::Malformed)?;
         if !value.is_object() {
-            return Err(Unfit::Malformed);
+            return Err(FactsError::Malformed);
         }
         let mut size = Size::default();
-        size.add(&value, DEPTH).ok_or(Unfit::TooLarge)?;
+        size.add(&value, DEPTH).ok_or(FactsError::TooLarge)?;
         Ok(Self { value, bytes: size.bytes })
     }
 }
@@ -95,10 +95,10 @@ mod tests {
         let deep = format!("{}1{}", "{\"a\":".repeat(DEPTH + 1), "}".repeat(DEPTH + 1));
         let long = json!({ "a": "x".repeat(TEXT_BYTES + 1) });
         for bomb in [many.to_string(), deep, long.to_string()] {
-            assert_eq!(Facts::read(bomb.as_bytes()), Err(Unfit::TooLarge));
+            assert_eq!(Facts::read(bomb.as_bytes()), Err(FactsError::TooLarge));
         }
         for wrong in ["[]", "1", "{", ""] {
-            assert_eq!(Facts::read(wrong.as_bytes()), Err(Unfit::Malformed));
+            assert_eq!(Facts::read(wrong.as_bytes()), Err(FactsError::Malformed));
         }
     }
 }

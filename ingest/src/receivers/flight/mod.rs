@@ -30,8 +30,8 @@ use crate::transport::refusals::Caller;
 use crate::transport::shutting_down;
 use crate::transport::stream_limit::StreamPermit;
 use agents::Name;
-use binding::Bound;
-use facts::{Facts, Unfit};
+use binding::Binding;
+use facts::{Facts, FactsError};
 
 const AGENTS_FORGOTTEN: &str = "agents_forgotten";
 const FACTS_MALFORMED: &str = "flight_facts_malformed";
@@ -290,10 +290,10 @@ impl PutStream {
         }
     }
 
-    fn bound(&self) -> Bound {
+    fn bound(&self) -> Binding {
         match self.decoder.secret() {
-            Some(secret) => Bound::ToSecret(secret),
-            None => Bound::ToAddress(self.address.map(|address| address.ip())),
+            Some(secret) => Binding::ToSecret(secret),
+            None => Binding::ToAddress(self.address.map(|address| address.ip())),
         }
     }
 
@@ -320,8 +320,8 @@ impl PutStream {
     fn facts(&self, agent: Name, facts: &Bytes) {
         match Facts::read(facts) {
             Ok(facts) => self.shared.agents.told(agent, facts),
-            Err(Unfit::Malformed) => self.shared.counters.add(FACTS_MALFORMED, 1),
-            Err(Unfit::TooLarge) => self.shared.counters.add(FACTS_TOO_LARGE, 1),
+            Err(FactsError::Malformed) => self.shared.counters.add(FACTS_MALFORMED, 1),
+            Err(FactsError::TooLarge) => self.shared.counters.add(FACTS_TOO_LARGE, 1),
         }
     }
 }

@@ -18,7 +18,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use super::SPANS;
-use crate::receivers::pipeline::{self, Taken, Undecoded};
+use crate::receivers::pipeline::{self, DecodeFailure, PipelineResult};
 use crate::receivers::shared::Shared;
 use crate::transport::budget::Lease;
 use crate::transport::failure::Failure;
@@ -54,7 +54,7 @@ struct Waiting {
     body: Bytes,
     /// Memory reserved for the body.
     lease: Lease,
-    answer: oneshot::Sender<Result<Taken, Failure>>,
+    answer: oneshot::Sender<Result<PipelineResult, Failure>>,
 }
 
 impl AsRef<[u8]> for Waiting {
@@ -148,7 +148,7 @@ pub(crate) async fn take(
     shared: &Arc<Shared>,
     body: Bytes,
     lease: Lease,
-) -> Result<Taken, Failure> {
+) -> Result<PipelineResult, Failure> {
     let (answer, answered) = oneshot::channel();
     if shared.gathering.add(Waiting { body, lease, answer }) {
         decode_next(Arc::clone(shared));
@@ -194,14 +194,14 @@ async fn hand_over(
             let accepted = pipeline::accept(&shared, batch, lease, SPANS).await;
             accepted.map(|_| parts)
         }
-        Err(error) => Err(Undecoded::from(error).explained(&shared)),
+        Err(error) => Err(DecodeFailure::from(error).explained(&shared)),
     };
     shared.gathering.answered(requests.len());
     match taken {
         Ok(parts) => {
             for (request, part) in requests.into_iter().zip(parts) {
                 pipeline::count(&shared, &part.rejections, &part.left_out);
-                let taken = Taken { spans: part.rows as u64, rejections: part.rejections };
+                let taken = PipelineResult { spans: part.rows as u64, rejections: part.rejections };
                 // The sender may have disconnected.
                 let _ = request.answer.send(Ok(taken));
             }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use spanwise_wire::compression::Encoding;
 use spanwise_wire::otlp::{Rejections, decode_json, decode_protobuf};
 
-use super::pipeline::{self, Taken};
+use super::pipeline::{self, PipelineResult};
 use super::shared::Shared;
 use crate::limits::Limits;
 use crate::transport::budget::Lease;
@@ -52,7 +52,7 @@ pub(crate) async fn alone(
     encoding: Encoding,
     bytes: Bytes,
     lease: Lease,
-) -> Result<Taken, Failure> {
+) -> Result<PipelineResult, Failure> {
     let decode = |bytes: &[u8], limits: &Limits| Ok(decode_protobuf(bytes, &limits.otlp)?);
     pipeline::take(shared, encoding, bytes, lease, SPANS, decode).await
 }

@@ -52,11 +52,11 @@ pub(super) struct Seats {
     house: Arc<House>,
     limit: usize,
     per_address: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<SeatTable>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct SeatTable {
     next: u64,
     connections: BTreeMap<u64, Connection>,
     addresses: HashMap<IpAddr, usize>,
@@ -152,7 +152,7 @@ impl Seats {
     }
 
     /// Evicts the connection that has been idle longest. Its slot is free at once.
-    fn evict(&self, taken: &mut Taken, of: Option<IpAddr>, now: Instant) -> bool {
+    fn evict(&self, taken: &mut SeatTable, of: Option<IpAddr>, now: Instant) -> bool {
         let useless = taken.connections.iter().filter_map(|(number, connection)| {
             let is_of = of.is_none_or(|address| address == connection.address);
             let since = connection.phase.useless_since().filter(|_| is_of)?;
@@ -165,7 +165,7 @@ impl Seats {
         true
     }
 
-    fn free(&self, taken: &mut Taken, number: u64) -> Option<Connection> {
+    fn free(&self, taken: &mut SeatTable, number: u64) -> Option<Connection> {
         let gone = taken.connections.remove(&number)?;
         if let Some(count) = taken.addresses.get_mut(&gone.address) {
             *count -= 1;

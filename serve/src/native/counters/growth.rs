@@ -13,9 +13,9 @@ const REPORTED_FOR: Duration = Duration::from_secs(15 * 60);
 
 /// The values of counters at the last request of the status.
 #[derive(Default)]
-pub(crate) struct CounterGrowth(Mutex<HashMap<(CounterPart, String), Seen>>);
+pub(crate) struct CounterGrowth(Mutex<HashMap<(CounterPart, String), LastValue>>);
 
-struct Seen {
+struct LastValue {
     value: Count,
     grew: Instant,
 }
@@ -28,7 +28,7 @@ impl CounterGrowth {
         let bad = counters.iter().filter(|counter| counter.level > Level::Info);
         for counter in bad {
             let key = (counter.part, counter.name.clone());
-            let seen = all.entry(key).or_insert(Seen { value: Count(0), grew: now });
+            let seen = all.entry(key).or_insert(LastValue { value: Count(0), grew: now });
             // An agent's counters start at zero after a restart.
             if counter.value != seen.value {
                 seen.grew = if counter.value > seen.value { now } else { seen.grew };

@@ -24,7 +24,7 @@ use crate::embedded::upkeep::blocking;
 use crate::embedded::{EmbeddedStore, fault};
 
 /// Rows to store.
-pub(crate) struct New {
+pub(crate) struct RowsToStore {
     pub(crate) rows: SpanRows,
     /// The identity of each row; `None` if identities are not needed.
     pub(crate) identities: Option<Vec<u64>>,
@@ -42,13 +42,13 @@ impl EmbeddedStore {
         &self,
         rows: SpanRows,
         origin: Option<Origin>,
-    ) -> Result<New, StoreError> {
+    ) -> Result<RowsToStore, StoreError> {
         let is_known = origin.is_some_and(|origin| self.state.lock().origins.knows(origin));
         let identities = match is_known {
             true => None,
             false => self.identities.of_sent(rows.columns(), origin),
         };
-        let all_new = |rows, identities| Ok(New { rows, identities, kept: None });
+        let all_new = |rows, identities| Ok(RowsToStore { rows, identities, kept: None });
         let (Some(of_rows), Some(starts)) = (&identities, starts(rows.columns())) else {
             return all_new(rows, None);
         };
@@ -88,12 +88,12 @@ impl EmbeddedStore {
         let rows = rows.take(&UInt32Array::from(kept.clone()));
         let rows = rows.map_err(fault::engine("cannot copy the rows of a batch"))?;
         let identities = kept.iter().map(|row| of_rows[*row as usize]).collect();
-        Ok(New { rows, identities: Some(identities), kept: Some(kept) })
+        Ok(RowsToStore { rows, identities: Some(identities), kept: Some(kept) })
     }
 }
 
 /// A span that may already be stored.
-struct Late {
+struct PossibleDuplicate {
     identity: u64,
     start_unix_nano: i64,
     /// The hash of its span id.
@@ -124,14 +124,14 @@ fn by_trace(
     batch: &RecordBatch,
     identities: &[u64],
     late: &[usize],
-) -> Option<AHashMap<u64, Vec<Late>>> {
+) -> Option<AHashMap<u64, Vec<PossibleDuplicate>>> {
     let ids = |name| batch.column_by_name(name)?.as_fixed_size_binary_opt();
     let (traces, spans) = (ids(column::TRACE_ID)?, ids(column::SPAN_ID)?);
     let starts: &Int64Array = starts(batch)?;
-    let mut all: AHashMap<u64, Vec<Late>> = AHashMap::new();
+    let mut all: AHashMap<u64, Vec<PossibleDuplicate>> = AHashMap::new();
     for row in late.iter().copied().filter(|row| traces.is_valid(*row)) {
         let span = SpanId(spans.value(row).try_into().ok()?);
-        all.entry(hash_trace(traces.value(row))).or_default().push(Late {
+        all.entry(hash_trace(traces.value(row))).or_default().push(PossibleDuplicate {
             identity: identities[row],
             start_unix_nano: starts.value(row),
             span: hash_key(&Key::Span(span)),
@@ -142,12 +142,14 @@ fn by_trace(
 
 fn look_in(
     file: &SpanFile,
-    traces: &AHashMap<u64, Vec<Late>>,
+    traces: &AHashMap<u64, Vec<PossibleDuplicate>>,
     identities: &Identities,
     found: &mut AHashSet<u64>,
 ) -> Result<(), ParquetError> {
     let is_in = |(least, most): (i64, i64)| {
-        move |late: &&Late| least <= late.start_unix_nano && late.start_unix_nano <= most
+        move |late: &&PossibleDuplicate| {
+            least <= late.start_unix_nano && late.start_unix_nano <= most
+        }
     };
     let mut rows: Vec<Range<usize>> = Vec::new();
     let mut wanted: AHashSet<u64> = AHashSet::new();

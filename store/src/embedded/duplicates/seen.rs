@@ -20,9 +20,9 @@ const FETCHED_ROWS: usize = 32;
 
 /// Every span that starts later than this is in the set or new.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Covered(Arc<AtomicI64>);
+pub(crate) struct CoverageStart(Arc<AtomicI64>);
 
-impl Covered {
+impl CoverageStart {
     pub(crate) fn after(&self) -> i64 {
         self.0.load(Ordering::Acquire)
     }
@@ -33,17 +33,17 @@ impl Covered {
 }
 
 /// Identities of recent spans. See the module's description.
-pub(crate) struct Seen {
-    recent: Halves,
+pub(crate) struct RecentIdentities {
+    recent: SetPair,
     /// Spans that start later than they arrived, by this host's clock. They are kept apart, so that
     /// a sender with a wrong clock does not make all others late.
-    ahead: Halves,
-    covered: Covered,
+    ahead: SetPair,
+    covered: CoverageStart,
 }
 
 /// Two sets: the newer fills up to `most`, then replaces the older. So at least the last `most` are
 /// kept.
-struct Halves {
+struct SetPair {
     most: usize,
     newer: IdentitySet,
     older: IdentitySet,
@@ -51,7 +51,7 @@ struct Halves {
     newest: [i64; 2],
 }
 
-impl Halves {
+impl SetPair {
     fn new(most: usize) -> Self {
         let [newer, older] = [IdentitySet::new(), IdentitySet::new()];
         Self { most, newer, older, newest: [i64::MIN; 2] }
@@ -88,17 +88,17 @@ impl Halves {
     }
 }
 
-impl Seen {
+impl RecentIdentities {
     /// An empty set for a store with this much memory for recent rows. Its files contain no later
     /// start than `newest_unix_nano`.
     pub(crate) fn new(recent_max_bytes: u64, newest_unix_nano: i64) -> Self {
         let most = usize::try_from(recent_max_bytes / ROW_BYTES).unwrap_or(usize::MAX).max(LEAST);
-        let covered = Covered::default();
+        let covered = CoverageStart::default();
         covered.set(newest_unix_nano);
-        Self { recent: Halves::new(most), ahead: Halves::new(most / AHEAD_SHARE), covered }
+        Self { recent: SetPair::new(most), ahead: SetPair::new(most / AHEAD_SHARE), covered }
     }
 
-    pub(crate) fn covered(&self) -> Covered {
+    pub(crate) fn covered(&self) -> CoverageStart {
         self.covered.clone()
     }
 
@@ -153,8 +153,8 @@ impl Seen {
     /// Removes all identities. No stored row starts later than `newest_unix_nano`, except rows that
     /// are added again right after.
     pub(crate) fn forget(&mut self, newest_unix_nano: i64) {
-        self.recent = Halves::new(self.recent.most);
-        self.ahead = Halves::new(self.ahead.most);
+        self.recent = SetPair::new(self.recent.most);
+        self.ahead = SetPair::new(self.ahead.most);
         self.covered.set(newest_unix_nano);
     }
 }
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_any_more_is_said() {
-        let mut seen = Seen::new(0, 5);
+        let mut seen = RecentIdentities::new(0, 5);
         let covered = seen.covered();
         let now = i64::MAX;
         let batch = |first: u64| -> (Vec<u64>, Vec<i64>) {
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn some_are_new_and_a_sender_ahead_of_time_makes_no_one_late() {
-        let mut seen = Seen::new(0, 0);
+        let mut seen = RecentIdentities::new(0, 0);
         let now = 100;
         assert_eq!(
             seen.take(&[1, 2, 1, NONE, NONE], &[1, 2, 1, 5, 5], now),

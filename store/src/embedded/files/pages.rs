@@ -176,7 +176,7 @@ impl RowGroups for Group<'_> {
 
     fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>, ParquetError> {
         let reader = self.pages(column, self.keep)?;
-        Ok(Box::new(One(Some(reader))))
+        Ok(Box::new(RowGroupPages(Some(reader))))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
@@ -189,9 +189,9 @@ impl RowGroups for Group<'_> {
 }
 
 /// The pages of one row group.
-struct One(Option<Box<dyn PageReader>>);
+struct RowGroupPages(Option<Box<dyn PageReader>>);
 
-impl Iterator for One {
+impl Iterator for RowGroupPages {
     type Item = Result<Box<dyn PageReader>, ParquetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -199,7 +199,7 @@ impl Iterator for One {
     }
 }
 
-impl PageIterator for One {}
+impl PageIterator for RowGroupPages {}
 
 /// File, row group and column.
 type Column = (u64, usize, usize);

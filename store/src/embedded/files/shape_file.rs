@@ -65,7 +65,7 @@ impl ShapeFile {
         group: usize,
         places: &[usize],
     ) -> Result<Arc<Shapes>, ParquetError> {
-        if let Some(shapes) = self.kept(group, places) {
+        if let Some(shapes) = self.cached(group, places) {
             return Ok(shapes);
         }
         let shapes = Arc::new(self.read(group, places)?);
@@ -86,7 +86,7 @@ impl ShapeFile {
         places: &[usize],
         rows: &[RecordBatch],
     ) -> Result<Arc<Shapes>, ParquetError> {
-        if let Some(shapes) = self.kept(group, places) {
+        if let Some(shapes) = self.cached(group, places) {
             return Ok(shapes);
         }
         let mut wanted: Vec<i64> = Vec::new();
@@ -107,7 +107,7 @@ impl ShapeFile {
         }
     }
 
-    fn kept(&self, group: usize, places: &[usize]) -> Option<Arc<Shapes>> {
+    fn cached(&self, group: usize, places: &[usize]) -> Option<Arc<Shapes>> {
         CACHE.lock().get(&(self.file.serial(), group, places.into()))
     }
 

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use tokio::sync::oneshot;
 
 use crate::contract::StoreError;
-use crate::embedded::duplicates::seen::Seen;
+use crate::embedded::duplicates::seen::RecentIdentities;
 use crate::embedded::keys::starts;
 use crate::embedded::upkeep::now_unix_nano;
 use crate::embedded::{fault, private};
@@ -40,7 +40,7 @@ const GATHER: Duration = Duration::from_millis(3);
 const KEPT_BYTES: usize = 4 << 20;
 
 /// Callbacks of the log's thread. They run before the caller of [`Wal::append`] gets the result.
-pub(super) trait Taker: Send {
+pub(super) trait LogObserver: Send {
     /// The record is durable. It takes `bytes` in this generation's segment. `twice` of its rows
     /// were left out because their spans were already stored.
     fn durable(&self, record: Record, twice: u64, bytes: u64, generation: u64);
@@ -49,19 +49,19 @@ pub(super) trait Taker: Send {
     fn refused(&self, record: &Record, error: &StoreError);
 
     /// Stored rows were deleted. `seen` must be reduced to what is stored.
-    fn look_again(&self, seen: &mut Seen);
+    fn look_again(&self, seen: &mut RecentIdentities);
 }
 
 /// Which rows of a record were stored.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum StoredRows {
     /// All.
     All,
     /// The rows with these indexes. The spans of the others were already stored.
     Rows(Vec<u32>),
 }
 
-type Done = oneshot::Sender<Result<Taken, StoreError>>;
+type Done = oneshot::Sender<Result<StoredRows, StoreError>>;
 
 enum Command {
     Append { record: Record, bytes: Vec<u8>, identities: Option<Vec<u64>>, done: Done },
@@ -104,8 +104,8 @@ impl Wal {
         generation: u64,
         segment_rows: usize,
         min_free_bytes: u64,
-        seen: Seen,
-        taker: Box<dyn Taker>,
+        seen: RecentIdentities,
+        observer: Box<dyn LogObserver>,
     ) -> io::Result<Self> {
         let (commands, queue) = mpsc::channel();
         let open = Arc::new(AtomicU64::new(generation));
@@ -116,7 +116,7 @@ impl Wal {
             segment_rows,
             open: Arc::clone(&open),
             min_free_bytes,
-            taker,
+            observer,
             seen,
             defined: AHashSet::new(),
         };
@@ -126,14 +126,14 @@ impl Wal {
         Ok(Self { commands, open, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Makes a record durable, without the rows whose identities were already stored. `Taker` gets
-    /// the result even if the caller does not wait for it.
+    /// Makes a record durable, without the rows whose identities were already stored. The
+    /// [`LogObserver`] gets the result even if the caller does not wait for it.
     pub(super) async fn append(
         &self,
         record: Record,
         bytes: Vec<u8>,
         identities: Option<Vec<u64>>,
-    ) -> Result<Taken, StoreError> {
+    ) -> Result<StoredRows, StoreError> {
         let (done, answer) = oneshot::channel();
         // If the writer has ended, the queue is gone and waiting for the result fails.
         let _ = self.commands.send(Command::Append { record, bytes, identities, done });
@@ -195,8 +195,8 @@ struct Writer {
     segment_rows: usize,
     open: Arc<AtomicU64>,
     min_free_bytes: u64,
-    taker: Box<dyn Taker>,
-    seen: Seen,
+    observer: Box<dyn LogObserver>,
+    seen: RecentIdentities,
     /// Templates that are defined in the segment.
     defined: AHashSet<u64>,
 }
@@ -204,7 +204,7 @@ struct Writer {
 /// A record that is being written.
 struct Waiting {
     record: Record,
-    taken: Taken,
+    stored: StoredRows,
     /// Identities of the rows to be stored.
     identities: Vec<u64>,
     /// Number of rows that are left out.
@@ -261,7 +261,7 @@ impl Writer {
                     let _ = done.send(());
                 }
                 Some(Command::LookAgain { done }) => {
-                    self.taker.look_again(&mut self.seen);
+                    self.observer.look_again(&mut self.seen);
                     let _ = done.send(());
                 }
                 Some(Command::Close) => break,
@@ -271,7 +271,7 @@ impl Writer {
         // Commands that were sent after `Close` get an error.
         for command in queue.try_iter() {
             if let Command::Append { record, done, .. } = command {
-                self.taker.refused(&record, &closed());
+                self.observer.refused(&record, &closed());
                 let _ = done.send(Err(closed()));
             }
         }
@@ -301,8 +301,8 @@ impl Writer {
         buffer: &mut Vec<u8>,
     ) -> Option<Waiting> {
         let start = buffer.len();
-        let kept = self.kept(&record, &identities);
-        let (mut twice, mut taken) = (0, Taken::All);
+        let kept = self.new_rows(&record, &identities);
+        let (mut twice, mut stored) = (0, StoredRows::All);
         if let Some(rows) = kept {
             twice = (identities.len() - rows.len()) as u64;
             identities = rows.iter().map(|row| identities[*row as usize]).collect();
@@ -310,7 +310,7 @@ impl Writer {
                 Ok(of_some) => bytes = of_some,
                 Err(error) => return self.refuse(&record, &identities, done, error),
             }
-            taken = Taken::Rows(rows);
+            stored = StoredRows::Rows(rows);
         }
         if record.rows.num_rows() > 0 || twice == 0 {
             if let Err(error) = self.define(&record, buffer) {
@@ -321,11 +321,11 @@ impl Writer {
         }
         self.rows += record.rows.num_rows();
         let bytes = (buffer.len() - start) as u64;
-        Some(Waiting { record, taken, identities, twice, bytes, done })
+        Some(Waiting { record, stored, identities, twice, bytes, done })
     }
 
     /// The indexes of rows with new spans, or `None` if all are new.
-    fn kept(&mut self, record: &Record, identities: &[u64]) -> Option<Vec<u32>> {
+    fn new_rows(&mut self, record: &Record, identities: &[u64]) -> Option<Vec<u32>> {
         let starts = starts(record.rows.columns()).filter(|_| !identities.is_empty())?;
         self.seen.take(identities, starts.values(), now_unix_nano())
     }
@@ -339,7 +339,7 @@ impl Writer {
     ) -> Option<Waiting> {
         let error = fault::engine("cannot encode a batch for the log")(error);
         self.seen.take_back(identities);
-        self.taker.refused(record, &error);
+        self.observer.refused(record, &error);
         let _ = done.send(Err(error));
         None
     }
@@ -360,9 +360,9 @@ impl Writer {
         let generation = self.open.load(Ordering::Acquire);
         match self.write(buffer) {
             Ok(()) => {
-                for Waiting { record, taken, twice, bytes, done, .. } in waiting {
-                    self.taker.durable(record, twice, bytes, generation);
-                    let _ = done.send(Ok(taken));
+                for Waiting { record, stored, twice, bytes, done, .. } in waiting {
+                    self.observer.durable(record, twice, bytes, generation);
+                    let _ = done.send(Ok(stored));
                 }
             }
             Err(error) => {
@@ -370,14 +370,14 @@ impl Writer {
                 for Waiting { record, identities, done, .. } in waiting {
                     self.seen.take_back(&identities);
                     let error = self.failure(&error);
-                    self.taker.refused(&record, &error);
+                    self.observer.refused(&record, &error);
                     let _ = done.send(Err(error));
                 }
             }
         }
     }
 
-    fn write(&mut self, buffer: &[u8]) -> Result<(), Trouble> {
+    fn write(&mut self, buffer: &[u8]) -> Result<(), DiskProblem> {
         if buffer.is_empty() {
             // Everything that waits was already durable.
             return Ok(());
@@ -385,7 +385,7 @@ impl Writer {
         let disk = rustix::fs::statvfs(&self.directory).map_err(io::Error::from)?;
         let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
         if free_bytes < self.min_free_bytes.saturating_add(buffer.len() as u64) {
-            return Err(Trouble::TooLittleFree { free_bytes });
+            return Err(DiskProblem::TooLittleFree { free_bytes });
         }
         if self.segment.is_none() {
             let path = segment_path(&self.directory, self.open.load(Ordering::Acquire));
@@ -420,20 +420,20 @@ impl Writer {
         }
     }
 
-    fn failure(&self, trouble: &Trouble) -> StoreError {
+    fn failure(&self, trouble: &DiskProblem) -> StoreError {
         let place = self.directory.display();
         let full = |reason| StoreError::Full { reason, retry_after: RETRY_AFTER };
         match trouble {
-            Trouble::TooLittleFree { free_bytes } => full(format!(
+            DiskProblem::TooLittleFree { free_bytes } => full(format!(
                 "only {} MiB are free on the disk of {place}, and {} MiB of it are to stay free; \
                  free some space or keep fewer spans",
                 free_bytes >> 20,
                 self.min_free_bytes >> 20
             )),
-            Trouble::System(error) if is_full(error) => full(format!(
+            DiskProblem::System(error) if is_full(error) => full(format!(
                 "the disk of {place} is full ({error}); free some space or keep fewer spans"
             )),
-            Trouble::System(error) => {
+            DiskProblem::System(error) => {
                 // `io::Error` cannot be cloned for all waiting callers.
                 let source = io::Error::new(error.kind(), error.to_string());
                 fault::io(format!("cannot write the log in {place}"))(source)
@@ -456,12 +456,12 @@ fn next_command(queue: &mpsc::Receiver<Command>) -> Option<(Command, bool)> {
     }
 }
 
-enum Trouble {
+enum DiskProblem {
     TooLittleFree { free_bytes: u64 },
     System(io::Error),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for DiskProblem {
     fn from(error: io::Error) -> Self {
         Self::System(error)
     }
@@ -479,9 +479,9 @@ mod tests {
 
     /// The generation and number of rows of each record.
     #[derive(Clone, Default)]
-    struct Taken(Arc<Mutex<Vec<(u64, usize)>>>);
+    struct RecordingObserver(Arc<Mutex<Vec<(u64, usize)>>>);
 
-    impl Taker for Taken {
+    impl LogObserver for RecordingObserver {
         fn durable(&self, record: Record, _: u64, _: u64, generation: u64) {
             self.0.lock().push((generation, record.rows.num_rows()));
         }
@@ -490,20 +490,20 @@ mod tests {
             panic!("refused: {error}");
         }
 
-        fn look_again(&self, _: &mut Seen) {}
+        fn look_again(&self, _: &mut RecentIdentities) {}
     }
 
     #[tokio::test]
     async fn a_segment_has_so_many_rows_or_one_record() {
         let directory = tempfile::tempdir().expect("a directory");
-        let taken = Taken::default();
+        let observer = RecordingObserver::default();
         let wal = Wal::start(
             directory.path().to_owned(),
             7,
             10,
             0,
-            Seen::new(0, 0),
-            Box::new(taken.clone()),
+            RecentIdentities::new(0, 0),
+            Box::new(observer.clone()),
         );
         let wal = wal.expect("started");
         // Appended at once, so that one group spans several segments.
@@ -513,7 +513,7 @@ mod tests {
             result.expect("durable");
         }
         let expected = [(7, 5), (7, 5), (8, 1), (8, 5), (9, 11), (10, 1), (10, 5)];
-        assert_eq!(*taken.0.lock(), expected);
+        assert_eq!(*observer.0.lock(), expected);
         assert_eq!(segments(directory.path()).expect("listed"), [7, 8, 9, 10]);
     }
 }

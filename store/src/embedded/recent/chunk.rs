@@ -77,7 +77,7 @@ impl Chunk {
     }
 
     pub(crate) fn is_settled(&self) -> bool {
-        self.assembled.known_rows == self.assembled.said.len()
+        self.assembled.known_rows == self.assembled.results.len()
     }
 
     /// Sets the assembled columns of a row.
@@ -146,9 +146,9 @@ impl Chunk {
 
 /// The assembled columns of a batch.
 struct AssembledColumns {
-    named: Named,
+    sent: SentIds,
     /// For each row.
-    said: Vec<Said>,
+    results: Vec<RowResult>,
     known_rows: usize,
     /// Explicit columns, created when a row's result first differs from what the row itself says.
     found: Option<Box<AssemblyColumns>>,
@@ -157,7 +157,7 @@ struct AssembledColumns {
 /// The result of assembly for a row. It nearly always equals what the row says itself, and then
 /// needs no further memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum RowResult {
     Nothing,
     /// The row belongs to the trace that it names, and has no parent there.
     Root,
@@ -169,31 +169,31 @@ enum Said {
 }
 
 /// The trace and parent ids that rows were sent with. A missing column has no ids.
-struct Named {
+struct SentIds {
     traces: Option<FixedSizeBinaryArray>,
     parents: Option<FixedSizeBinaryArray>,
 }
 
-impl Named {
+impl SentIds {
     fn of(raw: &RecordBatch) -> Self {
         let ids = |name| raw.column_by_name(name)?.as_fixed_size_binary_opt().cloned();
         Self { traces: ids(column::TRACE_ID), parents: ids(column::PARENT_SPAN_ID) }
     }
 
     /// Classifies a result by what the row says itself.
-    fn said(&self, result: &Assembled) -> Said {
+    fn classify(&self, result: &Assembled) -> RowResult {
         let row = result.row.row as usize;
         if !has_id(self.traces.as_ref(), row, &result.trace_id.0) {
-            return Said::Other;
+            return RowResult::Other;
         }
         match (&result.parent, result.evidence, result.confidence) {
-            (None, None, None) => Said::Root,
+            (None, None, None) => RowResult::Root,
             (Some(parent), Some(Evidence::SpanContext), Some(1.0))
                 if has_id(self.parents.as_ref(), row, &parent.0) =>
             {
-                Said::Child
+                RowResult::Child
             }
-            _ => Said::Other,
+            _ => RowResult::Other,
         }
     }
 }
@@ -210,22 +210,22 @@ fn has_id<const BYTES: usize>(
 
 impl AssembledColumns {
     fn new(raw: &RecordBatch) -> Self {
-        let said = vec![Said::Nothing; raw.num_rows()];
-        Self { named: Named::of(raw), said, known_rows: 0, found: None }
+        let results = vec![RowResult::Nothing; raw.num_rows()];
+        Self { sent: SentIds::of(raw), results, known_rows: 0, found: None }
     }
 
     /// Sets a row's result. Returns whether the row now has a trace id that it neither had nor was
     /// sent with.
     fn set(&mut self, result: &Assembled) -> bool {
         let row = result.row.row as usize;
-        let Some(said) = self.said.get_mut(row) else { return false };
-        let before = std::mem::replace(said, self.named.said(result));
-        self.known_rows += usize::from(before == Said::Nothing);
+        let Some(known) = self.results.get_mut(row) else { return false };
+        let before = std::mem::replace(known, self.sent.classify(result));
+        self.known_rows += usize::from(before == RowResult::Nothing);
         if self.found.is_none() {
-            if *said != Said::Other {
+            if *known != RowResult::Other {
                 return false;
             }
-            let found = AssemblyColumns::of(&self.said, &self.named);
+            let found = AssemblyColumns::of(&self.results, &self.sent);
             self.found = Some(Box::new(found));
         }
         self.found.as_mut().is_some_and(|found| found.set(result))
@@ -241,12 +241,12 @@ impl AssembledColumns {
         if self.known_rows == 0 {
             return Ok(raw.clone());
         }
-        let are_all_known = self.known_rows == self.said.len();
+        let are_all_known = self.known_rows == self.results.len();
         let new = match &self.found {
             Some(found) if are_all_known => found.all()?,
-            Some(found) => found.some(&self.said, raw)?,
+            Some(found) => found.some(&self.results, raw)?,
             None if are_all_known => self.as_sent(raw)?,
-            None => AssemblyColumns::of(&self.said, &self.named).some(&self.said, raw)?,
+            None => AssemblyColumns::of(&self.results, &self.sent).some(&self.results, raw)?,
         };
         let mut columns = raw.columns().to_vec();
         let names = [
@@ -265,7 +265,7 @@ impl AssembledColumns {
     fn as_sent(&self, raw: &RecordBatch) -> Result<[ArrayRef; 4], ArrowError> {
         let column = |name| raw.schema_ref().index_of(name).map(|at| raw.column(at));
         let (traces, sent) = (column(column::TRACE_ID)?, column(column::PARENT_SPAN_ID)?);
-        let is_child = || self.said.iter().map(|said| *said == Said::Child);
+        let is_child = || self.results.iter().map(|result| *result == RowResult::Child);
         let children = is_child().filter(|is| *is).count();
         let parents = if children == sent.len() - sent.null_count() {
             Arc::clone(sent)
@@ -299,8 +299,8 @@ struct AssemblyColumns {
 
 impl AssemblyColumns {
     /// Explicit columns for rows whose results equal what they say.
-    fn of(said: &[Said], named: &Named) -> Self {
-        let rows = said.len();
+    fn of(results: &[RowResult], sent: &SentIds) -> Self {
+        let rows = results.len();
         let mut found = Self {
             traces: vec![0; rows * TraceId::LEN],
             parents: vec![0; rows * SpanId::LEN],
@@ -308,12 +308,12 @@ impl AssemblyColumns {
             evidence: vec![-1; rows],
             confidence: vec![f32::NAN; rows],
         };
-        for (row, said) in said.iter().enumerate() {
-            let trace = matches!(said, Said::Root | Said::Child);
-            if let Some(trace) = id_at(named.traces.as_ref(), row).filter(|_| trace) {
+        for (row, result) in results.iter().enumerate() {
+            let trace = matches!(result, RowResult::Root | RowResult::Child);
+            if let Some(trace) = id_at(sent.traces.as_ref(), row).filter(|_| trace) {
                 found.traces[row * TraceId::LEN..][..TraceId::LEN].copy_from_slice(trace);
             }
-            let parent = id_at(named.parents.as_ref(), row).filter(|_| *said == Said::Child);
+            let parent = id_at(sent.parents.as_ref(), row).filter(|_| *result == RowResult::Child);
             if let Some(parent) = parent {
                 found.parents[row * SpanId::LEN..][..SpanId::LEN].copy_from_slice(parent);
                 found.has_parent[row] = true;
@@ -359,8 +359,8 @@ impl AssemblyColumns {
     }
 
     /// Until a row is assembled, its sent values remain.
-    fn some(&self, said: &[Said], raw: &RecordBatch) -> Result<[ArrayRef; 4], ArrowError> {
-        let rows = said.len();
+    fn some(&self, results: &[RowResult], raw: &RecordBatch) -> Result<[ArrayRef; 4], ArrowError> {
+        let rows = results.len();
         let mut traces = FixedSizeBinaryBuilder::with_capacity(rows, TraceId::LEN as i32);
         let mut parents = FixedSizeBinaryBuilder::with_capacity(rows, SpanId::LEN as i32);
         let mut evidence = StringDictionaryBuilder::<Int32Type>::new();
@@ -375,8 +375,8 @@ impl AssemblyColumns {
         let raw_confidence = raw
             .column_by_name(column::CONFIDENCE)
             .and_then(|a| a.as_primitive_opt::<Float32Type>());
-        for (row, said) in said.iter().enumerate() {
-            if *said != Said::Nothing {
+        for (row, result) in results.iter().enumerate() {
+            if *result != RowResult::Nothing {
                 traces.append_value(&self.traces[row * TraceId::LEN..][..TraceId::LEN])?;
                 let parent = &self.parents[row * SpanId::LEN..][..SpanId::LEN];
                 append_id(&mut parents, self.has_parent[row].then_some(parent))?;

@@ -56,13 +56,13 @@ pub(super) struct Bucket {
     /// Whether the service supports conditional writes of existing objects.
     pub(super) has_versions: bool,
     runtime: Runtime,
-    trouble: Mutex<Option<Trouble>>,
+    trouble: Mutex<Option<BucketProblem>>,
     pub(super) figures: Figures,
 }
 
 /// The problem since the last success.
 #[derive(Debug, Clone)]
-struct Trouble {
+struct BucketProblem {
     reason: String,
     /// Readers do not try before this time.
     rest_until: Instant,
@@ -186,7 +186,7 @@ impl Bucket {
     }
 
     /// Counts a request and updates the service's state.
-    fn noted<T>(&self, answer: Result<T, Error>) -> Result<T, Failure> {
+    fn record_result<T>(&self, answer: Result<T, Error>) -> Result<T, Failure> {
         self.figures.requests.fetch_add(1, Ordering::Relaxed);
         let failure = match answer {
             Ok(value) => {
@@ -209,7 +209,7 @@ impl Bucket {
     /// Makes readers fail at once for a while.
     pub(super) fn rest(&self, reason: &str) {
         let rest_until = Instant::now() + REST;
-        let trouble = Trouble { reason: reason.to_owned(), rest_until };
+        let trouble = BucketProblem { reason: reason.to_owned(), rest_until };
         if self.trouble.lock().replace(trouble).is_none() {
             tracing::warn!("object storage cannot be used: {reason}");
         }
@@ -222,7 +222,7 @@ impl Bucket {
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Failure> {
         let answer = match tokio::time::timeout(limit, work).await {
-            Ok(answer) => self.noted(answer),
+            Ok(answer) => self.record_result(answer),
             Err(_) => {
                 self.figures.requests_failed.fetch_add(1, Ordering::Relaxed);
                 Err(Failure::Unreachable(format!("{}: no answer in {limit:?}", self.url)))
@@ -274,7 +274,7 @@ impl Bucket {
             let get = self.store.get_range(path, range);
             let answer = match tokio::time::timeout(READ_TIMEOUT, get).await {
                 // The caller finds out whether the service or the object is the cause.
-                Ok(answer) => self.noted(answer),
+                Ok(answer) => self.record_result(answer),
                 Err(_) => Err(Failure::Unreachable(format!(
                     "{}: no answer in {READ_TIMEOUT:?}",
                     self.url

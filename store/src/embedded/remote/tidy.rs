@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::bucket::Failure;
 use super::head::{Head, head_key, name_of, shapes_key, spans_key};
-use super::upload::here;
+use super::upload::on_local_disk;
 use super::{Remote, owner};
 
 impl Remote {
@@ -60,7 +60,7 @@ impl Remote {
         }
         let name = &head.name;
         let paths = [self.head_path(name), self.intent_path(name), self.gone_path(name)];
-        here(move || {
+        on_local_disk(move || {
             for path in paths {
                 match fs::remove_file(&path) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -84,7 +84,7 @@ impl Remote {
     /// progress.
     pub(super) async fn remove_leftovers(&self) -> Result<(), Failure> {
         let heads = self.heads.clone();
-        let mut known: HashSet<String> = here(move || {
+        let mut known: HashSet<String> = on_local_disk(move || {
             let entries = fs::read_dir(heads)?;
             let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
             // Includes heads that were set aside.

@@ -49,10 +49,10 @@ impl Remote {
         self.check_owner().await?;
         // After a crash at any time, the local intent says what may be in the bucket.
         let (intent, own) = (self.intent_path(&name), bytes.clone());
-        here(move || private::write_durably(&intent, &own)).await?;
+        on_local_disk(move || private::write_durably(&intent, &own)).await?;
         self.bucket.put(&head_key(&name), bytes).await?;
         let (intent, path) = (self.intent_path(&name), self.head_path(&name));
-        here(move || {
+        on_local_disk(move || {
             fs::rename(&intent, &path)?;
             path.parent().map_or(Ok(()), |parent| fs::File::open(parent)?.sync_all())
         })
@@ -86,7 +86,7 @@ impl Remote {
         };
         self.bucket.upload(key, bytes, read).await?;
         let own = source.clone();
-        let end = here(move || {
+        let end = on_local_disk(move || {
             let mut end = vec![0; usize::try_from(bytes.saturating_sub(tail)).unwrap_or(0)];
             own.read_at(&mut end, tail)?;
             Ok(Bytes::from(end))
@@ -98,7 +98,7 @@ impl Remote {
 }
 
 /// Runs work on the local disk.
-pub(super) async fn here<T: Send + 'static>(
+pub(super) async fn on_local_disk<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(work).await;

@@ -19,7 +19,7 @@ pub(super) const ATTRIBUTE: &str = "attribute";
 
 /// The argument of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Of {
+enum AttributeSource {
     /// The map of a span's attributes.
     Span,
     /// The JSON object of a span's resource.
@@ -29,38 +29,46 @@ enum Of {
 /// One of the two functions.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct AttributeFunction {
-    of: Of,
+    of: AttributeSource,
     signature: Signature,
 }
 
 impl AttributeFunction {
     pub(super) fn of_spans() -> Self {
-        Self { of: Of::Span, signature: Signature::variadic_any(Volatility::Immutable) }
+        Self {
+            of: AttributeSource::Span,
+            signature: Signature::variadic_any(Volatility::Immutable),
+        }
     }
 
     pub(super) fn of_resources() -> Self {
-        Self { of: Of::Resource, signature: Signature::variadic_any(Volatility::Immutable) }
+        Self {
+            of: AttributeSource::Resource,
+            signature: Signature::variadic_any(Volatility::Immutable),
+        }
     }
 
     fn misused(&self) -> DataFusionError {
         DataFusionError::Plan(match self.of {
-            Of::Span => "attribute takes the attribute column and one key as a text: \
+            AttributeSource::Span => "attribute takes the attribute column and one key as a text: \
                          attribute(attributes, 'http.route')"
                 .to_owned(),
-            Of::Resource => "resource_attribute takes the resource column and one key as a text: \
+            AttributeSource::Resource => {
+                "resource_attribute takes the resource column and one key as a text: \
                              resource_attribute(resource, 'deployment.environment')"
-                .to_owned(),
+                    .to_owned()
+            }
         })
     }
 
     fn values(&self, column: &ArrayRef, key: &str) -> Option<ArrayRef> {
         match self.of {
-            Of::Span => {
+            AttributeSource::Span => {
                 let mut found = StringBuilder::new();
                 found.extend(texts(column.as_map_opt()?, key)?);
                 Some(Arc::new(found.finish()))
             }
-            Of::Resource => of_resources(column, key),
+            AttributeSource::Resource => of_resources(column, key),
         }
     }
 }
@@ -111,8 +119,8 @@ fn member(object: &str, key: &str) -> Option<String> {
 impl ScalarUDFImpl for AttributeFunction {
     fn name(&self) -> &str {
         match self.of {
-            Of::Span => ATTRIBUTE,
-            Of::Resource => "resource_attribute",
+            AttributeSource::Span => ATTRIBUTE,
+            AttributeSource::Resource => "resource_attribute",
         }
     }
 
@@ -123,9 +131,9 @@ impl ScalarUDFImpl for AttributeFunction {
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType, DataFusionError> {
         let [column, key] = arguments else { return Err(self.misused()) };
         let is_right = match (self.of, column) {
-            (Of::Span, column) => matches!(column, DataType::Map(..)),
-            (Of::Resource, DataType::Dictionary(_, value)) => is_text(value),
-            (Of::Resource, plain) => is_text(plain),
+            (AttributeSource::Span, column) => matches!(column, DataType::Map(..)),
+            (AttributeSource::Resource, DataType::Dictionary(_, value)) => is_text(value),
+            (AttributeSource::Resource, plain) => is_text(plain),
         };
         if is_right && is_text(key) { Ok(DataType::Utf8) } else { Err(self.misused()) }
     }

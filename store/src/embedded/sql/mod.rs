@@ -34,7 +34,7 @@ use crate::contract::{MAX_ANSWER_BYTES, MAX_STATEMENT_BYTES, SqlAnswer, SqlLimit
 use crate::embedded::fault;
 use crate::embedded::state::Snapshot;
 use crate::room::{AnswerRoom, Rooms};
-use process::{Answered, Ending};
+use process::{Ending, LimitedRows};
 use scan::Local;
 use statement::{Bounds, STACK_BYTES};
 use wire::Job;
@@ -83,7 +83,7 @@ impl Engine {
         let worker = self.worker.clone();
         let work = move || match &worker {
             Some(worker) => process::run(worker, &rows, &job, &ending),
-            None => here(rows, &job),
+            None => run_in_process(rows, &job),
         };
         let ((batches, truncated), room) =
             on_a_thread(room, deadline, limits.timeout, work).await?;
@@ -101,7 +101,7 @@ impl Engine {
         let room = self.own_rooms.take(limits.timeout).await?;
         let rows = Local::new(snapshot()?);
         let job = job(statement, limits, deadline);
-        let work = move || here(rows, &job);
+        let work = move || run_in_process(rows, &job);
         let ((batches, _), _) = on_a_thread(room, deadline, limits.timeout, work).await?;
         Ok(batches)
     }
@@ -128,7 +128,7 @@ fn job(statement: &str, limits: SqlLimits, deadline: Instant) -> Job {
 }
 
 /// Runs a statement in this process, where only the engine's own limits apply.
-fn here(rows: Local, job: &Job) -> Result<Answered, StoreError> {
+fn run_in_process(rows: Local, job: &Job) -> Result<LimitedRows, StoreError> {
     let bounds = Bounds { rows: job.rows, memory_bytes: job.memory_bytes, timeout: job.timeout() };
     let mut room = answer::Room::new(job.answer_bytes);
     let mut batches = Vec::new();

@@ -94,7 +94,7 @@ impl Ending {
 }
 
 /// The rows of an answer, and whether there were more.
-pub(super) type Answered = (Vec<RecordBatch>, bool);
+pub(super) type LimitedRows = (Vec<RecordBatch>, bool);
 
 /// Runs a statement in a worker. The calling thread must live as long as the worker.
 pub(super) fn run(
@@ -102,7 +102,7 @@ pub(super) fn run(
     rows: &Local,
     job: &Job,
     ending: &Ending,
-) -> Result<Answered, StoreError> {
+) -> Result<LimitedRows, StoreError> {
     confine::leave_processors_to_others();
     let started = worker.start();
     let mut child = started.map_err(fault::io("cannot start a process for the statement"))?;
@@ -114,32 +114,32 @@ pub(super) fn run(
     };
     // Reading a damaged file may panic. The worker must be reaped anyway.
     let answered = catch_unwind(AssertUnwindSafe(converse)).unwrap_or_else(|_| {
-        Err(Trouble::Refused(fault::engine("the statement failed")("a reader gave up")))
+        Err(WorkerError::Refused(fault::engine("the statement failed")("a reader gave up")))
     });
     let ended = ending.reap();
     match answered {
         Ok(answered) => Ok(answered),
-        Err(Trouble::Refused(error)) => Err(error),
-        Err(Trouble::Gone(error)) => {
+        Err(WorkerError::Refused(error)) => Err(error),
+        Err(WorkerError::Gone(error)) => {
             tracing::debug!(%error, ?ended, "a worker for SQL has gone");
             Err(ended.map_or_else(|| words::too_complex(""), |(status, said)| died(status, &said)))
         }
     }
 }
 
-enum Trouble {
+enum WorkerError {
     /// The worker does not respond any more.
     Gone(io::Error),
     Refused(StoreError),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for WorkerError {
     fn from(error: io::Error) -> Self {
         Self::Gone(error)
     }
 }
 
-impl From<DataFusionError> for Trouble {
+impl From<DataFusionError> for WorkerError {
     fn from(error: DataFusionError) -> Self {
         Self::Refused(words::refused(error))
     }
@@ -150,11 +150,11 @@ fn converse(
     mut from: ChildStdout,
     rows: &Local,
     job: &Job,
-) -> Result<Answered, Trouble> {
+) -> Result<LimitedRows, WorkerError> {
     wire::send(&mut to, job, &[])?;
     let (mut scans, mut begun) = (HashMap::<usize, Cursor>::new(), 0);
     // While the worker computes, the next batch is prepared.
-    let mut ahead: Option<(usize, Ready)> = None;
+    let mut ahead: Option<(usize, ReadyMessage)> = None;
     let mut left_bytes = job.answer_bytes.saturating_add(SLACK_BYTES);
     let mut answer = Vec::new();
     loop {
@@ -162,7 +162,7 @@ fn converse(
             .ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
         match said {
             FromWorker::Scan(_) if scans.len() >= MOST_SCANS => {
-                return Err(Trouble::Refused(words::too_complex("")));
+                return Err(WorkerError::Refused(words::too_complex("")));
             }
             FromWorker::Scan(scan) => {
                 scans.insert(begun, rows.cursor(&scan)?);
@@ -190,7 +190,7 @@ fn converse(
             }
             FromWorker::Done { truncated } => return Ok((answer, truncated)),
             FromWorker::Failed(failure) => {
-                return Err(Trouble::Refused(match failure {
+                return Err(WorkerError::Refused(match failure {
                     Failure::Invalid(reason) => StoreError::Invalid(reason),
                     Failure::Limit(reason) => StoreError::Limit(reason),
                     Failure::Other(reason) => failed(reason),
@@ -200,9 +200,9 @@ fn converse(
     }
 }
 
-type Ready = (ToWorker, Vec<u8>);
+type ReadyMessage = (ToWorker, Vec<u8>);
 
-fn ready(cursor: &mut Cursor) -> Result<Ready, DataFusionError> {
+fn ready(cursor: &mut Cursor) -> Result<ReadyMessage, DataFusionError> {
     Ok(match cursor.next().transpose()? {
         None => (ToWorker::End, Vec::new()),
         Some(rows) if rows.num_columns() == 0 => (ToWorker::Rows(rows.num_rows()), Vec::new()),

@@ -36,7 +36,7 @@ pub(super) struct Bounds {
 }
 
 /// Receives the batches of an answer. Returns `false` to stop.
-pub(super) type Take<'a> = dyn FnMut(RecordBatch) -> Result<bool, StoreError> + 'a;
+pub(super) type BatchReceiver<'a> = dyn FnMut(RecordBatch) -> Result<bool, StoreError> + 'a;
 
 /// Runs a statement on this thread, which needs [`STACK_BYTES`] of stack. Returns whether there
 /// were more rows than the limit.
@@ -44,7 +44,7 @@ pub(super) fn run(
     source: Arc<dyn Source>,
     statement: &str,
     bounds: Bounds,
-    take: &mut Take<'_>,
+    take: &mut BatchReceiver<'_>,
 ) -> Result<bool, StoreError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -62,7 +62,7 @@ async fn execute(
     source: Arc<dyn Source>,
     statement: &str,
     bounds: Bounds,
-    take: &mut Take<'_>,
+    take: &mut BatchReceiver<'_>,
 ) -> Result<bool, StoreError> {
     let asked = plan(source, statement, bounds).await?;
     let mut left = bounds.rows;
@@ -89,7 +89,7 @@ async fn execute(
     Ok(false)
 }
 
-struct Asked {
+struct PlannedStatement {
     frame: DataFrame,
     /// Whether the answer is a query plan (EXPLAIN).
     is_explained: bool,
@@ -99,7 +99,7 @@ async fn plan(
     source: Arc<dyn Source>,
     statement: &str,
     bounds: Bounds,
-) -> Result<Asked, StoreError> {
+) -> Result<PlannedStatement, StoreError> {
     let table = Arc::new(SpanTable::new(source));
     let context = context(Arc::clone(&table), bounds).map_err(words::refused)?;
     let state = context.state();
@@ -123,7 +123,7 @@ async fn plan(
             frame.limit(0, Some(most)).map_err(words::refused)?
         }
     };
-    Ok(Asked { frame, is_explained })
+    Ok(PlannedStatement { frame, is_explained })
 }
 
 fn context(table: Arc<SpanTable>, bounds: Bounds) -> Result<SessionContext, DataFusionError> {

@@ -67,7 +67,7 @@ fn answer(link: &Arc<Mutex<Link>>, job: &Job) -> io::Result<()> {
         sent.map_err(fault::io("cannot answer"))?;
         Ok(is_all)
     };
-    let source = Arc::new(Remote { link: Arc::clone(link) });
+    let source = Arc::new(RemoteRows { link: Arc::clone(link) });
     let ran = || statement::run(source, &job.statement, bounds, &mut take);
     let ran = catch_unwind(AssertUnwindSafe(ran)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str);
@@ -91,29 +91,29 @@ struct Link {
 
 /// The server's rows.
 #[derive(Debug)]
-struct Remote {
+struct RemoteRows {
     link: Arc<Mutex<Link>>,
 }
 
-impl Source for Remote {
+impl Source for RemoteRows {
     fn scan(&self, scan: &Scan) -> Batches {
         let mut link = self.link.lock();
         let number = link.scans;
         link.scans += 1;
         match wire::send(&mut link.output, &FromWorker::Scan(scan.clone()), &[]) {
-            Ok(()) => Box::new(Asked { link: Arc::clone(&self.link), scan: number }),
+            Ok(()) => Box::new(ScanBatches { link: Arc::clone(&self.link), scan: number }),
             Err(error) => Box::new(std::iter::once(Err(error.into()))),
         }
     }
 }
 
 /// The batches of a scan.
-struct Asked {
+struct ScanBatches {
     link: Arc<Mutex<Link>>,
     scan: usize,
 }
 
-impl Asked {
+impl ScanBatches {
     fn ask(&self) -> Result<Option<RecordBatch>, DataFusionError> {
         let mut link = self.link.lock();
         wire::send(&mut link.output, &FromWorker::Next(self.scan), &[])?;
@@ -128,14 +128,14 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for ScanBatches {
     fn drop(&mut self) {
         // If the server does not listen any more, the process is about to end.
         let _ = wire::send(&mut self.link.lock().output, &FromWorker::Close(self.scan), &[]);
     }
 }
 
-impl Iterator for Asked {
+impl Iterator for ScanBatches {
     type Item = Result<RecordBatch, DataFusionError>;
 
     fn next(&mut self) -> Option<Self::Item> {

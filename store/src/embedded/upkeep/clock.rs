@@ -45,7 +45,7 @@ struct Note {
 
 /// A host clock that is not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ahead {
+pub(crate) struct UntrustedClock {
     /// How far it is ahead.
     pub(crate) by: Duration,
     /// Time until it is trusted.
@@ -74,7 +74,11 @@ impl Clock {
 
     /// Checks the host's clock, given the retention time. Returns a value if the clock is not
     /// trusted.
-    pub(crate) fn look(&mut self, machine_unix_nano: i64, keep: Duration) -> Option<Ahead> {
+    pub(crate) fn look(
+        &mut self,
+        machine_unix_nano: i64,
+        keep: Duration,
+    ) -> Option<UntrustedClock> {
         self.look_at(machine_unix_nano, running(), keep)
     }
 
@@ -83,7 +87,7 @@ impl Clock {
         machine_unix_nano: i64,
         running: Duration,
         keep: Duration,
-    ) -> Option<Ahead> {
+    ) -> Option<UntrustedClock> {
         let passed = running.saturating_sub(self.looked_at);
         self.looked_at = running;
         let expected = self.now_unix_nano.saturating_add(nano(passed));
@@ -102,7 +106,7 @@ impl Clock {
             return None;
         }
         self.now_unix_nano = expected;
-        Some(Ahead {
+        Some(UntrustedClock {
             by: Duration::from_nanos(by.unsigned_abs()),
             for_another: wait.saturating_sub(self.waited),
         })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::blocking;
-use super::deletions::{self, Deletion, What};
+use super::deletions::{self, Deletion, StoredSelection};
 use crate::contract::{Deleted, Selection, StoreError};
 use crate::embedded::files::SpanFile;
 use crate::embedded::files::reader;
@@ -26,7 +26,7 @@ impl EmbeddedStore {
             };
             let rows = rows.map_err(fault::engine("cannot read rows in memory"))?;
             let number = state.deletions.next_number();
-            Deletion { number, through_generation, what: What::from(selection), rows }
+            Deletion { number, through_generation, what: StoredSelection::from(selection), rows }
         };
         let path = self.state.lock().deletions.path().to_owned();
         let deletion = blocking("deleting", move || {

@@ -33,7 +33,7 @@ pub(crate) struct Deletion {
     /// The last generation that it affects.
     pub(crate) through_generation: u64,
     #[serde(flatten)]
-    pub(crate) what: What,
+    pub(crate) what: StoredSelection,
     /// Rows in the log that belonged to the trace: batch, first row, number of rows. The log itself
     /// does not say to which trace a row was assigned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -43,7 +43,7 @@ pub(crate) struct Deletion {
 /// The selection in the file's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum What {
+pub(crate) enum StoredSelection {
     /// A trace id in hexadecimal digits.
     Trace(String),
     /// A service's name.
@@ -54,13 +54,13 @@ impl Deletion {
     /// The selection; `None` if the trace id is invalid.
     pub(crate) fn selection(&self) -> Option<Selection> {
         match &self.what {
-            What::Trace(id) => id.parse().ok().map(Selection::Trace),
-            What::Service(name) => Some(Selection::Service(name.clone())),
+            StoredSelection::Trace(id) => id.parse().ok().map(Selection::Trace),
+            StoredSelection::Service(name) => Some(Selection::Service(name.clone())),
         }
     }
 }
 
-impl From<&Selection> for What {
+impl From<&Selection> for StoredSelection {
     fn from(selection: &Selection) -> Self {
         match selection {
             Selection::Trace(id) => Self::Trace(id.to_string()),
@@ -306,7 +306,7 @@ pub(crate) fn named_rows(deletion: &Deletion) -> HashMap<u64, Vec<(u32, u32)>> {
 mod tests {
     use super::*;
 
-    fn deletion(number: u64, what: What) -> Deletion {
+    fn deletion(number: u64, what: StoredSelection) -> Deletion {
         Deletion { number, through_generation: number * 10, what, rows: Vec::new() }
     }
 
@@ -318,8 +318,9 @@ mod tests {
         let trace = TraceId([7; 16]);
         let rows = ranges(&[(3, 0), (3, 1), (3, 5), (4, 6)]);
         assert_eq!(rows, [(3, 0, 2), (3, 5, 1), (4, 6, 1)]);
-        let first = Deletion { rows, ..deletion(1, What::from(&Selection::Trace(trace))) };
-        let second = deletion(2, What::Service("a \"b\"\n".to_owned()));
+        let first =
+            Deletion { rows, ..deletion(1, StoredSelection::from(&Selection::Trace(trace))) };
+        let second = deletion(2, StoredSelection::Service("a \"b\"\n".to_owned()));
         for deletion in [&first, &second] {
             write(open.path(), deletion).expect("written");
             open.add(Arc::new(deletion.clone()));

@@ -20,7 +20,7 @@ use crate::embedded::files::writer::Notes;
 use crate::embedded::files::{reader, writer};
 use crate::embedded::state::State;
 use crate::embedded::{EmbeddedStore, fault, log};
-use clock::{Ahead, utc};
+use clock::{UntrustedClock, utc};
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Time to wait after a file could not be written or merged.
@@ -46,20 +46,20 @@ fn pause() -> Option<Instant> {
 }
 
 /// The reason for removing files, and its counter.
-struct Why {
+struct RemovalReason {
     reason: &'static str,
     files: &'static str,
     rows: &'static str,
     bytes: &'static str,
 }
 
-const BY_AGE: Why = Why {
+const BY_AGE: RemovalReason = RemovalReason {
     reason: "they are older than retain.age",
     files: "files_dropped_by_age",
     rows: "rows_dropped_by_age",
     bytes: "bytes_dropped_by_age",
 };
-const BY_SIZE: Why = Why {
+const BY_SIZE: RemovalReason = RemovalReason {
     reason: "they are the oldest beyond retain.bytes",
     files: "files_dropped_by_size",
     rows: "rows_dropped_by_size",
@@ -67,7 +67,7 @@ const BY_SIZE: Why = Why {
 };
 
 /// The contents of some files.
-struct Amount {
+struct FileTotals {
     files: u64,
     rows: u64,
     bytes: u64,
@@ -75,7 +75,7 @@ struct Amount {
     starts: (i64, i64),
 }
 
-impl Amount {
+impl FileTotals {
     fn of(files: &[Arc<SpanFile>]) -> Self {
         let oldest = files.iter().map(|file| file.oldest_unix_nano.unwrap_or(file.starts.0));
         Self {
@@ -90,7 +90,7 @@ impl Amount {
     }
 }
 
-impl std::fmt::Display for Amount {
+impl std::fmt::Display for FileTotals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let s = |count: u64| if count == 1 { "" } else { "s" };
         write!(
@@ -325,7 +325,7 @@ impl EmbeddedStore {
     }
 
     /// Warns about an untrusted clock, and says what it would delete.
-    fn tell_of_clock(&self, ahead: Option<Ahead>, before_unix_nano: i64) {
+    fn tell_of_clock(&self, ahead: Option<UntrustedClock>, before_unix_nano: i64) {
         let mut state = self.state.lock();
         let is_old = |file: &&Arc<SpanFile>| file.newest() < before_unix_nano;
         let old: Vec<Arc<SpanFile>> = state.files.iter().filter(is_old).cloned().collect();
@@ -339,7 +339,7 @@ impl EmbeddedStore {
              deleted. If the clock is wrong, set it right. If it is right, and you do not want \
              to wait, make the file {}",
             about(ahead.by),
-            Amount::of(&old),
+            FileTotals::of(&old),
             about(ahead.for_another),
             self.config.directory.join(clock::CONFIRMATION).display(),
         );
@@ -359,11 +359,11 @@ impl EmbeddedStore {
     }
 
     /// Removes files, counts their contents, and logs it.
-    fn retire_files(&self, state: &mut State, old: &[Arc<SpanFile>], why: &Why) {
+    fn retire_files(&self, state: &mut State, old: &[Arc<SpanFile>], why: &RemovalReason) {
         if old.is_empty() {
             return;
         }
-        let amount = Amount::of(old);
+        let amount = FileTotals::of(old);
         tracing::info!("{amount} are deleted: {}", why.reason);
         state.count(why.files, amount.files);
         state.count(why.rows, amount.rows);

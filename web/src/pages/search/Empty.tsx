@@ -68,7 +68,7 @@ export function Empty({ asked, said }: { asked: Asked; said: readonly string[] }
           One span of a trace must fulfil the service, operation, duration, status and attributes
           together.
         </p>
-        <Said sentences={said} />
+        <Advice sentences={said} />
         <button className="button" onClick={() => setParams({ ...WIDE }, "push")}>
           Clear the filters
         </button>
@@ -78,7 +78,7 @@ export function Empty({ asked, said }: { asked: Asked; said: readonly string[] }
   return (
     <Blank title="Nothing in this time">
       <p>Services are known, but none of their spans lies in this range.</p>
-      <Said sentences={said} />
+      <Advice sentences={said} />
       <button className="button" onClick={() => setParams({ start: "-24h", end: null }, "push")}>
         Look at the last 24 hours
       </button>
@@ -87,7 +87,7 @@ export function Empty({ asked, said }: { asked: Asked; said: readonly string[] }
 }
 
 /** The server's advice. */
-function Said({ sentences }: { sentences: readonly string[] }) {
+function Advice({ sentences }: { sentences: readonly string[] }) {
   return sentences.map((sentence) => (
     <p key={sentence}>
       <Prose text={sentence.charAt(0).toUpperCase() + sentence.slice(1)} />.

@@ -296,9 +296,9 @@ mod tests {
         }
     }
 
-    type Told = (Option<Kind>, String, Option<i64>, Option<i64>, bool, Option<u16>);
+    type SideSummary = (Option<Kind>, String, Option<i64>, Option<i64>, bool, Option<u16>);
 
-    fn told(span: V1Span) -> Vec<Told> {
+    fn told(span: V1Span) -> Vec<SideSummary> {
         let tell = |side: ZipkinSpan| {
             let service = side.local.service.unwrap_or_default();
             let times = (side.timestamp_micros, side.duration_micros);

@@ -68,14 +68,14 @@ fn as_ids(array: &ArrayRef) -> Result<&FixedSizeBinaryArray, ArrowError> {
 }
 
 /// Two columns of ids.
-struct Same<'a, const BYTES: usize> {
+struct IdColumns<'a, const BYTES: usize> {
     arrays: [&'a FixedSizeBinaryArray; 2],
     ids: [&'a [[u8; BYTES]]; 2],
     /// Whether both are the same array.
     are_one: bool,
 }
 
-impl<'a, const BYTES: usize> Same<'a, BYTES> {
+impl<'a, const BYTES: usize> IdColumns<'a, BYTES> {
     fn of(one: &'a FixedSizeBinaryArray, other: &'a FixedSizeBinaryArray) -> Self {
         let arrays = [one, other];
         let nulls = arrays
@@ -96,14 +96,14 @@ impl<'a, const BYTES: usize> Same<'a, BYTES> {
 }
 
 /// The client according to the rows' attributes.
-struct Peers<'s, 'a> {
+struct ClientAddresses<'s, 'a> {
     split: &'s Split<'a>,
     /// Where the rows of each pattern have the client's address and port.
     places: Vec<[Option<ValuePlace<'a>>; 2]>,
     bit: u8,
 }
 
-impl<'s, 'a> Peers<'s, 'a> {
+impl<'s, 'a> ClientAddresses<'s, 'a> {
     fn of(split: &'s Split<'a>, client: &Client) -> Self {
         let number = |key: &str, own_type: OwnType| {
             let type_number = own_type.type_number();
@@ -139,7 +139,7 @@ impl Follows {
     /// If a batch does not have the span schema.
     pub(super) fn of(batches: &[RecordBatch], split: &Split<'_>) -> Result<Self, ArrowError> {
         let mut all = Self { bits: Vec::with_capacity(batches.len()), has_clients: false };
-        let clients = CLIENTS.map(|client| Peers::of(split, &client));
+        let clients = CLIENTS.map(|client| ClientAddresses::of(split, &client));
         batches.iter().enumerate().try_for_each(|batch| all.add(batch, &clients))?;
         Ok(all)
     }
@@ -147,13 +147,13 @@ impl Follows {
     fn add(
         &mut self,
         (number, batch): (usize, &RecordBatch),
-        clients: &[Peers<'_, '_>],
+        clients: &[ClientAddresses<'_, '_>],
     ) -> Result<(), ArrowError> {
-        let same_trace = Same::<{ TraceId::LEN }>::of(
+        let same_trace = IdColumns::<{ TraceId::LEN }>::of(
             ids(batch, column::ASSEMBLED_TRACE_ID)?,
             ids(batch, column::TRACE_ID)?,
         );
-        let same_parent = Same::<{ SpanId::LEN }>::of(
+        let same_parent = IdColumns::<{ SpanId::LEN }>::of(
             ids(batch, column::ASSEMBLED_PARENT)?,
             ids(batch, column::PARENT_SPAN_ID)?,
         );
@@ -177,7 +177,8 @@ impl Follows {
             if any_client && texts.is_valid(row) {
                 let key = usize::try_from(texts.keys().value(row)).unwrap_or(usize::MAX);
                 let address = (key < words.len()).then(|| words.value(key));
-                let is_it = |client: &&Peers<'_, '_>| client.at((number, row)) == (address, port);
+                let is_it =
+                    |client: &&ClientAddresses<'_, '_>| client.at((number, row)) == (address, port);
                 let found = clients.iter().find(is_it).filter(|_| address.is_some());
                 bits |= found.map_or(0, |client| client.bit);
                 self.has_clients |= found.is_none();
